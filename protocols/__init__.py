@@ -1,0 +1,4 @@
+"""What travels between nodeplane's processes: bus, messages, wire formats, API conventions.
+
+Importing this package starts nothing, opens nothing and knows no actor.
+"""

@@ -1,0 +1,1 @@
+"""Client side of the etcd v3 API, for watchcache and apiserver."""

@@ -1,0 +1,1 @@
+"""Kubernetes object conventions and a small API client; knows no actor."""

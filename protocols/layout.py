@@ -1,0 +1,118 @@
+"""Every path under ROOT, in one place (fixed contracts of the design: see docs/reference/layout.md)."""
+
+from pathlib import Path
+
+import msgspec
+
+from protocols.errors import SettingsInvalid
+
+SOCKET_PATH_LIMIT = 107
+"""Bytes a unix socket path may have on Linux, without the final NUL."""
+
+LONGEST_RUN_NAME = "supervisor-watcher.pub"
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Paths below one root directory. Pure: creates nothing.
+
+    `root` is absolute; `kubelet` defaults to ROOT/kubelet and may lie elsewhere (`--kubelet-dir`).
+    """
+
+    root: Path
+    kubelet: Path
+
+    @property
+    def run(self) -> Path:
+        """Bus endpoints, locks, pid files, settings. Mode 0700."""
+        return self.root / "run"
+
+    @property
+    def pki(self) -> Path:
+        return self.root / "pki"
+
+    @property
+    def logs(self) -> Path:
+        """One log file per actor, size-bounded by the supervisor."""
+        return self.root / "logs"
+
+    @property
+    def pod_logs(self) -> Path:
+        return self.root / "pods-logs"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def settings(self) -> Path:
+        return self.run / "settings.json"
+
+    @property
+    def store(self) -> Path:
+        """Directory of the embedded store's SQLite files."""
+        return self.root / "store"
+
+    @property
+    def store_socket(self) -> Path:
+        """The etcd API for the plane's own processes; etcdctl and others use TLS on loopback."""
+        return self.run / "store.sock"
+
+    @property
+    def runtime(self) -> Path:
+        return self.root / "runtime"
+
+    @property
+    def runtime_socket(self) -> Path:
+        return self.runtime / "runtime.sock"
+
+    @property
+    def devices(self) -> Path:
+        """The device manager's own checkpoint."""
+        return self.root / "devices"
+
+    @property
+    def device_plugins(self) -> Path:
+        return self.kubelet / "device-plugins"
+
+    @property
+    def registration_socket(self) -> Path:
+        return self.device_plugins / "kubelet.sock"
+
+    @property
+    def plugins_registry(self) -> Path:
+        return self.kubelet / "plugins_registry"
+
+    @property
+    def plugins(self) -> Path:
+        return self.kubelet / "plugins"
+
+    @property
+    def pod_resources_socket(self) -> Path:
+        return self.kubelet / "pod-resources" / "kubelet.sock"
+
+    def client_cert(self, user: str) -> tuple[Path, Path]:
+        """Certificate and key files (PEM) of one API user, e.g. `admin`, `scheduler`."""
+        return self.pki / f"{user}.crt", self.pki / f"{user}.key"
+
+    @property
+    def ca_cert(self) -> Path:
+        return self.pki / "ca.crt"
+
+    def check_socket_paths(self) -> None:
+        """Raise SettingsInvalid when a socket below this root would not fit the kernel's limit."""
+        longest = max((self.run / LONGEST_RUN_NAME, self.runtime_socket, self.pod_resources_socket), key=_length)
+        over = _length(longest) - SOCKET_PATH_LIMIT
+        if over > 0:
+            raise SettingsInvalid(
+                f"root path too long for unix sockets: {longest} has {over} bytes too many; use a shorter --root"
+            )
+
+
+def _length(path: Path) -> int:
+    return len(str(path).encode())
+
+
+def layout(root: str, kubelet_dir: str = "") -> Layout:
+    """The layout of an absolute `root`; an empty `kubelet_dir` means ROOT/kubelet."""
+    base = Path(root)
+    return Layout(root=base, kubelet=Path(kubelet_dir) if kubelet_dir else base / "kubelet")

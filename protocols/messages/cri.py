@@ -1,0 +1,50 @@
+"""Spoken by `cri`: runtime calls as RPC, container events and the runtime's state as streams."""
+
+import msgspec
+
+OWNER = "cri"
+
+CONTAINER_EVENTS = "container-events"
+"""Edge stream, key = container id, value = ContainerEvent."""
+
+RUNTIME_STATE = "runtime-state"
+"""One item with key `runtime`, value = RuntimeState."""
+
+CALL = "call"
+"""RPC CriCall -> CriReply. gRPC errors of the runtime come back as the bus error with the same code name."""
+
+
+class ContainerEvent(msgspec.Struct, frozen=True):
+    """One CRI ContainerEventResponse as the runtime sent it."""
+
+    payload: bytes
+    """Serialized runtime.v1.ContainerEventResponse."""
+    received_ns: int
+
+
+class RuntimeState(msgspec.Struct, frozen=True):
+    connected: bool = False
+    """The Status call answers and RuntimeReady is true."""
+    streaming: bool = False
+    """GetContainerEvents is open and has answered."""
+    events_supported: bool = True
+    """False once the runtime answered GetContainerEvents with UNIMPLEMENTED."""
+    stamps: bool = False
+    """PodSandboxStatus carries `timestamp` and `containers_statuses`."""
+    failures: int = 0
+    """Consecutive failures of the event stream."""
+    name: str = ""
+    version: str = ""
+    message: str = ""
+    """Why it is not connected or not streaming; empty when all is well."""
+
+
+class CriCall(msgspec.Struct, frozen=True):
+    operation: str
+    """Method name of runtime.v1.RuntimeService or ImageService, e.g. `RunPodSandbox`."""
+    request: bytes
+    """Serialized request message of that method."""
+
+
+class CriReply(msgspec.Struct, frozen=True):
+    response: bytes

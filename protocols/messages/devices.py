@@ -1,0 +1,149 @@
+"""Spoken by `devices`: admission of pods to devices as RPC; inventory, allocations, allocatable and health as streams."""
+
+import msgspec
+
+OWNER = "devices"
+
+DEVICES = "devices"
+"""State stream, key = resource name, value = ResourceInventory."""
+
+ALLOCATIONS = "allocations"
+"""State stream, key = pod uid, value = PodAllocation; mark = ledger sequence, durable over restarts. Every event counts:
+a release is published before any allocation that uses what it freed."""
+
+ALLOCATABLE = "allocatable"
+"""State stream, key = `RESOURCE ID` (one space), value = Device (healthy and connected ones only)."""
+
+HEALTH = "health"
+"""State stream, key = `RESOURCE ID` (one space), value = DeviceHealth, also of devices that vanished while allocated."""
+
+ADMIT = "admit"
+"""RPC AdmitPod -> AdmittedPod, idempotent per uid. Refusal: code FAILED_PRECONDITION, details.reason = UnexpectedAdmissionError."""
+
+RELEASE = "release"
+"""RPC ReleasePod -> Empty, idempotent: the pod's containers are dead, its devices are free again."""
+
+RECONCILE = "reconcile"
+"""RPC ReconcilePods -> Empty: release every pod that is not named. Sent only once pod sources are synced."""
+
+PRE_START = "pre_start"
+"""RPC PreStart -> Empty: PreStartContainer of the plugins that asked for it."""
+
+CHAOS_DEVICE = "chaos_device"
+"""RPC ChaosDevice -> Empty: override what the plugin reports of one device; an empty health ends the override."""
+
+HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
+
+
+class Empty(msgspec.Struct, frozen=True):
+    pass
+
+
+class Device(msgspec.Struct, frozen=True):
+    resource: str
+    id: str
+    numa: tuple[int, ...] = ()
+    """NUMA nodes, empty = no topology."""
+    health: str = HEALTHY
+
+
+class ResourceInventory(msgspec.Struct, frozen=True):
+    """capacity = number of devices, allocatable = number of Healthy ones while connected, else 0."""
+
+    resource: str
+    connected: bool
+    devices: tuple[Device, ...] = ()
+
+
+class AllocatedDevice(msgspec.Struct, frozen=True):
+    resource: str
+    id: str
+    numa: tuple[int, ...] = ()
+
+
+class ContainerAllocation(msgspec.Struct, frozen=True):
+    name: str
+    kind: str = "app"
+    """app, init or sidecar (restartable init); List shows app and sidecar."""
+    devices: tuple[AllocatedDevice, ...] = ()
+    """Sorted by resource, then id."""
+
+
+class PodAllocation(msgspec.Struct, frozen=True):
+    uid: str
+    namespace: str
+    name: str
+    containers: tuple[ContainerAllocation, ...] = ()
+    """In spec order, also those without devices."""
+
+
+class DeviceHealth(msgspec.Struct, frozen=True):
+    resource: str
+    id: str
+    health: str
+    message: str = ""
+    changed_ns: int = 0
+
+
+class ContainerRequest(msgspec.Struct, frozen=True):
+    name: str
+    kind: str = "app"
+    resources: dict[str, int] = {}
+    """Extended resources of the container's limits, count each."""
+
+
+class AdmitPod(msgspec.Struct, frozen=True):
+    uid: str
+    namespace: str
+    name: str
+    containers: tuple[ContainerRequest, ...]
+    running: bool = False
+    """The pod already has running containers: it is being recovered, not admitted anew."""
+
+
+class GrantedMount(msgspec.Struct, frozen=True):
+    container_path: str
+    host_path: str
+    read_only: bool = False
+
+
+class GrantedDevice(msgspec.Struct, frozen=True):
+    container_path: str
+    host_path: str
+    permissions: str = ""
+
+
+class ContainerGrant(msgspec.Struct, frozen=True):
+    """What the plugins want set in the container, merged over its resources in name order, first one wins."""
+
+    envs: dict[str, str] = {}
+    mounts: tuple[GrantedMount, ...] = ()
+    devices: tuple[GrantedDevice, ...] = ()
+    annotations: dict[str, str] = {}
+    cdi_devices: tuple[str, ...] = ()
+
+
+class AdmittedPod(msgspec.Struct, frozen=True):
+    grants: dict[str, ContainerGrant]
+    """By container name."""
+
+
+class ReleasePod(msgspec.Struct, frozen=True):
+    uid: str
+
+
+class ReconcilePods(msgspec.Struct, frozen=True):
+    active: tuple[str, ...]
+    """Uids of all pods of this node that may still use devices."""
+
+
+class PreStart(msgspec.Struct, frozen=True):
+    uid: str
+    container: str
+
+
+class ChaosDevice(msgspec.Struct, frozen=True):
+    resource: str
+    id: str
+    health: str
+    """unhealthy, healthy (both forced), or empty: what the plugin says."""

@@ -1,0 +1,85 @@
+"""Spoken by `pleg`: what happened to pods in the runtime, and each pod's runtime status."""
+
+import msgspec
+
+OWNER = "pleg"
+
+POD_LIFECYCLE = "pod-lifecycle"
+"""Edge stream, key = pod uid, value = PodLifecycleEvent."""
+
+POD_STATUS = "pod-status"
+"""State stream, key = pod uid, value = PodStatus; deleted when the runtime holds nothing of the pod."""
+
+GET_NEWER_THAN = "get_newer_than"
+"""RPC GetNewerThan -> PodStatus: waits until the cache knows the pod later than `min_ns`."""
+
+RELIST_POD = "relist_pod"
+"""RPC RelistPod -> Empty: ask for a relist of one pod soon."""
+
+
+class Empty(msgspec.Struct, frozen=True):
+    pass
+
+
+class PodLifecycleEvent(msgspec.Struct, frozen=True):
+    uid: str
+    type: str
+    """ContainerStarted, ContainerDied, ContainerRemoved or PodSync (upstream's names)."""
+    id: str
+    """Container or sandbox id."""
+
+
+class SandboxStatus(msgspec.Struct, frozen=True):
+    id: str
+    ready: bool
+    attempt: int
+    created_ns: int
+    ip: str = ""
+    host_network: bool = False
+
+
+class ContainerStatus(msgspec.Struct, frozen=True):
+    id: str
+    sandbox_id: str
+    name: str
+    attempt: int
+    state: str
+    """created, running, exited or unknown."""
+    created_ns: int
+    started_ns: int = 0
+    finished_ns: int = 0
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    image: str = ""
+    image_id: str = ""
+    restart_count: int = 0
+    """From annotation io.kubernetes.container.restartCount."""
+    spec_hash: str = ""
+    """From annotation io.kubernetes.container.hash."""
+    log_path: str = ""
+
+
+class PodStatus(msgspec.Struct, frozen=True):
+    """One pod as the runtime knows it. No sandbox and no container: the runtime holds nothing of it."""
+
+    uid: str
+    name: str = ""
+    namespace: str = ""
+    ips: tuple[str, ...] = ()
+    sandboxes: tuple[SandboxStatus, ...] = ()
+    """Newest first."""
+    containers: tuple[ContainerStatus, ...] = ()
+    """Newest first, all attempts the runtime still has."""
+    timestamp_ns: int = 0
+    error: str = ""
+    """Why the last inspection failed; the rest is then the last known."""
+
+
+class GetNewerThan(msgspec.Struct, frozen=True):
+    uid: str
+    min_ns: int
+
+
+class RelistPod(msgspec.Struct, frozen=True):
+    uid: str

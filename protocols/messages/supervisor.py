@@ -1,0 +1,109 @@
+"""Between actors, supervisor and command line: beats, status, orders, faults.
+
+A supervisor binds ROOT/run/supervisor.rpc (root) or supervisor-GROUP.rpc (one group per process, as honcho runs them).
+"""
+
+import msgspec
+
+ROOT_NAME = "supervisor"
+
+BEAT = "beat"
+"""Cast Beat, from each actor, every second and on each change of state."""
+
+STATUS = "status"
+"""RPC Empty -> PlaneStatus."""
+
+KILL = "kill"
+"""RPC KillActor -> Empty: send a signal to one actor (chaos)."""
+
+RESTART = "restart"
+"""RPC ActorName -> Empty: orderly restart of one actor."""
+
+SCALE = "scale"
+"""RPC ScaleActor -> Empty."""
+
+STOP = "stop"
+"""RPC StopPlane -> Empty: answered when the shutdown has begun."""
+
+METRICS = "metrics"
+"""RPC Empty -> MetricsText, served by every actor and every supervisor."""
+
+
+class Empty(msgspec.Struct, frozen=True):
+    pass
+
+
+class OwnedStream(msgspec.Struct, frozen=True):
+    stream: str
+    seq: int
+    mark: int
+    items: int = -1
+
+
+class FollowedStream(msgspec.Struct, frozen=True):
+    owner: str
+    stream: str
+    epoch: int
+    seq: int
+    mark: int
+    synced: bool
+
+
+class Beat(msgspec.Struct, frozen=True):
+    instance: str
+    pid: int
+    epoch: int
+    state: str
+    """starting, ready or stopping."""
+    note: str = ""
+    """One line for people: what it waits for, or the mode it runs in."""
+    stuck: str = ""
+    """Name of a task that made no progress within its promise; empty when all do."""
+    owns: tuple[OwnedStream, ...] = ()
+    follows: tuple[FollowedStream, ...] = ()
+
+
+class ActorStatus(msgspec.Struct, frozen=True):
+    instance: str
+    group: str
+    pid: int
+    state: str
+    """waiting, starting, ready, live, hung, backoff, stopping, stopped or failed."""
+    uptime_s: float
+    restarts: int
+    last_reason: str
+    """Why it was restarted last, e.g. `killed by SIGKILL`; empty if never."""
+    beat: Beat | None = None
+
+
+class PlaneStatus(msgspec.Struct, frozen=True):
+    supervisor: str
+    pid: int
+    uptime_s: float
+    actors: tuple[ActorStatus, ...]
+    endpoints: dict[str, str]
+    """api, kubeconfig, kubelet, cri, metrics, ..."""
+
+
+class ActorName(msgspec.Struct, frozen=True):
+    instance: str
+
+
+class KillActor(msgspec.Struct, frozen=True):
+    instance: str
+    signal: int = 9
+
+
+class ScaleActor(msgspec.Struct, frozen=True):
+    actor: str
+    count: int
+
+
+class StopPlane(msgspec.Struct, frozen=True):
+    containers: bool = True
+    """Also stop the embedded runtime's containers."""
+
+
+class MetricsText(msgspec.Struct, frozen=True):
+    text: str
+    """Prometheus text format."""

@@ -1,0 +1,70 @@
+"""What a whole plane was started with: written once by the supervisor, read by each actor at its start."""
+
+from pathlib import Path
+
+import msgspec
+
+from protocols.errors import SettingsInvalid
+from protocols.files import write_atomic
+from protocols.layout import Layout, layout
+
+GATES = (
+    "KubeletPodResourcesWatch",
+    "ResourceHealthStatus",
+    "DRAAdminControlledDeviceAttributes",
+    "DRADeviceTaints",
+    "EfficientWatchResumption",
+    "EventedPLEG",
+)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shape of ROOT/run/settings.json. Every field has its final value here: no actor computes a default."""
+
+    root: str
+    """Absolute root directory."""
+    kubelet_dir: str
+    """Absolute kubelet directory, ROOT/kubelet unless --kubelet-dir was given."""
+    node_name: str
+    port: int
+    """HTTPS port of the API on 127.0.0.1; never 0 here."""
+    api_url: str
+    """Where API clients connect: https://127.0.0.1:PORT, or another machine's API for a lone node group."""
+    store_endpoints: tuple[str, ...]
+    """gRPC targets of the etcd API: `unix:PATH` for the embedded store, `host:port` for etcd."""
+    store_embedded: bool
+    store_port: int = 0
+    """Loopback TCP port of the embedded store's etcd API (mutual TLS); 0 = a free one, written to ROOT/run/store.addr."""
+    store_sync: str = "full"
+    """SQLite `synchronous` of the embedded store: `full` or `normal`."""
+    runtime_endpoint: str
+    """gRPC target of the CRI socket, `unix:///...`."""
+    runtime_embedded: bool
+    metrics_port: int = 10255
+    feature_gates: dict[str, bool] = {}
+    log_level: str = "info"
+
+    @property
+    def layout(self) -> Layout:
+        return layout(self.root, self.kubelet_dir)
+
+    def gate(self, name: str) -> bool:
+        """Whether the feature gate `name` is on; all of GATES are on unless turned off."""
+        return self.feature_gates.get(name, True)
+
+
+def load_settings(path: Path) -> Settings:
+    """Read a settings file; raises SettingsInvalid when it is missing, not JSON or has unknown keys."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Settings)
+    except OSError as error:
+        raise SettingsInvalid(
+            f"cannot read settings {path}: {error.strerror}; start the plane with `nodeplane up`"
+        ) from None
+    except msgspec.DecodeError as error:
+        raise SettingsInvalid(f"settings {path} are not valid: {error}; delete the file and start again") from None
+
+
+def save_settings(path: Path, settings: Settings) -> None:
+    """Write settings with mode 0600, atomically."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(settings), indent=2) + b"\n", mode=0o600)

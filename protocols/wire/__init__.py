@@ -1,0 +1,1 @@
+"""Wire formats of others: our own .proto files, and the code generated from them (see generate.py)."""

@@ -1,0 +1,1 @@
+"""What starts, watches, restarts and scales actors, and the command line. Imports protocols, never an actor."""
