@@ -1,0 +1,35 @@
+# run: start the node. demo: tell its story. test, lint: what CI runs. bench: the figures.
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.ready
+
+.PHONY: run demo test unit crash bench lint format clean
+
+run: $(STAMP)
+	@$(VENV)/bin/nodeplane up
+
+demo: $(STAMP)
+	@$(PY) examples/demo.py
+
+test: $(STAMP)
+	@sh tests/setup.sh
+	@$(PY) -m pytest tests/unit tests/integration tests/crash
+
+unit: $(STAMP)
+	@$(PY) -m pytest tests/unit
+
+bench: $(STAMP)
+	@$(VENV)/bin/nodeplane bench
+
+lint: $(STAMP)
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy && $(PY) -m protocols.wire.generate --check
+
+format: $(STAMP)
+	@$(VENV)/bin/ruff check --fix-only -q . ; $(VENV)/bin/ruff format -q .
+
+$(STAMP): requirements.lock pyproject.toml deploy/bootstrap.sh
+	@sh deploy/bootstrap.sh $(VENV)
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Makes the virtual environment VENV with the locked dependencies. Needs Python 3.11 or newer with venv.
+set -eu
+venv=$1
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || {
+    echo "nodeplane needs Python 3.11 or newer; set PYTHON to one (found: $("$python" --version 2>&1 || echo none))" >&2
+    exit 1
+}
+if ! "$python" -m venv "$venv" 2>/dev/null; then
+    rm -rf "$venv"
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || {
+        echo "python3 has no venv module: install it (Debian: apt-get install python3-venv) and run make again" >&2
+        exit 1
+    }
+    echo "installing python3-venv"
+    { apt-get update && apt-get install -y --no-install-recommends python3-venv; } >/dev/null 2>&1
+    "$python" -m venv "$venv"
+fi
+echo "installing the locked dependencies into $venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

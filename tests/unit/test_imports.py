@@ -1,0 +1,60 @@
+"""The house keeps its walls: who may import whom (DESIGN: imports point one way)."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = {"protocols", "actors", "supervisor", "tests"}
+ACTORS = sorted(path.name for path in (ROOT / "actors").iterdir() if (path / "__init__.py").exists())
+
+
+def modules(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def imported(path: Path) -> set[str]:
+    """Dotted names of all our own modules that the file imports, at any depth of its code."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; name the whole path"
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name for name in names if name.split(".")[0] in OURS}
+
+
+def strangers(path: Path, allowed: tuple[str, ...]) -> list[str]:
+    return sorted(name for name in imported(path) if not any(f"{name}.".startswith(f"{root}.") for root in allowed))
+
+
+@pytest.mark.parametrize("path", modules(ROOT / "protocols"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_protocols_knows_nobody(path: Path) -> None:
+    assert strangers(path, ("protocols",)) == []
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_an_actor_imports_only_itself_and_protocols(actor: str) -> None:
+    found = {str(path): strangers(path, ("protocols", f"actors.{actor}")) for path in modules(ROOT / "actors" / actor)}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize("path", modules(ROOT / "supervisor"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_supervisor_never_imports_an_actor(path: Path) -> None:
+    assert strangers(path, ("protocols", "supervisor")) == []
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_every_actor_says_why_it_exists(actor: str) -> None:
+    module = ast.parse((ROOT / "actors" / actor / "actor.py").read_text())
+    words = ast.get_docstring(module) or ""
+    assert "kill -9" in words, f"actors/{actor}/actor.py must say what it owns and what it may lose on kill -9"
+
+
+def test_source_files_stay_readable() -> None:
+    made = ("_pb2.py", "_pb2_grpc.py")
+    files = [path for root in ("protocols", "actors", "supervisor") for path in modules(ROOT / root)]
+    long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files if not path.name.endswith(made)}
+    assert {name: lines for name, lines in long.items() if lines > 600} == {}
