@@ -1,0 +1,66 @@
+"""Unix sockets for outside clients: directories with one owner, stale files removed, live ones respected."""
+
+import errno
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from protocols.errors import NodeplaneError, SettingsInvalid
+from protocols.layout import SOCKET_PATH_LIMIT
+
+DIRECTORY_MODE = 0o750
+SOCKET_MODE = 0o600
+
+
+class SocketInUse(NodeplaneError):
+    """Raised when another living process listens on the socket that we are to serve."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "ALREADY_EXISTS"
+
+
+def prepare_socket(path: Path) -> None:
+    """Make the directory, remove a stale socket file at `path`; raises SocketInUse or SettingsInvalid."""
+    if len(str(path).encode()) > SOCKET_PATH_LIMIT:
+        raise SettingsInvalid(f"socket path too long ({SOCKET_PATH_LIMIT} bytes at most): {path}; use a shorter --root")
+    path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    if answers(path):
+        raise SocketInUse(f"another process serves {path}; stop it or choose another --root or --kubelet-dir")
+    remove_socket(path)
+
+
+def remove_socket(path: Path) -> None:
+    """Remove `path` when it is a socket or nothing; raises SettingsInvalid when something else stands there."""
+    if not os.path.lexists(path):
+        return
+    if not is_socket(path):
+        raise SettingsInvalid(f"{path} is not a socket; move it away and start again")
+    path.unlink(missing_ok=True)
+
+
+def is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def answers(path: Path) -> bool:
+    """Whether a living process listens on `path`. Never waits: a full backlog counts as alive."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        return probe.connect_ex(str(path)) in (0, errno.EAGAIN)
+
+
+@contextmanager
+def private_sockets() -> Iterator[None]:
+    """Sockets bound inside are born with mode 0600, so nobody can connect before a chmod."""
+    old = os.umask(0o777 & ~SOCKET_MODE)
+    try:
+        yield
+    finally:
+        os.umask(old)

@@ -1,0 +1,86 @@
+"""Typed gRPC methods over unix sockets: a client's callables and a server's handlers, named by their wire path."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+MAX_MESSAGE = 16 << 20
+"""Bytes; what kubelet's own clients accept."""
+
+LIMITS: tuple[tuple[str, Any], ...] = (
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+)
+
+CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
+    *LIMITS,
+    ("grpc.default_authority", "localhost"),  # Rust and .NET servers refuse the default one, the escaped socket path
+    ("grpc.use_local_subchannel_pool", 1),  # a socket path that was re-created is a new peer, not an old back-off
+)
+
+
+def unix_channel(path: Path | str) -> grpc.aio.Channel:
+    """A channel to a unix socket; nothing is dialled before the first call."""
+    return grpc.aio.insecure_channel(f"unix:{path}", options=CLIENT_OPTIONS)
+
+
+@dataclass(frozen=True)
+class Method(Generic[Request, Reply]):
+    """One method of a service: full service name, method name, and the message types both ways."""
+
+    service: str
+    name: str
+    request: type[Request]
+    reply: type[Reply]
+
+    @property
+    def path(self) -> str:
+        return f"/{self.service}/{self.name}"
+
+    def unary(self, channel: grpc.aio.Channel) -> "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]":
+        return channel.unary_unary(
+            self.path, request_serializer=self.request.SerializeToString, response_deserializer=self.reply.FromString
+        )
+
+    def stream(self, channel: grpc.aio.Channel) -> "grpc.aio.UnaryStreamMultiCallable[Request, Reply]":
+        return channel.unary_stream(
+            self.path, request_serializer=self.request.SerializeToString, response_deserializer=self.reply.FromString
+        )
+
+
+Unary = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
+Streaming = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], "AsyncIterator[Any] | Awaitable[None]"]
+
+
+class Service:
+    """Handlers of one service, collected by method; `handler()` goes to Server.add_generic_rpc_handlers."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        self._name = ""
+
+    def unary(self, method: Method[Any, Any], call: Unary, encode: Callable[[Any], bytes] | None = None) -> "Service":
+        make = grpc.unary_unary_rpc_method_handler
+        return self._add(method, make(call, method.request.FromString, encode or method.reply.SerializeToString))  # type: ignore[arg-type]  # the stubs know synchronous handlers only
+
+    def stream(
+        self, method: Method[Any, Any], call: Streaming, encode: Callable[[Any], bytes] | None = None
+    ) -> "Service":
+        make = grpc.unary_stream_rpc_method_handler
+        return self._add(method, make(call, method.request.FromString, encode or method.reply.SerializeToString))  # type: ignore[arg-type]  # the stubs know synchronous handlers only
+
+    def _add(self, method: Method[Any, Any], handler: "grpc.RpcMethodHandler[Any, Any]") -> "Service":
+        self._name = method.service
+        self._handlers[method.name] = handler
+        return self
+
+    def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
+        return grpc.method_handlers_generic_handler(self._name, self._handlers)
