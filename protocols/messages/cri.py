@@ -29,8 +29,6 @@ class RuntimeState(msgspec.Struct, frozen=True):
     """GetContainerEvents is open and has answered."""
     events_supported: bool = True
     """False once the runtime answered GetContainerEvents with UNIMPLEMENTED."""
-    stamps: bool = False
-    """PodSandboxStatus carries `timestamp` and `containers_statuses`."""
     failures: int = 0
     """Consecutive failures of the event stream."""
     name: str = ""

@@ -1,0 +1,59 @@
+"""The one gRPC channel to the runtime: bytes in, bytes out. A broken channel is replaced, never waited for."""
+
+from collections.abc import AsyncIterator
+
+import grpc.aio
+
+from actors.cri.operations import EVENTS_PATH, Operation
+
+LIMIT = 16 * 1024 * 1024
+OPTIONS = [
+    ("grpc.default_authority", "localhost"),
+    ("grpc.max_receive_message_length", LIMIT),
+    ("grpc.max_send_message_length", LIMIT),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.client_idle_timeout_ms", 2**31 - 1),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+"""grpcio keeps subchannels, and their back-off, in a process-wide pool: a renewed channel must not inherit it."""
+
+
+class RuntimeChannel:
+    """`call` and `events` raise grpc.aio.AioRpcError."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
+
+    @property
+    def socket_path(self) -> str:
+        """Path of the unix socket, empty for another kind of target."""
+        return self._target.removeprefix("unix://").removeprefix("unix:") if self._target.startswith("unix:") else ""
+
+    async def renew(self) -> None:
+        """Leave a broken connection behind with its reconnect back-off."""
+        old, self._channel = self._channel, grpc.aio.insecure_channel(self._target, options=OPTIONS)
+        await old.close(grace=None)
+
+    async def call(self, operation: Operation, request: bytes, timeout: float) -> bytes:
+        method = self._channel.unary_unary(operation.path)
+        reply: bytes = await method(request, timeout=min(timeout, operation.limit_s))
+        return reply
+
+    def events(self) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
+        """Open GetContainerEvents; the empty request is zero bytes."""
+        return self._channel.unary_stream(EVENTS_PATH)(b"")
+
+    async def close(self) -> None:
+        await self._channel.close(grace=None)
+
+
+async def messages(call: "grpc.aio.UnaryStreamCall[bytes, bytes]") -> AsyncIterator[bytes]:
+    """Messages of an open stream until its clean end."""
+    while True:
+        message = await call.read()
+        if message is grpc.aio.EOF:
+            return
+        yield message

@@ -1,0 +1,79 @@
+"""Each pod's runtime status with the time it is true for: what waits for news asks here. Pure, a single writer.
+
+Order of two statuses of one pod: (timestamp, rank); at one timestamp an inspection beats an event, an event never
+beats an inspection. A deleted pod leaves a tombstone, so that a late event cannot bring it back.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from protocols.messages.pleg import PodStatus
+
+TOMBSTONE_NS = 600 * 10**9
+
+
+class Rank(IntEnum):
+    EVENT = 0
+    INSPECTION = 1
+
+
+@dataclass
+class Entry:
+    status: PodStatus
+    modified: int
+    observed: int
+    rank: Rank
+
+
+@dataclass
+class StatusCache:
+    """All times are nanoseconds since the epoch."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    tombstones: dict[str, int] = field(default_factory=dict)
+    complete: int = 0
+    """Start of the last full relist that ended well: everything is known at least up to then."""
+
+    def get(self, uid: str) -> PodStatus | None:
+        entry = self.entries.get(uid)
+        return entry.status if entry else None
+
+    def put(self, status: PodStatus, stamp: int, rank: Rank) -> bool:
+        """False when older than what is known, than the pod's deletion, or (events) than the last full relist."""
+        if stamp <= self.tombstones.get(status.uid, -1) or (rank is Rank.EVENT and stamp <= self.complete):
+            return False
+        entry = self.entries.get(status.uid)
+        if entry and (stamp, rank) < (entry.modified, entry.rank):
+            return False
+        if entry and stamp == entry.modified and rank is Rank.EVENT and entry.rank is Rank.INSPECTION:
+            return False
+        self.tombstones.pop(status.uid, None)
+        self.entries[status.uid] = Entry(status, stamp, stamp, rank)
+        return True
+
+    def drop(self, uid: str, stamp: int) -> bool:
+        """The runtime holds nothing of the pod at `stamp`; False when something newer is known."""
+        entry = self.entries.get(uid)
+        if entry and stamp < entry.modified:
+            return False
+        self.entries.pop(uid, None)
+        self.tombstones[uid] = max(stamp, self.tombstones.get(uid, 0))
+        return True
+
+    def observed(self, uid: str, stamp: int) -> None:
+        """An inspection begun at `stamp` found what is already known (also: that nothing is)."""
+        if entry := self.entries.get(uid):
+            entry.observed = max(entry.observed, stamp)
+        else:
+            self.tombstones[uid] = max(stamp, self.tombstones.get(uid, 0))
+
+    def completed(self, stamp: int) -> None:
+        """A full relist begun at `stamp` has been taken in, every pod of it."""
+        self.complete = max(self.complete, stamp)
+        self.tombstones = {uid: at for uid, at in self.tombstones.items() if stamp - at < TOMBSTONE_NS}
+
+    def newer_than(self, uid: str, minimum: int) -> bool:
+        """Whether what is known of the pod is strictly later than `minimum`."""
+        entry = self.entries.get(uid)
+        known = max(entry.modified, entry.observed) if entry else self.tombstones.get(uid, 0)
+        return self.complete > minimum or known > minimum

@@ -1,0 +1,44 @@
+"""What one runtime event says of a pod, put into what is known of it. Pure.
+
+An event carries one sandbox and that sandbox's containers: the parts of other sandboxes stay as they are until a
+relist says otherwise (else exited containers of an older sandbox would flicker).
+"""
+
+from actors.pleg.build import container_status, pod_status, sandbox_status
+from protocols.messages.pleg import ContainerStatus, PodStatus
+from protocols.wire import cri_pb2
+
+_ORDER = {"created": 0, "unknown": 0, "running": 1, "exited": 2}
+
+
+def merged(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse", stamp_ns: int) -> PodStatus | None:
+    """The pod after the event; None when the runtime holds nothing of it any more."""
+    sandbox = event.pod_sandbox_status
+    deleted = event.container_id if event.container_event_type == cri_pb2.CONTAINER_DELETED_EVENT else ""
+    sandboxes = {item.id: item for item in (old.sandboxes if old else ())} | {sandbox.id: sandbox_status(sandbox)}
+    kept = [item for item in (old.containers if old else ()) if item.sandbox_id != sandbox.id]
+    fresh = [container_status(item, sandbox.id) for item in event.containers_statuses if item.id != deleted]
+    if deleted == sandbox.id:
+        del sandboxes[sandbox.id]
+        fresh = []
+    if not sandboxes and not kept:
+        return None
+    containers = [_forward(_by_id(old).get(item.id), item) for item in fresh]
+    return pod_status(sandbox.metadata, sandboxes.values(), [*kept, *containers], stamp_ns)
+
+
+def _by_id(status: PodStatus | None) -> dict[str, ContainerStatus]:
+    return {item.id: item for item in (status.containers if status else ())}
+
+
+def _forward(old: ContainerStatus | None, new: ContainerStatus) -> ContainerStatus:
+    """Containers do not restart under one id: created -> running -> exited, never back."""
+    return old if old is not None and _ORDER[old.state] > _ORDER[new.state] else new
+
+
+def with_ips_kept(old: PodStatus | None, new: PodStatus) -> PodStatus:
+    """A pod whose sandbox is gone keeps the addresses it had, else a finished pod would lose its podIP."""
+    if new.ips or old is None or any(item.ready for item in new.sandboxes):
+        return new
+    fields = {name: getattr(new, name) for name in new.__struct_fields__}
+    return PodStatus(**(fields | {"ips": old.ips}))

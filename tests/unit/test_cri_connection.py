@@ -1,0 +1,44 @@
+"""The event stream's retries follow KEP-3386's table, and only a settled stream clears the count."""
+
+from actors.cri.backoff import SETTLED_S, retry_delay
+from actors.cri.connection import PROBE_UNSUPPORTED_S, Connection, Phase
+
+
+def test_the_table_of_the_document() -> None:
+    assert [retry_delay(n) for n in range(1, 12)] == [0, 1, 2, 4, 8, 16, 32, 64, 60, 60, 60]
+
+
+def test_attempts_against_a_dead_runtime_come_at_the_documented_times() -> None:
+    connection, now, attempts = Connection(), 0.0, []
+    for _ in range(11):
+        attempts.append(now)
+        now += connection.failed(now)
+        connection.connecting()
+    assert attempts == [0, 0, 1, 3, 7, 15, 31, 63, 127, 187, 247]
+    assert connection.failures == 11
+
+
+def test_a_stream_that_breaks_at_once_keeps_backing_off() -> None:
+    connection, now, delays = Connection(), 0.0, []
+    for _ in range(4):
+        connection.opened(now)
+        delays.append(connection.failed(now + 0.01))
+    assert delays == [0, 1, 2, 4]
+
+
+def test_a_settled_stream_clears_the_count() -> None:
+    connection = Connection()
+    for _ in range(4):
+        connection.failed(0.0)
+    connection.opened(10.0)
+    assert connection.failed(10.0 + SETTLED_S) == 0.0
+    assert connection.failures == 1
+
+
+def test_a_runtime_without_events_is_asked_again_after_ten_minutes() -> None:
+    connection = Connection()
+    assert connection.unsupported(5.0) == PROBE_UNSUPPORTED_S
+    connection.connecting()
+    assert connection.phase is Phase.UNSUPPORTED
+    connection.opened(700.0)
+    assert connection.phase is Phase.STREAMING

@@ -1,0 +1,220 @@
+"""The ledger against a model runtime whose events are lost, late, doubled and out of order."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.pleg.build import container_status, pod_status, sandbox_status
+from actors.pleg.diff import states_of
+from actors.pleg.ledger import Ledger
+from protocols.messages.pleg import PodStatus
+from protocols.wire import cri_pb2 as cri
+
+UID = "uid-1"
+START = 1_700_000_000 * 10**9
+
+
+@dataclass
+class ModelRuntime:
+    """One pod; every call advances the clock by one microsecond."""
+
+    now: int = START
+    sandboxes: "dict[str, cri.PodSandboxStatus]" = field(default_factory=dict)
+    containers: "dict[str, tuple[str, cri.ContainerStatus]]" = field(default_factory=dict)
+    made: int = 0
+
+    def tick(self) -> int:
+        self.now += 1000
+        return self.now
+
+    def run_sandbox(self) -> "list[cri.ContainerEventResponse]":
+        self.made += 1
+        id_ = f"s{self.made}"
+        self.sandboxes[id_] = cri.PodSandboxStatus(
+            id=id_,
+            metadata=cri.PodSandboxMetadata(name="p", namespace="n", uid=UID, attempt=self.made),
+            state=cri.SANDBOX_READY,
+            created_at=self.tick(),
+            network=cri.PodSandboxNetworkStatus(ip="10.0.0.1"),
+        )
+        return [self.event(id_, id_, cri.CONTAINER_CREATED_EVENT), self.event(id_, id_, cri.CONTAINER_STARTED_EVENT)]
+
+    def start(self) -> "list[cri.ContainerEventResponse]":
+        sandbox = next((id_ for id_, item in self.sandboxes.items() if item.state == cri.SANDBOX_READY), None)
+        if sandbox is None:
+            return []
+        self.made += 1
+        id_ = f"c{self.made}"
+        metadata = cri.ContainerMetadata(name="main", attempt=self.made)
+        status = cri.ContainerStatus(id=id_, metadata=metadata, state=cri.CONTAINER_CREATED, created_at=self.tick())
+        self.containers[id_] = (sandbox, status)
+        created = self.event(sandbox, id_, cri.CONTAINER_CREATED_EVENT)
+        status.state, status.started_at = cri.CONTAINER_RUNNING, self.tick()
+        return [created, self.event(sandbox, id_, cri.CONTAINER_STARTED_EVENT)]
+
+    def exit(self, code: int) -> "list[cri.ContainerEventResponse]":
+        for id_, (sandbox, status) in self.containers.items():
+            if status.state == cri.CONTAINER_RUNNING:
+                status.state, status.exit_code, status.finished_at = cri.CONTAINER_EXITED, code, self.tick()
+                return [self.event(sandbox, id_, cri.CONTAINER_STOPPED_EVENT)]
+        return []
+
+    def remove(self) -> "list[cri.ContainerEventResponse]":
+        for id_, (sandbox, status) in list(self.containers.items()):
+            if status.state == cri.CONTAINER_EXITED:
+                event = self.event(sandbox, id_, cri.CONTAINER_DELETED_EVENT)
+                del self.containers[id_]
+                return [event]
+        return []
+
+    def remove_oldest_sandbox(self) -> "list[cri.ContainerEventResponse]":
+        for id_, sandbox in list(self.sandboxes.items()):
+            if any(owner == id_ for owner, _ in self.containers.values()):
+                continue
+            sandbox.state = cri.SANDBOX_NOTREADY
+            event = self.event(id_, id_, cri.CONTAINER_DELETED_EVENT)
+            del self.sandboxes[id_]
+            return [event]
+        return []
+
+    def event(self, sandbox: str, id_: str, type_: int) -> "cri.ContainerEventResponse":
+        stamp = self.tick()
+        return cri.ContainerEventResponse(
+            container_id=id_,
+            container_event_type=cri.ContainerEventType.Name(type_),
+            created_at=stamp,
+            pod_sandbox_status=self.sandboxes[sandbox],
+            containers_statuses=[status for owner, status in self.containers.values() if owner == sandbox],
+        )
+
+    def inspect(self) -> PodStatus | None:
+        if not self.sandboxes:
+            return None
+        newest = max(self.sandboxes.values(), key=lambda item: item.created_at)
+        containers = [container_status(status, owner) for owner, status in self.containers.values()]
+        sandboxes = [sandbox_status(item) for item in self.sandboxes.values()]
+        return pod_status(newest.metadata, sandboxes, containers, self.now)
+
+
+def relist(ledger: Ledger, runtime: ModelRuntime) -> None:
+    stamp = runtime.tick()
+    truth = runtime.inspect()
+    plan = ledger.relist(stamp, {UID: states_of(truth)} if truth else {})
+    for uid in plan.vanished:
+        ledger.inspected(uid, None, stamp)
+    for uid in plan.inspect:
+        ledger.inspected(uid, runtime.inspect(), stamp)
+    ledger.cache.completed(stamp)
+
+
+def view(status: PodStatus | None) -> tuple[object, ...]:
+    if status is None:
+        return ()
+    return (status.sandboxes, status.containers)
+
+
+OPERATIONS = st.lists(
+    st.sampled_from(["sandbox", "start", "exit", "remove", "remove_sandbox", "relist"]), min_size=1, max_size=40
+)
+
+
+def apply(runtime: ModelRuntime, operation: str) -> "list[cri.ContainerEventResponse]":
+    if operation == "sandbox":
+        return runtime.run_sandbox() if len(runtime.sandboxes) < 3 else []
+    if operation == "exit":
+        return runtime.exit(7)
+    return {"start": runtime.start, "remove": runtime.remove, "remove_sandbox": runtime.remove_oldest_sandbox}[
+        operation
+    ]()
+
+
+@given(OPERATIONS)
+def test_in_order_events_alone_keep_the_cache_equal_to_the_runtime(operations: list[str]) -> None:
+    runtime, ledger = ModelRuntime(), Ledger()
+    for operation in operations:
+        for event in [] if operation == "relist" else apply(runtime, operation):
+            ledger.event(event, runtime.now)
+        assert view(ledger.cache.get(UID)) == view(runtime.inspect())
+
+
+@settings(max_examples=300)
+@given(OPERATIONS, st.randoms(use_true_random=False))
+def test_after_a_relist_the_cache_is_right_whatever_the_events_did(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # hypothesis gives a random.Random
+    runtime, ledger, late = ModelRuntime(), Ledger(), []
+    for operation in operations:
+        if operation == "relist":
+            relist(ledger, runtime)
+            continue
+        late += [event for event in apply(runtime, operation) if random.random() > 0.2]
+        random.shuffle(late)
+        while late and random.random() > 0.5:
+            event = late[-1] if random.random() < 0.3 else late.pop()
+            ledger.event(event, runtime.now)
+    relist(ledger, runtime)
+    for event in late:
+        ledger.event(event, runtime.now)
+    if not runtime.sandboxes:
+        assert ledger.cache.get(UID) is None, "a late event brought a deleted pod back"
+    relist(ledger, runtime)
+    assert view(ledger.cache.get(UID)) == view(runtime.inspect())
+
+
+@given(OPERATIONS, st.randoms(use_true_random=False))
+def test_a_container_never_goes_back_to_an_earlier_state(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # as above
+    order = {"created": 0, "running": 1, "exited": 2}
+    runtime, ledger, events = ModelRuntime(), Ledger(), []
+    for operation in operations:
+        if operation != "relist":
+            events += apply(runtime, operation)
+    random.shuffle(events)
+    seen: dict[str, int] = {}
+    for event in events:
+        ledger.event(event, runtime.now)
+        status = ledger.cache.get(UID)
+        for item in status.containers if status else ():
+            assert order[item.state] >= seen.get(item.id, 0)
+            seen[item.id] = order[item.state]
+
+
+def test_an_event_older_than_an_inspection_changes_nothing() -> None:
+    runtime, ledger = ModelRuntime(), Ledger()
+    runtime.run_sandbox()
+    started = runtime.start()
+    runtime.exit(3)
+    relist(ledger, runtime)
+    assert [ledger.event(event, runtime.now) for event in started] == [None, None]
+    assert ledger.stale_events == 2
+    status = ledger.cache.get(UID)
+    assert status is not None
+    assert [(item.state, item.exit_code) for item in status.containers] == [("exited", 3)]
+
+
+def test_removing_an_older_sandbox_keeps_the_newer_one() -> None:
+    runtime, ledger = ModelRuntime(), Ledger()
+    for event in [*runtime.run_sandbox(), *runtime.run_sandbox()]:
+        ledger.event(event, runtime.now)
+    for event in runtime.remove_oldest_sandbox():
+        ledger.event(event, runtime.now)
+    status = ledger.cache.get(UID)
+    assert status is not None
+    assert [item.id for item in status.sandboxes] == ["s2"]
+
+
+def test_a_stamp_in_seconds_is_not_believed() -> None:
+    runtime, ledger = ModelRuntime(), Ledger()
+    event = runtime.run_sandbox()[1]
+    event.created_at = START // 10**9
+    assert ledger.event(event, runtime.now) is not None
+    assert ledger.cache.entries[UID].modified == runtime.now
+
+
+def test_newer_than_is_strict_and_knows_absence() -> None:
+    runtime, ledger = ModelRuntime(), Ledger()
+    assert not ledger.cache.newer_than(UID, 0)
+    stamp = runtime.tick()
+    ledger.inspected(UID, None, stamp)
+    assert ledger.cache.newer_than(UID, stamp - 1)
+    assert not ledger.cache.newer_than(UID, stamp)
+    ledger.cache.completed(stamp + 5)
+    assert ledger.cache.newer_than(UID, stamp + 4)
