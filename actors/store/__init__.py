@@ -1,0 +1,1 @@
+"""The embedded store: the etcd v3 API over one SQLite file."""

@@ -1,0 +1,54 @@
+"""The embedded store: the only process that holds API objects durably, behind the etcd v3 API.
+
+It owns ROOT/store/objects.sqlite, the socket ROOT/run/store.sock and a loopback port with mutual TLS. Killed at any
+moment it loses nothing that was acknowledged: a write is answered, and told to watches, only after its commit is on
+disk. What waited for a commit is lost, and its callers see UNAVAILABLE.
+"""
+
+from actors.store.metrics import StoreCollector
+from actors.store.options import StoreOptions
+from actors.store.store import Store
+from protocols.actor import Context, run_actor
+from protocols.layout import Layout
+from protocols.settings import Settings
+
+
+def store_options(settings: Settings, layout: Layout) -> StoreOptions:
+    return StoreOptions(
+        directory=layout.store,
+        socket=layout.store_socket,
+        address_file=layout.run / "store.addr",
+        ca=layout.ca_cert,
+        cert=layout.pki / "store.crt",
+        key=layout.pki / "store.key",
+        port=settings.store_port,
+        sync=settings.store_sync,
+    )
+
+
+class StoreActor:
+    """Opens the file and serves; there is nobody to wait for."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._store: Store | None = None
+
+    async def start(self) -> None:
+        store = Store(store_options(self._context.settings, self._context.layout))
+        self._store = store
+        self._context.registry.register(StoreCollector(store.core))
+        await store.start(self._context.spawn)
+        where = f"etcd API on {store.address}" if store.address else "unix socket only: no certificates for TCP"
+        self._context.ready(f"revision {store.core.index.revision}, {len(store.core.index)} keys, {where}")
+
+    async def stop(self) -> None:
+        if self._store is not None:
+            await self._store.stop()
+
+
+def main(argv: list[str] | None = None) -> None:
+    run_actor("store", StoreActor, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The next state while it is being worked out: an overlay on the index that becomes one commit, or nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from actors.store.errors import LeaseNotFound, TooManyOperations
+from actors.store.index import Index
+from actors.store.types import SUB_BITS, Change, Commit, KeyValue, LeaseRecord, in_range
+
+
+class LeaseBook(Protocol):
+    """Committed leases, as the draft needs to see them."""
+
+    def get(self, lease: int) -> LeaseRecord | None: ...
+
+    def keys(self, lease: int) -> set[bytes]: ...
+
+
+class Draft:
+    """Operations run one after another inside `operation()`; each sees those before it. One operation with changes is
+    one revision; one that raises leaves no trace."""
+
+    def __init__(self, index: Index, leases: LeaseBook) -> None:
+        self.index = index
+        self.revision = index.revision
+        self.compacted = index.compacted
+        self.changes: list[Change] = []
+        self._book = leases
+        self._keys: dict[bytes, KeyValue | None] = {}
+        self._leases: dict[int, LeaseRecord | None] = {}
+        self._first = 0
+
+    @property
+    def current(self) -> int:
+        """Revision that a read inside the running operation sees."""
+        return self.revision + (len(self.changes) > self._first)
+
+    @contextmanager
+    def operation(self) -> Iterator[None]:
+        self._first = len(self.changes)
+        leases, compacted = dict(self._leases), self.compacted
+        try:
+            yield
+        except BaseException:
+            self._undo()
+            self._leases, self.compacted = leases, compacted
+            raise
+        if len(self.changes) > self._first:
+            self.revision += 1
+        self._first = len(self.changes)
+
+    def _undo(self) -> None:
+        # An operation changes a key at most once, so going back over its changes restores what was before it.
+        for change in reversed(self.changes[self._first :]):
+            self._keys[change.kv.key] = change.previous
+        del self.changes[self._first :]
+
+    def get(self, key: bytes) -> KeyValue | None:
+        return self._keys[key] if key in self._keys else self.index.get(key)
+
+    def keys(self, start: bytes, end: bytes) -> list[bytes]:
+        base = self.index.keys(start, end)
+        touched = [key for key in self._keys if in_range(key, start, end)]
+        if not touched:
+            return base
+        live = set(base).difference(touched)
+        live.update(key for key in touched if self._keys[key] is not None)
+        return sorted(live)
+
+    def put(self, key: bytes, value: bytes, lease: int) -> Change:
+        """Raises LeaseNotFound."""
+        if lease and self.lease(lease) is None:
+            raise LeaseNotFound()
+        before = self.get(key)
+        revision = self.revision + 1
+        created, version = (before.create_revision, before.version + 1) if before else (revision, 1)
+        return self._record(KeyValue(key, value, created, revision, version, lease), before)
+
+    def delete(self, key: bytes) -> Change | None:
+        before = self.get(key)
+        if before is None:
+            return None
+        return self._record(KeyValue(key, b"", 0, self.revision + 1, 0), before)
+
+    def _record(self, kv: KeyValue, before: KeyValue | None) -> Change:
+        if len(self.changes) - self._first >= 1 << SUB_BITS:
+            raise TooManyOperations()
+        change = Change(kv, before)
+        self.changes.append(change)
+        self._keys[kv.key] = None if change.deleted else kv
+        return change
+
+    def lease(self, lease: int) -> LeaseRecord | None:
+        return self._leases[lease] if lease in self._leases else self._book.get(lease)
+
+    def store_lease(self, record: LeaseRecord) -> None:
+        self._leases[record.id] = record
+
+    def revoke(self, lease: int) -> None:
+        """Forget a lease and delete its keys, in key order. Raises LeaseNotFound."""
+        if self.lease(lease) is None:
+            raise LeaseNotFound()
+        candidates = self._book.keys(lease) | self._keys.keys()
+        for key in sorted(candidates):
+            kv = self.get(key)
+            if kv is not None and kv.lease == lease:
+                self.delete(key)
+        self._leases[lease] = None
+
+    def finish(self) -> Commit:
+        kept = [record for record in self._leases.values() if record is not None]
+        revoked = [lease for lease, record in self._leases.items() if record is None]
+        return Commit(self.changes, kept, revoked, self.compacted)

@@ -1,0 +1,164 @@
+"""Group commit: writes that arrive while one commit is on its way are committed together by the next.
+
+One thread evaluates and writes; the event loop alone changes the index, after the commit and while the thread rests.
+So the thread may read the index freely, and no reader ever sees a write that is not on disk.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from actors.store import upkeep
+from actors.store.draft import Draft
+from actors.store.errors import Stopped, StoreError, TooManyRequests
+from actors.store.index import Index
+from actors.store.leases import Leases
+from actors.store.log import ObjectLog
+from actors.store.options import StoreOptions
+from actors.store.types import Commit
+
+T = TypeVar("T")
+Operation = Callable[[Draft], T]
+"""Pure: reads and changes the draft, returns the answer or raises a StoreError."""
+
+
+class Waiting(msgspec.Struct):
+    """A write and who waits for it."""
+
+    operation: Operation[Any]
+    future: asyncio.Future[Any]
+
+
+class Outcome(msgspec.Struct):
+    """What a batch came to: the commit, and each operation's answer or error."""
+
+    commit: Commit
+    revision: int
+    answers: list[Any]
+
+
+class Writer:
+    """Submit operations; `on_commit` is called in the event loop after each commit, before anyone is answered."""
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        log: ObjectLog,
+        index: Index,
+        leases: Leases,
+        on_commit: Callable[[Commit], None],
+    ) -> None:
+        self._options, self._log, self._index, self._leases = options, log, index, leases
+        self._on_commit = on_commit
+        self._waiting: deque[Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, "store-writer")
+        self._dirty = 0
+        self._stopped = False
+        self.commits = 0
+        self.failures = 0
+
+    async def submit(self, operation: Operation[T]) -> T:
+        """The answer of `operation` once it is on disk. Raises StoreError, and then nothing of it was kept."""
+        if self._stopped:
+            raise Stopped()
+        if len(self._waiting) >= self._options.pending_requests:
+            raise TooManyRequests()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Waiting(operation, future))
+        self._wake.set()
+        return await future
+
+    async def in_thread(self, work: Callable[[ObjectLog], T]) -> T:
+        """Run upkeep between two commits."""
+        if self._stopped:
+            raise Stopped()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._log)
+
+    async def run(self) -> None:
+        """Commit whatever waits, without a timer, until stop()."""
+        loop = asyncio.get_running_loop()
+        while not self._stopped:
+            await self._wake.wait()
+            self._wake.clear()
+            while batch := self._take():
+                answers = await loop.run_in_executor(self._thread, self._commit, batch)
+                self._settle(batch, answers)
+                await self._checkpoint()
+
+    def _take(self) -> list[Waiting]:
+        count = min(len(self._waiting), self._options.batch_requests)
+        return [self._waiting.popleft() for _ in range(count)]
+
+    def _commit(self, batch: list[Waiting]) -> Outcome | StoreError:
+        draft = Draft(self._index, self._leases)
+        answers = [_evaluate(waiting.operation, draft) for waiting in batch]
+        commit = draft.finish()
+        try:
+            if not commit.empty or commit.compacted != self._index.compacted:
+                self._log.commit(commit)
+        except StoreError as error:
+            return error
+        return Outcome(commit, draft.revision, answers)
+
+    def _settle(self, batch: list[Waiting], outcome: Outcome | StoreError) -> None:
+        if isinstance(outcome, StoreError):
+            self.failures += 1
+            for waiting in batch:
+                _answer(waiting.future, outcome)
+            return
+        commit = outcome.commit
+        self.commits += 1
+        self._dirty += len(commit.changes) + 1
+        self._index.apply(commit.changes, outcome.revision, commit.compacted)
+        self._leases.apply(commit, time.monotonic())
+        self._on_commit(commit)
+        for waiting, answer in zip(batch, outcome.answers, strict=True):
+            _answer(waiting.future, answer)
+
+    async def _checkpoint(self) -> None:
+        # About three pages a change; a failed checkpoint costs nothing but WAL, and is tried again.
+        if self._dirty * 3 >= self._options.checkpoint_pages:
+            self._dirty = 0
+            with suppress(StoreError):
+                await self.in_thread(upkeep.checkpoint)
+
+    async def stop(self) -> None:
+        """Refuse what waits, finish what is under way, close the file."""
+        self._stopped = True
+        self._wake.set()
+        for waiting in self._waiting:
+            _answer(waiting.future, Stopped())
+        self._waiting.clear()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown(wait=False)
+
+    def _close(self) -> None:
+        with suppress(StoreError):
+            upkeep.checkpoint(self._log, "TRUNCATE")
+        self._log.close()
+
+
+def _evaluate(operation: Operation[Any], draft: Draft) -> Any:
+    try:
+        with draft.operation():
+            return operation(draft)
+    except StoreError as error:
+        return error
+    except Exception as error:  # a request that trips over a fault of ours must not take others with it
+        return StoreError(f"etcdserver: internal error: {type(error).__name__}: {error}")
+
+
+def _answer(future: asyncio.Future[Any], answer: Any) -> None:
+    if future.done():
+        return
+    if isinstance(answer, StoreError):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
