@@ -1,0 +1,162 @@
+"""The bus of one process: what it owns and serves, what it follows and calls. Everything runs in one event loop."""
+
+import asyncio
+import logging
+import uuid
+from typing import TypeVar
+
+import msgspec
+
+from protocols.bus.bodies import body_of, value_of
+from protocols.bus.channel import Sockets
+from protocols.bus.counters import Counters, Garbage
+from protocols.bus.errors import BusNotStarted, FrameInvalid, Internal
+from protocols.bus.follower import FollowerOptions
+from protocols.bus.following import Following, FollowingOptions
+from protocols.bus.host import Host
+from protocols.bus.lock import NameLock
+from protocols.bus.peer import Peer
+from protocols.bus.stream import Stream
+from protocols.bus.types import BusOptions, Handler, StreamSink, StreamSource
+
+log = logging.getLogger("bus")
+V = TypeVar("V")
+R = TypeVar("R")
+Q = TypeVar("Q")
+
+
+class Bus:
+    """Owner of streams, server and caller of methods, follower of others. Use it in the loop that ran start()."""
+
+    def __init__(self, options: BusOptions) -> None:
+        self.options = options
+        self.epoch = 0
+        """Of this life: larger than that of any earlier life of the same name. 0 for a client-only bus."""
+        self.counters = Counters()
+        self._garbage = Garbage(self.counters)
+        self._lock = NameLock(options.run_dir, options.name)
+        self._client = uuid.uuid4().hex
+        self._sockets: Sockets | None = None
+        self._host: Host | None = None
+        self._peers: dict[str, Peer] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Take the name and bind. Raises NameTaken when another process holds it."""
+        self.options.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.options.name:
+            self.epoch = self._lock.take()
+        try:
+            self._sockets = Sockets(self.options.run_dir)
+            if self.options.name:
+                self._host = Host(self.options, self.epoch, self._sockets, self.counters, self._garbage)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._timer = asyncio.get_running_loop().call_later(self.options.tick, self._second)
+
+    async def close(self) -> None:
+        """End handlers and calls, close sockets, then give the name free: in this order, so that no successor's socket
+        files are removed by us."""
+        sockets, self._sockets = self._sockets, None
+        if self._timer:
+            self._timer.cancel()
+        for peer in self._peers.values():
+            peer.close()
+        self._peers.clear()
+        if self._host:
+            await self._host.close()
+            self._host = None
+        if sockets:
+            await asyncio.to_thread(sockets.term)
+        if sockets and self.epoch:
+            sockets.remove_files(self.options.name)
+        self._lock.release()
+
+    def own(self, name: str, source: StreamSource, ring: int = 4096, mark: int = 0) -> Stream:
+        """Become the owner of a stream; do it when `source` can tell its state. `ring`: newest events kept for
+        followers that missed some. `mark`: the durable position the state stands at."""
+        return self._own_host().own(name, source, ring, mark)
+
+    def tick(self) -> None:
+        """Tell all followers soon where the streams are; done each second anyway."""
+        self._own_host().tick()
+
+    def follow(self, *, owner: str, stream: str, sink: StreamSink[V], type: type[V]) -> Following[V]:
+        """Keep `sink` up to date with another instance's stream, through its restarts and ours."""
+        peer = self._peer(owner)
+        options = FollowingOptions(
+            owner=owner,
+            stream=stream,
+            type=type,
+            follower=FollowerOptions(
+                stream=stream, buffer_events=self.options.buffer_events, stale_after=self.options.stale_after
+            ),
+            send=peer.send,
+            garbage=self._garbage.note,
+            fault=self._fault,
+        )
+        following = Following(options, sink)
+        peer.follow(following)
+        return following
+
+    def serve(self, method: str, type: type[Q], handler: Handler[Q]) -> None:
+        """Answer `method`. The handler runs as a task and is cancelled at the caller's deadline."""
+        self._own_host().service.serve(method, type, handler)
+
+    async def call(
+        self,
+        owner: str,
+        method: str,
+        request: msgspec.Struct,
+        reply: type[R],
+        *,
+        timeout: float = 10.0,
+        idempotent: bool = False,
+    ) -> R:
+        """Ask another instance. Raises a BusError: the handler's own, or Unavailable (not running, or died during a
+        call that is not idempotent), or DeadlineExceeded (it runs and is slow)."""
+        deadline = asyncio.get_running_loop().time() + timeout
+        body = await self._peer(owner).call(method, body_of(request), deadline, idempotent)
+        try:
+            return value_of(body, reply)
+        except FrameInvalid as error:
+            raise Internal(f"{owner} answered {method} with something else: {error}") from None
+
+    def cast(self, owner: str, method: str, request: msgspec.Struct) -> None:
+        """Tell another instance, without an answer; dropped when it is away."""
+        self._peer(owner).cast(method, body_of(request))
+
+    def owned(self) -> list[Stream]:
+        return list(self._host.streams.values()) if self._host else []
+
+    def followed(self) -> list[Following[object]]:
+        return [following for peer in self._peers.values() for following in peer.followings()]
+
+    def _own_host(self) -> Host:
+        if self._host is None:
+            raise BusNotStarted("this bus owns and serves nothing: it has no name, or it is not started")
+        return self._host
+
+    def _peer(self, name: str) -> Peer:
+        peer = self._peers.get(name)
+        if peer is None:
+            if self._sockets is None:
+                raise BusNotStarted("the bus is not started, or it is closed")
+            peer = Peer(name, self._client, self._sockets, self.counters, self._garbage)
+            self._peers[name] = peer
+        return peer
+
+    def _second(self) -> None:
+        """The only periodic work: our tick, and a look for silence of others."""
+        self._timer = asyncio.get_running_loop().call_later(self.options.tick, self._second)
+        if self._host:
+            self._host.second()
+        for peer in self._peers.values():
+            peer.second()
+
+    def _fault(self, error: BaseException) -> None:
+        if self.options.on_fault:
+            self.options.on_fault(error)
+        else:
+            log.error("a sink raised %s: %s", type(error).__name__, error, exc_info=error)

@@ -1,0 +1,218 @@
+"""ZeroMQ sockets in an asyncio loop: the only module that touches them.
+
+A socket's FD is edge-triggered: after any send or receive it may stay silent although messages wait. So each wake
+drains until the socket says empty (or the bound per turn is reached: the next turn goes on), each send looks again.
+Nothing here ever cancels a receive or blocks.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import zmq
+
+DRAIN_BOUND = 512
+"""Messages taken from one socket in one turn of the loop."""
+SEND_LIMIT = 2_000
+"""Messages queued per follower at the owner before it loses some (and syncs)."""
+RECEIVE_LIMIT = 10_000
+RECONNECT_FIRST_MS = 10
+RECONNECT_MOST_MS = 100
+FRAME_LIMIT = 64 << 20
+"""Bytes of one frame; a peer that sends more is cut off."""
+
+
+class Channel:
+    """One socket. `receive` gets (peer, bytes) of each message; `link` hears a DEALER's connection come and go."""
+
+    def __init__(
+        self,
+        socket: "zmq.Socket[bytes]",
+        receive: Callable[[bytes, bytes], None],
+        link: Callable[[bool], None] | None = None,
+    ) -> None:
+        self._socket = socket
+        self._receive = receive
+        self._link = link
+        self._multipart = socket.getsockopt(zmq.TYPE) == zmq.ROUTER
+        self._loop = asyncio.get_running_loop()
+        self._again = False
+        self._closed = False
+        self.up = False
+        self._fd = int(socket.getsockopt(zmq.FD))
+        self._loop.add_reader(self._fd, self._wake)
+        self._soon()
+
+    def send(self, data: bytes) -> bool:
+        """False: not connected, or the queue is full; nothing was sent."""
+        try:
+            self._socket.send(data, zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        self._look()
+        return True
+
+    def send_to(self, peer: bytes, data: bytes) -> bool:
+        """ROUTER only. False: that peer is gone or does not read."""
+        try:
+            self._socket.send(peer, zmq.NOBLOCK | zmq.SNDMORE)
+            self._socket.send(data, zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        self._look()
+        return True
+
+    def subscribe(self, topic: bytes) -> None:
+        self._socket.setsockopt(zmq.SUBSCRIBE, topic)
+        self._look()
+
+    def unsubscribe(self, topic: bytes) -> None:
+        self._socket.setsockopt(zmq.UNSUBSCRIBE, topic)
+        self._look()
+
+    def drain(self) -> None:
+        """Take what has arrived by now, up to the bound."""
+        self._wake()
+
+    def close(self, linger_ms: int = 0) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._fd)
+        self._socket.close(linger_ms)
+
+    def _look(self) -> None:
+        if self._events() & zmq.POLLIN:
+            self._soon()
+
+    def _events(self) -> int:
+        return int(self._socket.getsockopt(zmq.EVENTS))
+
+    def _soon(self) -> None:
+        if not self._again:
+            self._again = True
+            self._loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._again = False
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._closed:
+            return
+        more = self._take_multipart() if self._multipart else self._take_single()
+        if more:
+            self._soon()
+        elif self._link is not None and not self._socket.closed:
+            self._watch_link(self._link)
+
+    def _take_single(self) -> bool:
+        recv, receive, flags = self._socket.recv, self._receive, zmq.NOBLOCK
+        try:
+            for _ in range(DRAIN_BOUND):
+                receive(b"", recv(flags))
+                if self._closed:
+                    return False
+        except zmq.Again:
+            return False
+        return True
+
+    def _take_multipart(self) -> bool:
+        recv, receive = self._socket.recv_multipart, self._receive
+        try:
+            for _ in range(DRAIN_BOUND):
+                parts = recv(zmq.NOBLOCK)
+                receive(parts[0], parts[1] if len(parts) == 2 else b"")
+                if self._closed:
+                    return False
+        except zmq.Again:
+            return False
+        return True
+
+    def _watch_link(self, link: Callable[[bool], None]) -> None:
+        """ZMQ_IMMEDIATE: a DEALER without a finished connection is not writable."""
+        events = self._events()
+        if events & zmq.POLLIN:
+            self._soon()
+        up = bool(events & zmq.POLLOUT)
+        if up != self.up:
+            self.up = up
+            link(up)
+
+
+class Publisher:
+    """The PUB end: never blocks, loses for slow followers. It has no reader, so no loop watches it."""
+
+    def __init__(self, socket: "zmq.Socket[bytes]") -> None:
+        self._socket = socket
+
+    def send(self, data: bytes) -> None:
+        self._socket.send(data, zmq.NOBLOCK)
+
+    def close(self) -> None:
+        self._socket.close(0)
+
+
+class Sockets:
+    """Makes the sockets of one bus below its run directory. Create it after any fork."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._context = zmq.Context()
+        self._context.setsockopt(zmq.LINGER, 0)
+        self._context.setsockopt(zmq.MAX_SOCKETS, 4096)
+
+    def publisher(self, name: str) -> Publisher:
+        socket = self._context.socket(zmq.PUB)
+        socket.setsockopt(zmq.SNDHWM, SEND_LIMIT)
+        self._bind(socket, f"{name}.pub")
+        return Publisher(socket)
+
+    def router(self, name: str, receive: Callable[[bytes, bytes], None]) -> Channel:
+        socket = self._context.socket(zmq.ROUTER)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        socket.setsockopt(zmq.SNDHWM, SEND_LIMIT)
+        socket.setsockopt(zmq.RCVHWM, RECEIVE_LIMIT)
+        socket.setsockopt(zmq.MAXMSGSIZE, FRAME_LIMIT)
+        self._bind(socket, f"{name}.rpc")
+        return Channel(socket, receive)
+
+    def dealer(self, name: str, receive: Callable[[bytes, bytes], None], link: Callable[[bool], None]) -> Channel:
+        """No identity is set: ROUTER names each connection afresh, so a new one never meets an old one's state."""
+        socket = self._context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.IMMEDIATE, 1)
+        socket.setsockopt(zmq.SNDHWM, RECEIVE_LIMIT)
+        self._connect(socket, f"{name}.rpc")
+        return Channel(socket, receive, link)
+
+    def subscriber(self, name: str, receive: Callable[[bytes, bytes], None]) -> Channel:
+        socket = self._context.socket(zmq.SUB)
+        self._connect(socket, f"{name}.pub")
+        return Channel(socket, receive)
+
+    def term(self) -> None:
+        """Waits until every socket's end is done, at most their linger: call it in a thread."""
+        self._context.term()
+
+    def remove_files(self, name: str) -> None:
+        """After term(), still under the name's lock."""
+        for file in (f"{name}.pub", f"{name}.rpc"):
+            (self._run_dir / file).unlink(missing_ok=True)
+
+    def _connect(self, socket: "zmq.Socket[bytes]", file: str) -> None:
+        socket.setsockopt(zmq.RCVHWM, RECEIVE_LIMIT)
+        socket.setsockopt(zmq.MAXMSGSIZE, FRAME_LIMIT)
+        socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_FIRST_MS)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
+        socket.connect(f"ipc://{self._run_dir / file}")
+
+    def _bind(self, socket: "zmq.Socket[bytes]", file: str) -> None:
+        """Only under the name's lock: binding removes what lies at that path."""
+        path = self._run_dir / file
+        path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            socket.bind(f"ipc://{path}")
+        finally:
+            os.umask(before)

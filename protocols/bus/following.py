@@ -1,0 +1,184 @@
+"""One followed stream: the state machine, its timer, and the user's sink."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from protocols.bus.bodies import value_of
+from protocols.bus.errors import FrameInvalid, Unavailable
+from protocols.bus.follower import (
+    Action,
+    Clock,
+    Deliver,
+    Follower,
+    FollowerOptions,
+    Heard,
+    Link,
+    Marked,
+    Message,
+    Send,
+    Swap,
+    Synced,
+)
+from protocols.bus.frames import BusyFrame, Chunk, EventFrame, MoreFrame, SyncFrame
+from protocols.bus.types import Event, StreamSink
+
+V = TypeVar("V")
+
+
+class FollowingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    owner: str
+    stream: str
+    type: type[Any]
+    follower: FollowerOptions
+    send: Callable[[SyncFrame | MoreFrame], bool]
+    garbage: Callable[[str, BaseException], None]
+    """A body did not decode: (where, why)."""
+    fault: Callable[[BaseException], None]
+    """The sink raised: a bug of its actor."""
+
+
+class Following(Generic[V]):
+    """Made by Bus.follow. `synced` False: what the sink has may be behind the owner."""
+
+    def __init__(self, options: FollowingOptions, sink: StreamSink[V]) -> None:
+        self.owner = options.owner
+        self.stream = options.stream
+        self._options = options
+        self._sink = sink
+        self._type: type[V] = options.type
+        self._machine = Follower(options.follower)
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._closed = False
+
+    @property
+    def synced(self) -> bool:
+        return self._machine.synced
+
+    @property
+    def mark(self) -> int:
+        return self._machine.mark
+
+    @property
+    def epoch(self) -> int:
+        return self._machine.epoch
+
+    @property
+    def seq(self) -> int:
+        return self._machine.seq
+
+    @property
+    def syncs(self) -> int:
+        """Syncs begun so far."""
+        return self._machine.syncs
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Returns once synced; raises Unavailable after `timeout` seconds."""
+        if self.synced:
+            return
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait_for(waiter, timeout)
+        except TimeoutError:
+            raise Unavailable(f"{self.owner} did not sync stream {self.stream} within {timeout:g} s") from None
+        finally:
+            self._waiters.discard(waiter)
+
+    def event(self, frame: EventFrame) -> None:
+        if self._machine.accept(frame):
+            self._deliver(frame)
+        else:
+            self._step(frame)
+
+    def tick(self, heard: Heard) -> None:
+        self._step(heard)
+
+    def answer(self, frame: Chunk | BusyFrame) -> None:
+        self._step(frame)
+
+    def link(self, up: bool) -> None:
+        self._step(Link(up))
+
+    def clock(self) -> None:
+        self._step(Clock())
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer:
+            self._timer.cancel()
+        for waiter in self._waiters:
+            waiter.cancel()
+
+    def _step(self, message: Message) -> None:
+        if self._closed:
+            return
+        actions = self._machine.step(message, self._loop.time())
+        for action in actions:
+            self._act(action)
+        self._set_timer()
+
+    def _act(self, action: Action) -> None:
+        if isinstance(action, Deliver):
+            self._deliver(action.frame)
+        elif isinstance(action, Send):
+            self._options.send(action.frame)
+        elif isinstance(action, Swap):
+            self._guard(self._sink.on_snapshot, self._items(action), action.mark)
+        elif isinstance(action, Marked):
+            self._guard(self._sink.on_mark, action.mark)
+        else:
+            self._tell(action)
+
+    def _deliver(self, frame: EventFrame) -> None:
+        """A body that does not decode is passed over: asking again would bring the same bytes."""
+        value: V | None = None
+        body = frame.body
+        if body or self._type is bytes:
+            try:
+                value = value_of(body, self._type)
+            except FrameInvalid as error:
+                self._options.garbage(f"{self.owner}/{self.stream}", error)
+                return
+        try:
+            self._sink.on_event(Event(frame.op, frame.key, value, frame.seq, frame.mark, frame.epoch))
+        except Exception as error:
+            self._options.fault(error)
+
+    def _items(self, swap: Swap) -> list[tuple[str, V]]:
+        items: list[tuple[str, V]] = []
+        for key, body in swap.items:
+            try:
+                items.append((key, value_of(body, self._type)))
+            except FrameInvalid as error:
+                self._options.garbage(f"{self.owner}/{self.stream}", error)
+        return items
+
+    def _tell(self, action: Synced) -> None:
+        self._guard(self._sink.on_synced, action.synced)
+        if action.synced:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _guard(self, method: Callable[..., None], *arguments: object) -> None:
+        try:
+            method(*arguments)
+        except Exception as error:
+            self._options.fault(error)
+
+    def _set_timer(self) -> None:
+        wake_at = self._machine.wake_at
+        if self._timer and self._timer.when() != wake_at:
+            self._timer.cancel()
+            self._timer = None
+        if wake_at is not None and self._timer is None:
+            self._timer = self._loop.call_at(wake_at, self._alarm)
+
+    def _alarm(self) -> None:
+        self._timer = None
+        self._step(Clock())

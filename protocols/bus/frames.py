@@ -1,0 +1,175 @@
+"""The wire format, all of it: what each frame holds and how it becomes bytes. In words: docs/reference/bus.md.
+
+Every frame is one msgpack array `[kind, version, ...]`. On PUB it follows its topic, in one ZeroMQ frame.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from protocols.bus.errors import FrameInvalid
+from protocols.bus.types import Op
+
+VERSION: Literal[1] = 1
+TICK_TOPIC = b"\0"
+"""Topic of ticks: no stream's topic begins with NUL."""
+
+
+class EventFrame(msgspec.Struct, array_like=True, tag=1, frozen=True, gc=False):
+    """One event. seq 0 stands in replays by mark only: the event is of an earlier epoch, its mark counts."""
+
+    version: Literal[1]
+    epoch: int
+    seq: int
+    mark: int
+    op: Op
+    key: str
+    body: bytes
+
+
+class TickFrame(msgspec.Struct, array_like=True, tag=2, frozen=True):
+    """Where the owner's streams are: name -> (seq, mark)."""
+
+    version: Literal[1]
+    epoch: int
+    positions: dict[str, tuple[int, int]]
+
+
+class SyncFrame(msgspec.Struct, array_like=True, tag=16, frozen=True):
+    """A follower says where it is and asks for the rest. The same id again is the same question."""
+
+    version: Literal[1]
+    id: int
+    stream: str
+    epoch: int
+    seq: int
+    mark: int
+
+
+class MoreFrame(msgspec.Struct, array_like=True, tag=17, frozen=True):
+    """Chunk `index` has arrived: credit for another."""
+
+    version: Literal[1]
+    id: int
+    stream: str
+    index: int
+
+
+class RequestFrame(msgspec.Struct, array_like=True, tag=18, frozen=True):
+    """An RPC. `ttl_ms` is what is left until the deadline: clocks of peers are not compared."""
+
+    version: Literal[1]
+    id: str
+    method: str
+    ttl_ms: int
+    idempotent: bool
+    body: bytes
+
+
+class CastFrame(msgspec.Struct, array_like=True, tag=19, frozen=True):
+    version: Literal[1]
+    method: str
+    body: bytes
+
+
+class PingFrame(msgspec.Struct, array_like=True, tag=20, frozen=True):
+    version: Literal[1]
+
+
+class SnapshotFrame(msgspec.Struct, array_like=True, tag=32, frozen=True):
+    """Chunk `index` of a snapshot that stands at (epoch, seq, mark)."""
+
+    version: Literal[1]
+    id: int
+    stream: str
+    epoch: int
+    seq: int
+    mark: int
+    index: int
+    last: bool
+    items: list[tuple[str, bytes]]
+
+
+class ReplayFrame(msgspec.Struct, array_like=True, tag=33, frozen=True):
+    """Chunk `index` of the events that lead to (epoch, seq, mark)."""
+
+    version: Literal[1]
+    id: int
+    stream: str
+    epoch: int
+    seq: int
+    mark: int
+    index: int
+    last: bool
+    events: list[EventFrame]
+
+
+class BusyFrame(msgspec.Struct, array_like=True, tag=34, frozen=True):
+    """Not now (too many syncs), or not yet (the stream is not owned so far): ask again in `retry_ms`."""
+
+    version: Literal[1]
+    id: int
+    stream: str
+    retry_ms: int
+
+
+class ReplyFrame(msgspec.Struct, array_like=True, tag=35, frozen=True):
+    version: Literal[1]
+    id: str
+    epoch: int
+    body: bytes
+
+
+class FailureFrame(msgspec.Struct, array_like=True, tag=36, frozen=True):
+    version: Literal[1]
+    id: str
+    epoch: int
+    code: str
+    message: str
+    details: dict[str, str]
+
+
+class PongFrame(msgspec.Struct, array_like=True, tag=37, frozen=True):
+    version: Literal[1]
+    epoch: int
+
+
+Published = EventFrame | TickFrame
+Asked = SyncFrame | MoreFrame | RequestFrame | CastFrame | PingFrame
+Answer = SnapshotFrame | ReplayFrame | BusyFrame | ReplyFrame | FailureFrame | PongFrame
+Chunk = SnapshotFrame | ReplayFrame
+
+_INVALID = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
+_published: msgspec.msgpack.Decoder[Published] = msgspec.msgpack.Decoder(Published)
+_asked: msgspec.msgpack.Decoder[Asked] = msgspec.msgpack.Decoder(Asked)
+_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+encode = msgspec.msgpack.Encoder().encode
+"""Any frame, or the body of a message, to bytes."""
+
+
+def topic_of(stream: str) -> bytes:
+    return stream.encode() + b"\0"
+
+
+def decode_published(data: bytes | memoryview) -> Published:
+    """What follows the topic on PUB."""
+    try:
+        return _published.decode(data)
+    except _INVALID as error:
+        raise FrameInvalid(f"not a published frame: {error}") from None
+
+
+def decode_asked(data: bytes) -> Asked:
+    """DEALER to ROUTER."""
+    try:
+        return _asked.decode(data)
+    except _INVALID as error:
+        raise FrameInvalid(f"not a request frame: {error}") from None
+
+
+def decode_answer(data: bytes) -> Answer:
+    """ROUTER to DEALER."""
+    try:
+        return _answer.decode(data)
+    except _INVALID as error:
+        raise FrameInvalid(f"not an answer frame: {error}") from None

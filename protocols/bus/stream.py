@@ -1,0 +1,115 @@
+"""The owner's end of one stream: numbers events, keeps the newest, and answers where a follower must go from. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from protocols.bus.bodies import body_of
+from protocols.bus.frames import VERSION, EventFrame, SyncFrame, encode, topic_of
+from protocols.bus.ring import Ring
+from protocols.bus.types import Event, Item, Op, StreamSource, Value
+
+REPLAY_LIMIT = 65_536
+"""Events a source may tell by mark; past it a snapshot is cheaper."""
+
+
+class Answering(msgspec.Struct):
+    """What a sync gets: items (a snapshot) or events, and the position they lead to."""
+
+    epoch: int
+    seq: int
+    mark: int
+    items: Iterable[Item] | None = None
+    events: Iterable[EventFrame] = ()
+
+
+class Stream:
+    """Made by Bus.own. `publish` and `set_mark` are synchronous and never block; call them from the event loop."""
+
+    def __init__(self, name: str, source: StreamSource, ring: int, send: Callable[[bytes], None]) -> None:
+        self.name = name
+        self.topic = topic_of(name)
+        self.epoch = 0
+        self.seq = 0
+        self.mark = 0
+        self._source = source
+        self._ring = Ring(ring)
+        self._send = send
+
+    def publish(self, op: Op, key: str, value: Value, mark: int = 0) -> None:
+        """Tell followers. `mark` is the durable position this event brings the stream to; 0 leaves it where it is."""
+        self.seq += 1
+        if mark:
+            self.mark = mark
+        frame = EventFrame(VERSION, self.epoch, self.seq, mark, op, key, body_of(value))
+        self._ring.append(frame)
+        self._send(self.topic + encode(frame))
+
+    def set_mark(self, mark: int) -> None:
+        """The durable position moved with no event; followers hear of it with the next tick."""
+        self.mark = mark
+
+    def answer(self, sync: SyncFrame) -> Answering:
+        """The shortest way from a follower's position to ours: nothing, the ring, the source by mark, a snapshot."""
+        answering = Answering(self.epoch, self.seq, self.mark)
+        events = self._replay(sync)
+        if events is None:
+            answering.items = list(self._source.snapshot())
+        else:
+            answering.events = events
+        return answering
+
+    def _replay(self, sync: SyncFrame) -> list[EventFrame] | None:
+        if sync.epoch == self.epoch and sync.seq <= self.seq:
+            if sync.seq == self.seq:
+                return []
+            ringed = self._ring.after(sync.seq)
+            if ringed is not None:
+                return ringed
+        return self._by_mark(sync.mark)
+
+    def _by_mark(self, mark: int) -> list[EventFrame] | None:
+        """A mark ahead of ours is of a history we lost: only a snapshot tells the truth then."""
+        if mark <= 0 or 0 < self.mark < mark:
+            return None
+        events = self._source.since(mark)
+        if events is None:
+            return None
+        told = list(islice(events, REPLAY_LIMIT + 1))
+        return [self._told(event) for event in told] if len(told) <= REPLAY_LIMIT else None
+
+    def _told(self, event: Event[Value]) -> EventFrame:
+        body = b"" if event.value is None else body_of(event.value)
+        return EventFrame(VERSION, self.epoch, 0, event.mark, event.op, event.key, body)
+
+
+CHUNK_BYTES = 256 << 10
+CHUNK_ITEMS = 2048
+
+
+def item_chunks(items: Iterable[Item]) -> Iterator[tuple[bool, list[tuple[str, bytes]]]]:
+    """Cut a snapshot into (is last, pairs); bodies are encoded only when their chunk is asked for."""
+    chunk: list[tuple[str, bytes]] = []
+    size = 0
+    for item in items:
+        body = body_of(item.value)
+        if chunk and (size + len(body) > CHUNK_BYTES or len(chunk) >= CHUNK_ITEMS):
+            yield False, chunk
+            chunk, size = [], 0
+        chunk.append((item.key, body))
+        size += len(body) + len(item.key)
+    yield True, chunk
+
+
+def event_chunks(events: Iterable[EventFrame]) -> Iterator[tuple[bool, list[EventFrame]]]:
+    """Cut a replay into (is last, events)."""
+    chunk: list[EventFrame] = []
+    size = 0
+    for event in events:
+        if chunk and (size + len(event.body) > CHUNK_BYTES or len(chunk) >= CHUNK_ITEMS):
+            yield False, chunk
+            chunk, size = [], 0
+        chunk.append(event)
+        size += len(event.body) + len(event.key)
+    yield True, chunk

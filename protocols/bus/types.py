@@ -1,0 +1,123 @@
+"""The bus's vocabulary: read this first. streams, their sources and sinks."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+V = TypeVar("V")
+V_contra = TypeVar("V_contra", contravariant=True)
+
+Value = msgspec.Struct | bytes
+"""What a stream carries: a struct, or bytes taken as they are (msgpack already, or anything with `type=bytes`)."""
+
+
+class Op(IntEnum):
+    """UPSERT and DELETE make state streams (a key's newest value counts), APPEND edge streams (each event counts)."""
+
+    UPSERT = 1
+    DELETE = 2
+    APPEND = 3
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One key of a snapshot. The value is encoded when its turn to travel comes, so it must never change afterwards."""
+
+    key: str
+    value: Value
+
+
+class Event(msgspec.Struct, Generic[V], frozen=True):
+    """One change. `mark` is the owner's own durable position (0 = none); events that share a mark are published without
+    an await in between. `value` is None for a DELETE that carried nothing."""
+
+    op: Op
+    key: str
+    value: V | None
+    seq: int = 0
+    mark: int = 0
+    epoch: int = 0
+
+
+class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    """Of this instance, e.g. `devices`, `apiserver-0`. Empty: a client only, which binds nothing and takes no lock."""
+    run_dir: Path
+    """ROOT/run; made with mode 0700 when absent."""
+    tick: float = 1.0
+    """Seconds between ticks; also how often silence is looked for."""
+    stale_after: float = 3.0
+    """Seconds without a tick after which a follower calls itself stale."""
+    buffer_events: int = 10_000
+    """Events a follower holds back during a sync; past it the oldest go and it syncs again."""
+    handlers: int = 256
+    """RPC handlers that run at once; a request past it fails with RESOURCE_EXHAUSTED."""
+    on_fault: Callable[[BaseException], None] | None = None
+    """Told of an exception out of a sink or a source (a bug there); None: it is logged."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """What a handler may know of the request it serves. The handler is cancelled when the deadline passes."""
+
+    method: str
+    id: str
+    deadline: float
+    """On this process's loop clock."""
+
+
+class StreamSource(Protocol):
+    """The owner's state behind a stream. Called in the event loop; must agree with what was published so far."""
+
+    def snapshot(self) -> Iterable[Item]:
+        """The whole state now; nothing for an edge stream."""
+        ...
+
+    def since(self, mark: int) -> Iterable["Event[Value]"] | None:
+        """Every event after the durable position `mark`, in order; None when that is not known any more."""
+        ...
+
+
+class StreamSink(Protocol[V]):
+    """A follower's end. All calls come from the event loop, in stream order, never two at once."""
+
+    def on_snapshot(self, items: list[tuple[str, V]], mark: int) -> None:
+        """Replaces everything. On an edge stream: events may have been lost, reconcile."""
+        ...
+
+    def on_event(self, event: Event[V]) -> None: ...
+
+    def on_mark(self, mark: int) -> None:
+        """The position moved without an event."""
+        ...
+
+    def on_synced(self, synced: bool) -> None:
+        """False: what was received so far may be behind the owner."""
+        ...
+
+
+Handler = Callable[[V_contra, Call], Awaitable[msgspec.Struct | None]]
+
+
+class StateSource:
+    """Ready-made source of a state stream: a mapping its owner keeps, told whole."""
+
+    def __init__(self, items: Mapping[str, Value]) -> None:
+        self._items = items
+
+    def snapshot(self) -> Iterable[Item]:
+        return [Item(key, value) for key, value in self._items.items()]
+
+    def since(self, mark: int) -> Iterable[Event[Value]] | None:
+        return None
+
+
+class EdgeSource:
+    """Ready-made source of an edge stream that remembers nothing past the ring."""
+
+    def snapshot(self) -> Iterable[Item]:
+        return ()
+
+    def since(self, mark: int) -> Iterable[Event[Value]] | None:
+        return None
