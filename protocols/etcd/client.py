@@ -1,0 +1,150 @@
+"""The etcd v3 API as async methods: used against our store and against clusters."""
+
+from collections.abc import AsyncIterator
+
+import grpc
+
+from protocols.etcd import guarded
+from protocols.etcd.calls import Answer, call, method
+from protocols.etcd.channel import open_channel
+from protocols.etcd.options import EtcdOptions
+from protocols.etcd.types import Granted, KeyValue, Ranged, StoreStatus, Written, key_value, prefix_end
+from protocols.etcd.watch import Watch
+from protocols.wire import etcd_pb2 as pb
+
+PAGE = 5000
+"""Keys in one page of `pages`."""
+
+
+class EtcdClient:
+    """`client = EtcdClient(options); await client.start(); ...; await client.close()`.
+
+    Every call has a deadline (`timeout`, or that of the options) and raises EtcdError. It waits for the connection
+    within the deadline. Reads and guarded writes are repeated when the connection breaks under them; put, compact and
+    leases are not, since they may have happened.
+    """
+
+    def __init__(self, options: EtcdOptions) -> None:
+        self._options = options
+        self._channel: grpc.aio.Channel | None = None
+
+    async def start(self) -> None:
+        """Connects in the background. Raises BadEndpoint."""
+        channel = self._channel = await open_channel(self._options)
+        self._range = method(channel, "KV/Range", pb.RangeResponse)
+        self._put = method(channel, "KV/Put", pb.PutResponse)
+        self._txn = method(channel, "KV/Txn", pb.TxnResponse)
+        self._compact = method(channel, "KV/Compact", pb.CompactionResponse)
+        self._grant = method(channel, "Lease/LeaseGrant", pb.LeaseGrantResponse)
+        self._revoke = method(channel, "Lease/LeaseRevoke", pb.LeaseRevokeResponse)
+        self._status = method(channel, "Maintenance/Status", pb.StatusResponse)
+        self._watch = channel.stream_stream(
+            "/etcdserverpb.Watch/Watch",
+            request_serializer=pb.WatchRequest.SerializeToString,
+            response_deserializer=pb.WatchResponse.FromString,
+        )
+
+    async def close(self) -> None:
+        if self._channel is not None:
+            await self._channel.close(grace=None)
+            self._channel = None
+
+    def _timeout(self, timeout: float | None) -> float:
+        return self._options.timeout if timeout is None else timeout
+
+    async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged:
+        """Any range. Raises Compacted, FutureRevision when `revision` is not served."""
+        answer: pb.RangeResponse = (await call(self._range, request, self._timeout(timeout), retry=True)).message
+        return Ranged([key_value(kv) for kv in answer.kvs], answer.more, answer.count, answer.header.revision)
+
+    async def get(self, key: bytes, revision: int = 0, timeout: float | None = None) -> tuple[KeyValue | None, int]:
+        """A key and the store's revision; linearizable."""
+        found = await self.ranged(pb.RangeRequest(key=key, revision=revision), timeout)
+        return (found.kvs[0] if found.kvs else None), found.revision
+
+    async def range(
+        self, prefix: bytes, start: bytes = b"", limit: int = 0, revision: int = 0, timeout: float | None = None
+    ) -> Ranged:
+        """Keys below `prefix`, from `start` on (itself included), in key order; linearizable when `revision` is 0."""
+        request = pb.RangeRequest(
+            key=start or prefix or b"\0", range_end=prefix_end(prefix), limit=limit, revision=revision
+        )
+        return await self.ranged(request, timeout)
+
+    async def pages(self, prefix: bytes, limit: int = PAGE, revision: int = 0) -> AsyncIterator[Ranged]:
+        """All keys below `prefix` at one revision: the first page's, or `revision`; every page carries it."""
+        start = prefix
+        while True:
+            page = await self.range(prefix, start, limit, revision)
+            revision = revision or page.revision
+            yield Ranged(page.kvs, page.more, page.count, revision)
+            if not page.more or not page.kvs:
+                return
+            start = page.kvs[-1].key + b"\0"
+
+    async def current_revision(self, prefix: bytes = b"\0", timeout: float | None = None) -> int:
+        """The store's revision now: a linearizable read of next to nothing."""
+        request = pb.RangeRequest(key=prefix, limit=1, keys_only=True, range_end=prefix_end(prefix))
+        return (await self.ranged(request, timeout)).revision
+
+    async def put(self, key: bytes, value: bytes, lease: int = 0, timeout: float | None = None) -> int:
+        """Unguarded; the new revision. Raises Unavailable when it may or may not have happened."""
+        request = pb.PutRequest(key=key, value=value, lease=lease)
+        answer = await call(self._put, request, self._timeout(timeout), retry=False)
+        return int(answer.message.header.revision)
+
+    async def create_if_absent(self, key: bytes, value: bytes, lease: int = 0, timeout: float | None = None) -> Written:
+        """Not ok when the key exists."""
+        answer = await self._guarded(guarded.create(key, value, lease), timeout)
+        return guarded.put_result(answer.message, value, answer.retried, 0)
+
+    async def update_if_revision(
+        self, key: bytes, value: bytes, revision: int, lease: int = 0, timeout: float | None = None
+    ) -> Written:
+        """Not ok when the key's mod_revision is another, or it is absent."""
+        answer = await self._guarded(guarded.update(key, value, revision, lease), timeout)
+        return guarded.put_result(answer.message, value, answer.retried, revision)
+
+    async def delete_if_revision(self, key: bytes, revision: int, timeout: float | None = None) -> Written:
+        """Not ok when the key's mod_revision is another, or it is absent."""
+        answer = await self._guarded(guarded.delete(key, revision), timeout)
+        return guarded.delete_result(answer.message, answer.retried)
+
+    async def _guarded(self, request: pb.TxnRequest, timeout: float | None) -> Answer:
+        return await call(self._txn, request, self._timeout(timeout), retry=True)
+
+    async def txn(self, request: pb.TxnRequest, retry: bool = False, timeout: float | None = None) -> pb.TxnResponse:
+        """Any transaction; `retry` only when its comparisons make a second run harmless."""
+        message: pb.TxnResponse = (await call(self._txn, request, self._timeout(timeout), retry)).message
+        return message
+
+    async def compact(self, revision: int, timeout: float | None = None) -> None:
+        await call(self._compact, pb.CompactionRequest(revision=revision), self._timeout(timeout), retry=False)
+
+    def watch(
+        self, prefix: bytes, start_revision: int = 0, prev_kv: bool = True, progress_notify: bool = True
+    ) -> Watch:
+        """Watch every key below `prefix` from a revision on (0 = from now); see Watch."""
+        request = pb.WatchCreateRequest(
+            key=prefix or b"\0",
+            range_end=prefix_end(prefix),
+            start_revision=start_revision,
+            prev_kv=prev_kv,
+            progress_notify=progress_notify,
+            fragment=True,
+        )
+        return Watch(self._watch, request, self._options.timeout)
+
+    async def lease_grant(self, ttl: int, timeout: float | None = None) -> Granted:
+        answer = await call(self._grant, pb.LeaseGrantRequest(TTL=ttl), self._timeout(timeout), retry=False)
+        return Granted(answer.message.ID, answer.message.TTL)
+
+    async def lease_revoke(self, lease: int, timeout: float | None = None) -> None:
+        """Raises LeaseNotFound."""
+        await call(self._revoke, pb.LeaseRevokeRequest(ID=lease), self._timeout(timeout), retry=False)
+
+    async def status(self, timeout: float | None = None) -> StoreStatus:
+        answer: pb.StatusResponse = (
+            await call(self._status, pb.StatusRequest(), self._timeout(timeout), retry=True)
+        ).message
+        return StoreStatus(answer.version, answer.header.revision, answer.dbSize)

@@ -1,0 +1,52 @@
+"""Writes guarded by a comparison, as requests; and what their answers mean. Pure."""
+
+from protocols.etcd.types import Written, key_value
+from protocols.wire import etcd_pb2 as pb
+
+
+def create(key: bytes, value: bytes, lease: int) -> pb.TxnRequest:
+    return _guarded(key, 0, _put(key, value, lease))
+
+
+def update(key: bytes, value: bytes, revision: int, lease: int) -> pb.TxnRequest:
+    return _guarded(key, revision, _put(key, value, lease))
+
+
+def delete(key: bytes, revision: int) -> pb.TxnRequest:
+    request = pb.DeleteRangeRequest(key=key, prev_kv=True)
+    return _guarded(key, revision, pb.RequestOp(request_delete_range=request))
+
+
+def _put(key: bytes, value: bytes, lease: int) -> pb.RequestOp:
+    return pb.RequestOp(request_put=pb.PutRequest(key=key, value=value, lease=lease))
+
+
+def _guarded(key: bytes, revision: int, operation: pb.RequestOp) -> pb.TxnRequest:
+    unchanged = pb.Compare(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=revision)
+    read = pb.RequestOp(request_range=pb.RangeRequest(key=key))
+    return pb.TxnRequest(compare=[unchanged], success=[operation], failure=[read])
+
+
+def put_result(response: pb.TxnResponse, value: bytes, retried: bool, guard: int) -> Written:
+    """Of a create (guard 0) or an update guarded by a revision. After a retry, finding exactly the bytes that were to
+    be written, put by the very write the guard allowed, means that the first try succeeded."""
+    if response.succeeded:
+        return Written(True, response.header.revision)
+    found = response.responses[0].response_range.kvs
+    current = key_value(found[0]) if found else None
+    own = retried and current is not None and current.value == value and current.mod_revision > guard
+    if own and current is not None and (guard or current.version == 1):
+        return Written(True, current.mod_revision, current, repeated=True)
+    return Written(False, response.header.revision, current)
+
+
+def delete_result(response: pb.TxnResponse, retried: bool) -> Written:
+    """After a retry a key that is gone counts as deleted: the guard had seen it."""
+    revision = response.header.revision
+    if response.succeeded:
+        gone = response.responses[0].response_delete_range.prev_kvs
+        return Written(True, revision, key_value(gone[0]) if gone else None)
+    found = response.responses[0].response_range.kvs
+    if not found and retried:
+        return Written(True, revision, None, repeated=True)
+    return Written(False, revision, key_value(found[0]) if found else None)

@@ -1,0 +1,97 @@
+"""What the etcd client gives back: keys, ranges, results of guarded writes, batches of a watch."""
+
+import msgspec
+
+from protocols.wire import mvcc_pb2
+
+
+class KeyValue(msgspec.Struct, frozen=True, gc=False):
+    """A key as stored."""
+
+    key: bytes
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    version: int
+    """Puts since creation; 1 = not changed since it was created."""
+    lease: int = 0
+
+
+class Ranged(msgspec.Struct, frozen=True):
+    """Answer of a range."""
+
+    kvs: list[KeyValue]
+    more: bool
+    """The limit cut it."""
+    count: int
+    """Keys in the whole range."""
+    revision: int
+    """Of the store when it answered."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """Result of a guarded write."""
+
+    ok: bool
+    revision: int
+    """The object's new revision, or that of its deletion; when not ok, the store's."""
+    current: KeyValue | None = None
+    """Not ok: what is stored now, None when absent. A deletion that is ok: what was deleted."""
+    repeated: bool = False
+    """A lost answer made the client try again, and it found its own write: `ok` with the revision of that first try. A
+    repeated deletion that is ok found the key gone: its revision is the store's, and there is no `current`."""
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """A lease."""
+
+    id: int
+    ttl: int
+
+
+class StoreStatus(msgspec.Struct, frozen=True):
+    """Of one member."""
+
+    version: str
+    revision: int
+    size: int
+
+
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
+    """One change of a key. `kv` of a deletion has only key and mod_revision."""
+
+    deleted: bool
+    kv: KeyValue
+    previous: KeyValue | None
+    """The key before, when it was asked for, was there, and is not compacted."""
+
+    @property
+    def created(self) -> bool:
+        return not self.deleted and self.kv.create_revision == self.kv.mod_revision
+
+
+class WatchBatch(msgspec.Struct, frozen=True):
+    """One response: events of whole revisions; without events it is progress. All that is below or at `revision` has
+    been delivered: with events it is the last one's (a store that catches up names a later one)."""
+
+    revision: int
+    events: list[WatchEvent]
+
+    @property
+    def progress(self) -> bool:
+        return not self.events
+
+
+def key_value(kv: mvcc_pb2.KeyValue) -> KeyValue:
+    return KeyValue(kv.key, kv.value, kv.create_revision, kv.mod_revision, kv.version, kv.lease)
+
+
+def watch_event(event: mvcc_pb2.Event) -> WatchEvent:
+    previous = key_value(event.prev_kv) if event.HasField("prev_kv") else None
+    return WatchEvent(event.type == mvcc_pb2.Event.DELETE, key_value(event.kv), previous)
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The range end which means: every key that starts with `prefix`."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\0"

@@ -1,0 +1,100 @@
+"""One watch on a stream of its own: so its progress depends on no other watch."""
+
+import asyncio
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from protocols.etcd.errors import Compacted, DeadlineExceeded, Unavailable, WatchCanceled, etcd_error
+from protocols.etcd.types import WatchBatch, WatchEvent, watch_event
+from protocols.wire import etcd_pb2 as pb
+
+LEADER = (("hasleader", "true"),)
+"""Makes a member without a leader end the stream instead of keeping it silent."""
+
+
+class Watch:
+    """`async with client.watch(...) as watch: async for batch in watch: ...`
+
+    Entering returns once the store has confirmed the watch; then `start_revision` may be compacted still, which the
+    first batch tells. Entering and iterating raise Compacted, WatchCanceled, Unavailable. Revisions never fall.
+    """
+
+    def __init__(self, stub: Any, request: pb.WatchCreateRequest, timeout: float) -> None:
+        self._stub, self._request, self._timeout = stub, request, timeout
+        self._call: Any = None
+        self._parts: list[WatchEvent] = []
+        self._floor = max(request.start_revision - 1, 0)
+        self.revision = 0
+        """The store's revision when the watch was confirmed."""
+
+    async def __aenter__(self) -> "Watch":
+        self._call = self._stub(metadata=LEADER, wait_for_ready=True)
+        try:
+            await asyncio.wait_for(self._open(), self._timeout)
+        except TimeoutError:
+            self._call.cancel()
+            raise DeadlineExceeded(f"the store did not confirm a watch within {self._timeout:g} s") from None
+        except BaseException:
+            self._call.cancel()
+            raise
+        return self
+
+    async def _open(self) -> None:
+        await self._write(pb.WatchRequest(create_request=self._request))
+        response = await self._read()
+        if response.canceled:
+            raise _canceled(response)
+        self.revision = response.header.revision
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._call.cancel()
+
+    def __aiter__(self) -> "Watch":
+        return self
+
+    async def __anext__(self) -> WatchBatch:
+        while True:
+            response = await self._read()
+            if response.canceled:
+                raise _canceled(response)
+            self._parts.extend(watch_event(event) for event in response.events)
+            if response.fragment:
+                continue
+            events, self._parts = self._parts, []
+            reached = events[-1].kv.mod_revision if events else response.header.revision
+            # Some etcd versions report progress below a watch's start: such a message says nothing.
+            if events or reached >= self._floor:
+                self._floor = max(self._floor, reached)
+                return WatchBatch(self._floor, events)
+
+    async def request_progress(self) -> None:
+        """Ask for a batch without events, soon. The store stays silent while the watch is catching up."""
+        await self._write(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
+
+    async def _write(self, request: pb.WatchRequest) -> None:
+        try:
+            await self._call.write(request)
+        except grpc.aio.AioRpcError as error:
+            raise etcd_error(error) from None
+        except asyncio.InvalidStateError:
+            raise Unavailable("the watch is closed") from None
+
+    async def _read(self) -> pb.WatchResponse:
+        try:
+            response = await self._call.read()
+        except grpc.aio.AioRpcError as error:
+            raise etcd_error(error) from None
+        if not isinstance(response, pb.WatchResponse):
+            raise Unavailable("the store ended the watch stream")
+        return response
+
+
+def _canceled(response: pb.WatchResponse) -> Compacted | WatchCanceled:
+    if response.compact_revision:
+        text = f"the watch's start is compacted; the oldest revision served is {response.compact_revision}"
+        return Compacted(text, response.compact_revision)
+    return WatchCanceled(response.cancel_reason or "etcdserver: watch canceled")
