@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import uuid
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -126,6 +127,10 @@ class Bus:
     def cast(self, owner: str, method: str, request: msgspec.Struct) -> None:
         """Tell another instance, without an answer; dropped when it is away."""
         self._peer(owner).cast(method, body_of(request))
+
+    def watch_link(self, owner: str, told: Callable[[bool], None]) -> None:
+        """Call `told(True)` when a connection to `owner` is up (now, if it is), `told(False)` when it is lost."""
+        self._peer(owner).watch(told)
 
     def owned(self) -> list[Stream]:
         return list(self._host.streams.values()) if self._host else []

@@ -1,8 +1,7 @@
-"""A follower's state machine: which event to apply, when to sync, when it is stale. Pure: messages and time go in, actions
-come out.
+"""A follower's state machine: what to apply, when to sync, when it is stale. Pure: messages in, actions out.
 
-Invariants: an event is delivered only as the successor of the position; any doubt (gap, new epoch, tick ahead) ends in a
-sync; `synced` is claimed only when the stream's own topic was heard in this epoch, which proves the subscription.
+Invariants: an event is delivered only as the successor of the position; any doubt (gap, new epoch, tick ahead) ends in
+a sync; `synced` is claimed only when the stream's own topic was heard in this epoch, which proves the subscription.
 """
 
 from collections import deque

@@ -1,6 +1,7 @@
 """Another instance as seen from here: its ROUTER, its PUB, and what we follow and call there."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from protocols.bus.calls import CallTable, OpenCall
@@ -41,6 +42,7 @@ class Peer:
         self._calls = CallTable(name, client)
         self._futures: dict[str, asyncio.Future[bytes]] = {}
         self._followings: dict[bytes, Following[Any]] = {}
+        self._watchers: list[Callable[[bool], None]] = []
         self._resend: asyncio.TimerHandle | None = None
         self._subscriber: Channel | None = None
         self._dealer = sockets.dealer(name, self._on_answer, self._on_link)
@@ -57,6 +59,11 @@ class Peer:
         self._subscriber.subscribe(topic)
         if self._dealer.up:
             following.link(True)
+
+    def watch(self, told: Callable[[bool], None]) -> None:
+        self._watchers.append(told)
+        if self._dealer.up:
+            told(True)
 
     def send(self, frame: SyncFrame | MoreFrame) -> bool:
         return self._dealer.send(encode(frame))
@@ -104,6 +111,8 @@ class Peer:
     def _on_link(self, up: bool) -> None:
         for following in self.followings():
             following.link(up)
+        for told in self._watchers:
+            told(up)
         if up:
             self._dealer.send(encode(PingFrame(VERSION)))
             self._flush()

@@ -1,0 +1,75 @@
+"""Beats: once a second, and on every change of state, the supervisor hears how this instance is."""
+
+import asyncio
+import os
+
+from protocols.actor.promises import Promises
+from protocols.bus import Bus
+from protocols.messages.supervisor import BEAT, Beat, FollowedStream, OwnedStream
+
+STARTING, READY, STOPPING = "starting", "ready", "stopping"
+
+
+class Beats:
+    """Casts only: without a supervisor nothing is waited for and nothing is kept."""
+
+    def __init__(self, bus: Bus, supervisor: str, promises: Promises, every: float) -> None:
+        self._bus = bus
+        self._supervisor = supervisor
+        self._promises = promises
+        self._every = every
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = False
+        self.state = STARTING
+        self.note = ""
+
+    def start(self) -> None:
+        self._bus.watch_link(self._supervisor, self._on_link)
+        self._second()
+
+    def change(self, state: str = "", note: str | None = None) -> None:
+        """Say it at the end of this turn of the loop."""
+        self.state = state or self.state
+        self.note = self.note if note is None else note
+        if not self._due:
+            self._due = True
+            self._loop.call_soon(self._changed)
+
+    def stop(self) -> None:
+        """The last beat goes out now."""
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None
+        self._send()
+
+    def beat(self) -> Beat:
+        return Beat(
+            instance=self._bus.options.name,
+            pid=os.getpid(),
+            epoch=self._bus.epoch,
+            state=self.state,
+            note=self.note,
+            stuck=self._promises.broken(),
+            owns=tuple(OwnedStream(s.name, s.seq, s.mark) for s in self._bus.owned()),
+            follows=tuple(
+                FollowedStream(f.owner, f.stream, f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()
+            ),
+        )
+
+    def _on_link(self, up: bool) -> None:
+        """A supervisor that has just come hears the state at once."""
+        if up:
+            self._send()
+
+    def _second(self) -> None:
+        self._timer = self._loop.call_later(self._every, self._second)
+        self._send()
+
+    def _changed(self) -> None:
+        self._due = False
+        if self._timer:
+            self._send()
+
+    def _send(self) -> None:
+        self._bus.cast(self._supervisor, BEAT, self.beat())

@@ -1,0 +1,91 @@
+"""What an actor gets: its settings, its bus, its log, its metrics, and the words to say how it is."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from protocols.actor.beats import READY, Beats
+from protocols.actor.promises import Promises
+from protocols.bus import Bus
+from protocols.layout import Layout
+from protocols.settings import Settings
+
+
+class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
+    settings: Settings
+    bus: Bus
+    log: logging.Logger
+    registry: CollectorRegistry
+    beats: Beats
+    promises: Promises
+
+
+class Context:
+    """Of one instance. `stopping` is set when it has to end, for whatever reason."""
+
+    def __init__(self, options: ContextOptions) -> None:
+        self.settings: Settings = options.settings
+        self.layout: Layout = options.settings.layout
+        self.bus: Bus = options.bus
+        self.instance: str = options.bus.options.name
+        self.log: logging.Logger = options.log
+        self.registry: CollectorRegistry = options.registry
+        self.stopping = asyncio.Event()
+        self.fault: BaseException | None = None
+        """Why this process has to end with exit code 1; None as long as it has not."""
+        self._beats = options.beats
+        self._promises = options.promises
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """A task of this actor. An exception in it ends the process, and the supervisor starts it anew."""
+        task = asyncio.get_running_loop().create_task(coro, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def ready(self, note: str = "") -> None:
+        """This instance can serve. Say it once."""
+        self._beats.change(state=READY, note=note or None)
+
+    def note(self, text: str) -> None:
+        """One line for people, e.g. what it waits for."""
+        self._beats.change(note=text)
+
+    def progress(self, name: str, within: float) -> Callable[[], None]:
+        """A promise: call the returned function at least every `within` seconds, else the beats say `name` is stuck."""
+        return self._promises.make(name, within)
+
+    def fail(self, error: BaseException, where: str = "bus") -> None:
+        """End this process with exit code 1; the first reason is the one that is logged."""
+        if self.fault is None:
+            self.fault = error
+            self.log.error("%s failed: %s", where, one_line(error))
+            self.log.debug("%s failed", where, exc_info=error)
+        self.stopping.set()
+
+    async def cancel_tasks(self) -> None:
+        """End what was spawned."""
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error, f"task {task.get_name()}")
+
+
+def one_line(error: BaseException) -> str:
+    """An exception for people: its text on one line, and where it was raised if it is not one of ours."""
+    text = " ".join(str(error).split()) or "no text"
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = f" ({frame.tb_frame.f_code.co_filename}:{frame.tb_lineno})" if frame else ""
+    return f"{type(error).__name__}: {text}{where}"

@@ -1,0 +1,109 @@
+"""Metrics of a process: counters under upstream's exact names, the bus's own figures, and the page of them all."""
+
+from collections.abc import Iterable, Sequence
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from protocols.bus import Bus
+
+
+class _PlainType(str):
+    """The word `counter`, which the text writer does not recognise: it would append `_total` to the name."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other is self
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+
+_COUNTER = _PlainType("counter")
+
+
+class PlainCounter(Collector):
+    """A counter exposed under exactly `name`. With label names, count through `labels(...)`."""
+
+    def __init__(
+        self, name: str, help: str, labels: Sequence[str] = (), registry: CollectorRegistry | None = None
+    ) -> None:
+        self._name = name
+        self._help = help
+        self._labels = tuple(labels)
+        self._values: dict[tuple[str, ...], float] = {} if labels else {(): 0.0}
+        if registry is not None:
+            registry.register(self)
+
+    def labels(self, *values: object, **named: object) -> "PlainChild":
+        """The counter of one set of label values, in the order of the names or by name."""
+        told = tuple(str(value) for value in values) or tuple(str(named[name]) for name in self._labels)
+        if len(told) != len(self._labels):
+            raise ValueError(f"{self._name} has labels {self._labels}, got {told}")
+        self._values.setdefault(told, 0.0)
+        return PlainChild(self, told)
+
+    def inc(self, amount: float = 1.0) -> None:
+        self.add((), amount)
+
+    def add(self, values: tuple[str, ...], amount: float) -> None:
+        if amount < 0:
+            raise ValueError(f"{self._name} only goes up")
+        self._values[values] = self._values.get(values, 0.0) + amount
+
+    def collect(self) -> Iterable[Metric]:
+        metric = Metric(self._name, self._help, "counter")
+        metric.type = _COUNTER
+        for values, count in self._values.items():
+            metric.add_sample(self._name, dict(zip(self._labels, values, strict=True)), count)
+        return [metric]
+
+    def describe(self) -> Iterable[Metric]:
+        return [Metric(self._name, self._help, "unknown")]
+
+
+class PlainChild:
+    def __init__(self, counter: PlainCounter, values: tuple[str, ...]) -> None:
+        self._counter = counter
+        self._values = values
+
+    def inc(self, amount: float = 1.0) -> None:
+        self._counter.add(self._values, amount)
+
+
+class BusCollector(Collector):
+    """What the bus of this process owns, follows and dropped."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def collect(self) -> Iterable[Metric]:
+        yield self._dropped()
+        published = CounterMetricFamily("nodeplane_bus_published", "Events published.", labels=["stream"])
+        for stream in self._bus.owned():
+            published.add_metric([stream.name], stream.seq)
+        yield published
+        labels = ["owner", "stream"]
+        synced = GaugeMetricFamily("nodeplane_bus_synced", "1: up to date with the owner.", labels=labels)
+        syncs = CounterMetricFamily("nodeplane_bus_syncs", "Syncs begun.", labels=labels)
+        for following in self._bus.followed():
+            synced.add_metric([following.owner, following.stream], float(following.synced))
+            syncs.add_metric([following.owner, following.stream], following.syncs)
+        yield synced
+        yield syncs
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def _dropped(self) -> Metric:
+        dropped = CounterMetricFamily("nodeplane_bus_dropped", "Messages dropped, by reason.", labels=["reason"])
+        for reason in ("garbage", "unsent", "late", "refused"):
+            dropped.add_metric([reason], getattr(self._bus.counters, reason))
+        return dropped
+
+
+def page(registry: CollectorRegistry) -> str:
+    """The registry in Prometheus text format."""
+    return generate_latest(registry).decode()

@@ -1,0 +1,170 @@
+"""The process around an actor: command line, event loop, bus, signals, exit code (0 clean, 1 failed, 2 usage)."""
+
+import argparse
+import asyncio
+import faulthandler
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import uvloop
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from protocols.actor.beats import STOPPING, Beats
+from protocols.actor.context import Context, ContextOptions, one_line
+from protocols.actor.metrics import BusCollector, page
+from protocols.actor.promises import Promises
+from protocols.actor.types import Actor, Arguments, Timings
+from protocols.bus import Bus, BusOptions, Call
+from protocols.errors import NodeplaneError, SettingsInvalid
+from protocols.messages.supervisor import METRICS, Empty, MetricsText
+from protocols.settings import Settings, load_settings
+
+Factory = Callable[[Context], Actor]
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def run_actor(name: str, factory: Factory, argv: list[str] | None = None) -> NoReturn:
+    """Run one actor until SIGTERM or SIGINT, then leave the process. Never returns."""
+    arguments = parse(name, argv)
+    faulthandler.enable(all_threads=True)  # SIGABRT from the supervisor: every stack goes to stderr
+    try:
+        settings = load_settings(Path(arguments.settings))
+        log = _logger(arguments.instance, settings.log_level)
+    except SettingsInvalid as error:
+        _leave(f"{arguments.instance}: {error}", 2)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            code = runner.run(live(arguments, settings, factory, log))
+    except NodeplaneError as error:
+        _leave(f"{arguments.instance}: {error}", 1)
+    except Exception as error:
+        _leave(f"{arguments.instance}: {one_line(error)}", 1)
+    sys.exit(code)
+
+
+def parse(name: str, argv: list[str] | None) -> Arguments:
+    """Exits with code 2 on usage errors."""
+    parser = argparse.ArgumentParser(prog=f"actors.{name}", description=f"The {name} actor of nodeplane.")
+    parser.add_argument("--settings", required=True, help="ROOT/run/settings.json, written by the supervisor")
+    parser.add_argument("--instance", default=name, help="name on the bus (default: %(default)s)")
+    parser.add_argument(
+        "--supervisor", default="supervisor", help="bus name that gets the beats (default: %(default)s)"
+    )
+    parsed = parser.parse_args(argv)
+    return Arguments(settings=parsed.settings, instance=parsed.instance, supervisor=parsed.supervisor)
+
+
+async def live(arguments: Arguments, settings: Settings, factory: Factory, log: logging.Logger) -> int:
+    """One life: bus, actor, beats; returns the exit code."""
+    timings = Timings()
+    faults: list[Context] = []
+    bus = Bus(
+        BusOptions(
+            name=arguments.instance,
+            run_dir=settings.layout.run,
+            on_fault=lambda error: faults[0].fail(error, "a sink or source"),
+        )
+    )
+    await bus.start()
+    promises = Promises(asyncio.get_running_loop().time)
+    beats = Beats(bus, arguments.supervisor, promises, timings.beat)
+    registry = CollectorRegistry()
+    context = Context(
+        ContextOptions(settings=settings, bus=bus, log=log, registry=registry, beats=beats, promises=promises)
+    )
+    faults.append(context)
+    _serve_metrics(bus, registry)
+    beats.start()
+    return await _act(context, factory, beats, timings)
+
+
+async def _act(context: Context, factory: Factory, beats: Beats, timings: Timings) -> int:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, context.stopping.set)
+    actor = await _start(context, factory)
+    gc.collect()
+    gc.freeze()  # modules and start-up state never become garbage: later collections skip them
+    await context.stopping.wait()
+    beats.change(state=STOPPING)
+    if context.fault is None and actor is not None:
+        await _stop(context, actor, timings.stop)
+    if context.fault is not None:
+        _leave("", 1)  # no orderly end on a broken state: what a kill -9 leaves behind is safe, this may not be
+    await _close(context, beats, timings.close)
+    return 0
+
+
+async def _start(context: Context, factory: Factory) -> Actor | None:
+    """Start the actor; a signal or a fault in the meantime cuts it short."""
+    try:
+        actor = factory(context)
+    except Exception as error:
+        context.fail(error, "start")
+        return None
+    starting = asyncio.create_task(actor.start(), name="start")
+    stopping = asyncio.create_task(context.stopping.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait((starting,), timeout=1.0)
+    elif (failure := starting.exception()) is not None:
+        context.fail(failure, "start")
+    return actor
+
+
+async def _stop(context: Context, actor: Actor, within: float) -> None:
+    try:
+        async with asyncio.timeout(within):
+            await actor.stop()
+    except TimeoutError:
+        context.fail(TimeoutError(f"did not stop within {within:g} s"), "stop")
+    except Exception as error:
+        context.fail(error, "stop")
+
+
+async def _close(context: Context, beats: Beats, within: float) -> None:
+    beats.stop()
+    try:
+        async with asyncio.timeout(within):
+            await context.cancel_tasks()
+            await context.bus.close()
+    except TimeoutError:
+        context.log.warning("tasks did not end within %g s; leaving all the same", within)
+        _leave("", 0)
+
+
+def _serve_metrics(bus: Bus, registry: CollectorRegistry) -> None:
+    ProcessCollector(registry=registry)
+    registry.register(BusCollector(bus))
+
+    async def metrics(request: Empty, call: Call) -> MetricsText:
+        return MetricsText(page(registry))
+
+    bus.serve(METRICS, Empty, metrics)
+
+
+def _logger(instance: str, level: str) -> logging.Logger:
+    """One line each to stderr; whoever started us keeps, bounds and stamps with the instance's name."""
+    if level not in LEVELS:
+        raise SettingsInvalid(f"log_level {level!r} is not one of {', '.join(LEVELS)}")
+    logging.basicConfig(
+        stream=sys.stderr, level=LEVELS[level], force=True, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    return logging.getLogger(instance)
+
+
+def _leave(line: str, code: int) -> NoReturn:
+    """End now, with at most one line: leftover tasks and threads have no say."""
+    if line:
+        print(" ".join(line.split()), file=sys.stderr)
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)
