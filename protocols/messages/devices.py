@@ -32,6 +32,9 @@ PRE_START = "pre_start"
 CHAOS_DEVICE = "chaos_device"
 """RPC ChaosDevice -> Empty: override what the plugin reports of one device; an empty health ends the override."""
 
+HISTORY = "history"
+"""RPC Empty -> LedgerHistory: the newest events of `allocations`, also of before a restart, for clients that resume."""
+
 HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
 
 
@@ -147,3 +150,19 @@ class ChaosDevice(msgspec.Struct, frozen=True):
     id: str
     health: str
     """unhealthy, healthy (both forced), or empty: what the plugin says."""
+
+
+class LedgerEvent(msgspec.Struct, frozen=True):
+    """One event of `allocations` as it was published; marks grow by one per event."""
+
+    mark: int
+    allocation: PodAllocation
+    """The pod after the event, or what it was when it was released."""
+    new: bool = False
+    deleted: bool = False
+
+
+class LedgerHistory(msgspec.Struct, frozen=True):
+    floor: int
+    """Every event after this mark is here."""
+    events: tuple[LedgerEvent, ...] = ()

@@ -1,0 +1,56 @@
+"""The device manager: stands between device plugins and pods, so that no device is ever given twice.
+
+Owns the device inventory, its health, and the ledger of allocations with its checkpoint file; talks to the plugins.
+On kill -9 nothing acknowledged is lost: the checkpoint is on disk before an admission is answered or published. Plugins
+see their socket vanish and register again; until then what is allocated stays, and nothing new is.
+"""
+
+from actors.devices.manager import Manager, ManagerOptions
+from actors.devices.registration import RegistrationOptions, RegistrationServer
+from actors.devices.types import Limits
+from protocols.actor import Context, run_actor
+from protocols.messages import devices as messages
+from protocols.messages.devices import AdmitPod, ChaosDevice, Empty, PreStart, ReconcilePods, ReleasePod
+
+
+class Devices:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._manager = Manager(
+            ManagerOptions(
+                plugin_directory=context.layout.device_plugins,
+                state_directory=context.layout.devices,
+                bus=context.bus,
+                registry=context.registry,
+                log=context.log,
+                limits=Limits(),
+            )
+        )
+        self._registration = RegistrationServer(
+            RegistrationOptions(context.layout.registration_socket, self._manager.plugins, context.log)
+        )
+
+    async def start(self) -> None:
+        self._context.spawn(self._manager.commits.run(), "commits")
+        serve = self._context.bus.serve
+        serve(messages.ADMIT, AdmitPod, self._manager.admit)
+        serve(messages.RELEASE, ReleasePod, self._manager.release)
+        serve(messages.RECONCILE, ReconcilePods, self._manager.reconcile)
+        serve(messages.PRE_START, PreStart, self._manager.pre_start)
+        serve(messages.CHAOS_DEVICE, ChaosDevice, self._manager.chaos)
+        serve(messages.HISTORY, Empty, self._manager.history)
+        await self._registration.start()
+        self._context.ready(f"listening on {self._context.layout.registration_socket}")
+
+    async def stop(self) -> None:
+        await self._registration.stop()
+        await self._manager.plugins.close()
+        await self._manager.commits.flushed()
+
+
+def main(argv: list[str] | None = None) -> None:
+    run_actor("devices", Devices, argv)
+
+
+if __name__ == "__main__":
+    main()

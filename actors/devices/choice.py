@@ -1,0 +1,37 @@
+"""Which free devices a container gets. Deterministic: the same state always gives the same devices."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+
+def choose(need: int, available: Sequence[str], numa: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """`need` ids out of `available` (at least that many), on as few NUMA nodes as a simple rule finds.
+
+    The smallest node that has them all, else the fullest nodes first; within a node by id.
+    """
+    groups = _by_node(available, numa)
+    fitting = [node for node, ids in groups.items() if len(ids) >= need]
+    if fitting:
+        best = min(fitting, key=lambda node: (len(groups[node]), node))
+        return groups[best][:need]
+    order = sorted(groups, key=lambda node: (-len(groups[node]), node))
+    return [id for node in order for id in groups[node]][:need]
+
+
+def _by_node(ids: Iterable[str], numa: Mapping[str, tuple[int, ...]]) -> dict[int, list[str]]:
+    """A device on several nodes counts for its first; -1 = no topology."""
+    groups: dict[int, list[str]] = {}
+    for id in sorted(ids):
+        nodes = numa.get(id, ())
+        groups.setdefault(nodes[0] if nodes else -1, []).append(id)
+    return groups
+
+
+def follow_preference(preferred: Iterable[str], taken: Iterable[str], need: int, available: Sequence[str]) -> list[str]:
+    """At most `need` of what the plugin prefers, as far as it is free: foreign and repeated ids are passed over."""
+    free = set(available) - set(taken)
+    kept: list[str] = []
+    for id in preferred:
+        if id in free and len(kept) < need:
+            kept.append(id)
+            free.discard(id)
+    return kept

@@ -1,0 +1,111 @@
+"""Checkpoint before acknowledgement: changes are written in their order, and only then published and answered.
+
+Changes that come while the disk works share the next write, so an fsync serves as many pods as wait for it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from actors.devices.checkpoint import State, encode
+from actors.devices.errors import CheckpointNotWritten
+from actors.devices.history import History
+from actors.devices.types import PodRecord
+from protocols.messages.devices import LedgerEvent
+
+
+@dataclass(frozen=True)
+class Change:
+    """A pod admitted or released, not yet durable."""
+
+    record: PodRecord
+    deleted: bool
+    done: "asyncio.Future[None]"
+
+    def event(self, mark: int) -> LedgerEvent:
+        return LedgerEvent(mark=mark, allocation=self.record.allocation, new=not self.deleted, deleted=self.deleted)
+
+
+@dataclass(frozen=True)
+class CommitOptions:
+    snapshot: Callable[[], State]
+    """The state now, with every change handed in so far; position and events are filled in here."""
+    save: Callable[[bytes], None]
+    """Blocks until the bytes are on disk; raises OSError."""
+    publish: Callable[[LedgerEvent], None]
+    undo: Callable[[PodRecord], None]
+    """Take an admission back that could not be written."""
+    log: Callable[[str], None]
+    retry: float
+
+
+class Commits:
+    """The only writer of the checkpoint; `history` ends at the position on disk."""
+
+    def __init__(self, history: History, options: CommitOptions) -> None:
+        self._history = history
+        self._options = options
+        self._pending: list[Change] = []
+        self._dirty = False
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def change(self, record: PodRecord, deleted: bool = False) -> "asyncio.Future[None]":
+        """Called in the same step as the ledger's change. The future ends when it is durable and published."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending.append(Change(record, deleted, done))
+        self.touch()
+        return done
+
+    def touch(self) -> None:
+        """Something else of the state changed: write it soon."""
+        self._dirty = True
+        self._idle.clear()
+        self._wake.set()
+
+    async def flushed(self) -> None:
+        """Wait until all that was handed in is on disk."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._dirty:
+                await self._write()
+            self._idle.set()
+
+    async def _write(self) -> None:
+        batch, self._pending, self._dirty = self._pending, [], False
+        events = [change.event(mark) for mark, change in enumerate(batch, start=self._history.mark + 1)]
+        state = msgspec.structs.replace(
+            self._options.snapshot(), mark=self._history.mark + len(batch), recent=self._history.kept(events)
+        )
+        try:
+            await asyncio.to_thread(self._options.save, encode(state))
+        except OSError as error:
+            self._refuse(batch, f"cannot write the device checkpoint: {error.strerror}; nothing new is allocated")
+            await asyncio.sleep(self._options.retry)
+        else:
+            self._acknowledge(batch, events)
+
+    def _acknowledge(self, batch: list[Change], events: list[LedgerEvent]) -> None:
+        for change, event in zip(batch, events, strict=True):
+            self._history.append(event)
+            self._options.publish(event)
+            if not change.done.done():
+                change.done.set_result(None)
+
+    def _refuse(self, batch: list[Change], why: str) -> None:
+        """Admissions are taken back; releases hold and wait for the disk."""
+        self._options.log(why)
+        for change in batch:
+            if not change.deleted:
+                self._options.undo(change.record)
+                if not change.done.done():
+                    change.done.set_exception(CheckpointNotWritten(why))
+        self._pending = [change for change in batch if change.deleted] + self._pending
+        self._dirty = True

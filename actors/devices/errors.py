@@ -1,0 +1,70 @@
+"""Everything that can go wrong between pods, devices and their plugins."""
+
+from typing import ClassVar
+
+from protocols.errors import NodeplaneError
+
+
+class AdmissionRefused(NodeplaneError):
+    """Raised when a pod cannot have the devices it asks for; final for that pod, nothing of it stays allocated."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+    details: ClassVar[dict[str, str]] = {"reason": "UnexpectedAdmissionError"}
+
+
+class AdmissionAborted(NodeplaneError):
+    """Raised to whoever waits for an admission when its pod is released meanwhile."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "ABORTED"
+
+
+class RegistrationRefused(NodeplaneError):
+    """Raised when a plugin's Register call names a wrong version, resource or endpoint. Code UNKNOWN as kubelet's."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "UNKNOWN"
+
+
+class PluginUnreachable(NodeplaneError):
+    """Raised when a plugin's socket does not answer, or answers its options call with an error."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNKNOWN"
+
+
+class PluginFailed(NodeplaneError):
+    """Raised when a call to a registered plugin fails, exceeds its deadline or answers nonsense."""
+
+    http: ClassVar[int] = 502
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class DevicesTaken(NodeplaneError):
+    """Raised when a reservation names a device that another pod holds: a fault of ours, never of a client's."""
+
+
+class UnknownDevice(NodeplaneError):
+    """Raised when an order names a device that no plugin has reported."""
+
+    http: ClassVar[int] = 404
+    grpc: ClassVar[str] = "NOT_FOUND"
+
+
+class InvalidHealth(NodeplaneError):
+    """Raised when a chaos order asks for a health that does not exist."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class CheckpointCorrupt(NodeplaneError):
+    """Raised when the checkpoint's bytes are not what was written; the file is kept aside, the state begins anew."""
+
+
+class CheckpointNotWritten(NodeplaneError):
+    """Raised when the disk refuses the checkpoint: what was to be acknowledged is taken back. Worth a retry."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"

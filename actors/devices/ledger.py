@@ -1,0 +1,73 @@
+"""Who holds which device. Pure; one writer.
+
+Invariant, after every call: a device belongs to at most one pod, counting reservations of admissions under way.
+"""
+
+from collections.abc import Iterable
+
+from actors.devices.errors import DevicesTaken
+from actors.devices.types import DeviceKey, PodRecord
+from protocols.messages.devices import AllocatedDevice, PodAllocation
+
+
+def held_by(allocation: PodAllocation) -> set[DeviceKey]:
+    """Devices of a pod; an init container's may also be an app container's, so a set."""
+    return {DeviceKey(device.resource, device.id) for item in allocation.containers for device in item.devices}
+
+
+class Ledger:
+    """Admitted pods by uid, and the owner of every device that is held or reserved."""
+
+    def __init__(self, records: Iterable[PodRecord] = ()) -> None:
+        self.pods: dict[str, PodRecord] = {}
+        self.owners: dict[DeviceKey, str] = {}
+        self._held: dict[str, set[DeviceKey]] = {}
+        for record in records:
+            self.admit(record)
+
+    def free(self, resource: str, ids: Iterable[str]) -> list[str]:
+        """Those of `ids` that nobody holds or has reserved, in the given order."""
+        return [id for id in ids if DeviceKey(resource, id) not in self.owners]
+
+    def reserve(self, uid: str, keys: Iterable[DeviceKey]) -> None:
+        """All of `keys` for one pod or none; raises DevicesTaken."""
+        wanted = set(keys)
+        taken = sorted(key.text for key in wanted if self.owners.get(key, uid) != uid)
+        if taken:
+            raise DevicesTaken(f"devices already in use: {', '.join(taken)}")
+        self.owners.update(dict.fromkeys(wanted, uid))
+        self._held.setdefault(uid, set()).update(wanted)
+
+    def cancel(self, uid: str) -> None:
+        """Give back what `uid` reserved and did not get."""
+        kept = held_by(self.pods[uid].allocation) if uid in self.pods else set()
+        for key in self._held.pop(uid, set()) - kept:
+            del self.owners[key]
+        if kept:
+            self._held[uid] = kept
+
+    def admit(self, record: PodRecord) -> None:
+        """The pod holds its devices from now on; raises DevicesTaken and changes nothing when it cannot."""
+        uid = record.allocation.uid
+        self.reserve(uid, held_by(record.allocation))
+        self.pods[uid] = record
+        self.cancel(uid)
+
+    def release(self, uid: str) -> PodRecord | None:
+        """The pod is gone and its devices are free; returns what it had, None when it was not known."""
+        record = self.pods.pop(uid, None)
+        self.cancel(uid)
+        return record
+
+    def strangers(self, active: Iterable[str]) -> list[str]:
+        """Pods that are none of `active`."""
+        return sorted(self.pods.keys() - set(active))
+
+    def allocated(self) -> dict[DeviceKey, AllocatedDevice]:
+        """Every device that a pod holds (reservations are not)."""
+        return {
+            DeviceKey(device.resource, device.id): device
+            for record in self.pods.values()
+            for container in record.allocation.containers
+            for device in container.devices
+        }

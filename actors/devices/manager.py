@@ -1,0 +1,145 @@
+"""The device manager put together: state from the checkpoint, and what each request does to it."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from actors.devices.admission import AdmissionOptions, Admissions
+from actors.devices.checkpoint import CheckpointFile, Override, State
+from actors.devices.commit import CommitOptions, Commits
+from actors.devices.history import History
+from actors.devices.inventory import Inventory
+from actors.devices.ledger import Ledger, held_by
+from actors.devices.metrics import DeviceMetrics
+from actors.devices.plugins import Plugins, PluginsOptions
+from actors.devices.streams import Streams, StreamsOptions
+from actors.devices.types import DeviceKey, Limits, PodRecord
+from protocols.bus import Bus, Call
+from protocols.messages.devices import (
+    AdmitPod,
+    AdmittedPod,
+    ChaosDevice,
+    Empty,
+    LedgerEvent,
+    LedgerHistory,
+    PreStart,
+    ReconcilePods,
+    ReleasePod,
+)
+
+
+@dataclass(frozen=True)
+class ManagerOptions:
+    plugin_directory: Path
+    state_directory: Path
+    bus: Bus
+    registry: CollectorRegistry
+    log: logging.Logger
+    limits: Limits
+
+
+class Manager:
+    """Owns inventory, ledger and checkpoint. Made in one go, so its streams never show a state half loaded."""
+
+    def __init__(self, options: ManagerOptions) -> None:
+        self._options = options
+        self._file = CheckpointFile(options.state_directory)
+        state, trouble = self._file.load()
+        if trouble:
+            options.log.error("%s", trouble)
+        metrics = DeviceMetrics(options.registry)
+        self._ledger = Ledger(state.pods)
+        self._inventory = Inventory(known_resources(state), state.forced())
+        self._history = History(state.mark, state.recent)
+        self._streams = Streams(StreamsOptions(options.bus, self._inventory, self._ledger, metrics, self._history))
+        self.commits = Commits(self._history, self._commit_options())
+        self.plugins = Plugins(self._plugins_options(metrics))
+        self._admissions = Admissions(
+            AdmissionOptions(self._ledger, self._inventory, self.plugins, self.commits, metrics)
+        )
+        for resource in self._inventory.resources:
+            self._streams.refresh(resource)
+
+    async def admit(self, pod: AdmitPod, call: Call) -> AdmittedPod:
+        return await self._admissions.admit(pod)
+
+    async def release(self, pod: ReleasePod, call: Call) -> Empty:
+        await self._admissions.release(pod.uid)
+        return Empty()
+
+    async def reconcile(self, pods: ReconcilePods, call: Call) -> Empty:
+        await self._admissions.reconcile(set(pods.active))
+        return Empty()
+
+    async def pre_start(self, request: PreStart, call: Call) -> Empty:
+        """Tell the plugins that asked for it; raises PluginFailed when one of them is gone or refuses."""
+        for resource, ids in sorted(self._devices_of(request).items()):
+            if self._inventory.resources[resource].options.pre_start:
+                await self.plugins.serving(resource).pre_start(ids)
+        return Empty()
+
+    async def chaos(self, order: ChaosDevice, call: Call) -> Empty:
+        self._inventory.force(DeviceKey(order.resource, order.id), order.health)
+        self.commits.touch()
+        if order.resource in self._inventory.resources:
+            self._streams.refresh(order.resource)
+        return Empty()
+
+    async def history(self, request: Empty, call: Call) -> LedgerHistory:
+        return LedgerHistory(floor=self._history.floor, events=self._history.kept())
+
+    def _devices_of(self, request: PreStart) -> dict[str, list[str]]:
+        record = self._ledger.pods.get(request.uid)
+        wanted: dict[str, list[str]] = {}
+        for container in record.allocation.containers if record else ():
+            if container.name == request.container:
+                for device in container.devices:
+                    wanted.setdefault(device.resource, []).append(device.id)
+        return wanted
+
+    def _commit_options(self) -> CommitOptions:
+        return CommitOptions(
+            snapshot=self._state,
+            save=self._file.save,
+            publish=self._publish,
+            undo=self._undo,
+            log=lambda line: self._options.log.error("%s", line),
+            retry=self._options.limits.commit_retry,
+        )
+
+    def _plugins_options(self, metrics: DeviceMetrics) -> PluginsOptions:
+        return PluginsOptions(
+            directory=self._options.plugin_directory,
+            inventory=self._inventory,
+            limits=self._options.limits,
+            metrics=metrics,
+            changed=self._streams.refresh,
+            registered=lambda resource: self.commits.touch(),
+            log=self._options.log,
+        )
+
+    def _state(self) -> State:
+        overrides = (Override(key.resource, key.id, health) for key, health in self._inventory.overrides.items())
+        return State(
+            pods=tuple(self._ledger.pods.values()),
+            overrides=tuple(overrides),
+            resources=tuple(self._inventory.resources),
+        )
+
+    def _publish(self, event: LedgerEvent) -> None:
+        """A released device that nobody reports any more leaves the health stream with its pod."""
+        self._streams.allocation(event)
+        unreported = (key for key in held_by(event.allocation) if self._inventory.reported(key) is None)
+        for resource in {key.resource for key in unreported}:
+            self._streams.refresh(resource)
+
+    def _undo(self, record: PodRecord) -> None:
+        if self._ledger.pods.get(record.allocation.uid) is record:
+            self._ledger.release(record.allocation.uid)
+
+
+def known_resources(state: State) -> list[str]:
+    held = {key.resource for record in state.pods for key in held_by(record.allocation)}
+    return sorted(held | set(state.resources))

@@ -1,0 +1,119 @@
+"""All connected plugins: takes registrations, feeds the inventory, finds the plugin that serves a resource."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.devices.errors import PluginFailed
+from actors.devices.inventory import Inventory
+from actors.devices.metrics import DeviceMetrics
+from actors.devices.names import check_registration
+from actors.devices.plugin import Peer, Plugin
+from actors.devices.types import Limits
+
+OLD_CONNECTIONS = 4
+"""Per resource; a plugin that registers again and again does not pile up streams."""
+
+
+@dataclass(frozen=True)
+class PluginsOptions:
+    directory: Path
+    inventory: Inventory
+    limits: Limits
+    metrics: DeviceMetrics
+    changed: Callable[[str], None]
+    """A resource's devices or health changed."""
+    registered: Callable[[str], None]
+    """A resource may be new to this node."""
+    log: logging.Logger
+
+
+@dataclass(frozen=True)
+class Connection:
+    plugin: Plugin
+    generation: int
+    task: "asyncio.Task[None]"
+
+
+class Plugins:
+    def __init__(self, options: PluginsOptions) -> None:
+        self._options = options
+        self._connections: dict[str, list[Connection]] = {}
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    async def register(self, version: str, resource: str, endpoint: str) -> None:
+        """Check, dial and ask for options, all inside the plugin's Register call; raises what it is to be told."""
+        check_registration(version, resource, endpoint)
+        self._options.metrics.registered(resource)
+        plugin = Plugin(Peer(resource, self._options.directory / endpoint, self._options.limits))
+        try:
+            await plugin.connect()
+        except BaseException:
+            await plugin.close()
+            raise
+        await self._replace(resource, plugin)
+
+    async def _replace(self, resource: str, plugin: Plugin) -> None:
+        generation = self._options.inventory.register(resource)
+        task = asyncio.create_task(self._follow(resource, generation, plugin), name=f"plugin {resource}")
+        mine = self._connections.setdefault(resource, [])
+        for connection in mine[:-OLD_CONNECTIONS]:
+            connection.task.cancel()
+        mine.append(Connection(plugin, generation, task))
+        self._options.registered(resource)
+        self._options.changed(resource)
+        self._options.log.info("device plugin registered: %s at %s", resource, plugin.peer.socket.name)
+
+    async def _follow(self, resource: str, generation: int, plugin: Plugin) -> None:
+        """One plugin's stream from its first list to its end, which concerns this connection alone."""
+        try:
+            async for devices in plugin.lists():
+                self._retire(resource, generation, plugin.peer.socket)
+                if self._options.inventory.report(resource, generation, plugin.options, devices):
+                    self._options.changed(resource)
+        except PluginFailed as error:
+            self._options.log.warning("device plugin %s at %s: %s", resource, plugin.peer.socket.name, error)
+        finally:
+            self._ended(resource, generation)
+            await plugin.close()
+
+    def _retire(self, resource: str, generation: int, socket: Path) -> None:
+        """A newer connection to the same socket speaks: the older ones have nobody at their other end."""
+        for connection in self._connections.get(resource, []):
+            if connection.generation < generation and connection.plugin.peer.socket == socket:
+                connection.task.cancel()
+
+    def _ended(self, resource: str, generation: int) -> None:
+        mine = self._connections.get(resource, [])
+        self._connections[resource] = [item for item in mine if item.generation != generation]
+        if self._options.inventory.disconnect(resource, generation, time.monotonic()):
+            self._options.changed(resource)
+            self._later(self._options.limits.stop_grace, self._expire)
+
+    def _expire(self) -> None:
+        for resource in self._options.inventory.expire(time.monotonic() + 0.01, self._options.limits.stop_grace):
+            self._options.log.info("device plugin of %s has been gone too long: its devices are forgotten", resource)
+            self._options.changed(resource)
+
+    def _later(self, delay: float, call: Callable[[], None]) -> None:
+        self._timers = {timer for timer in self._timers if timer.when() > time.monotonic() and not timer.cancelled()}
+        self._timers.add(asyncio.get_running_loop().call_later(delay, call))
+
+    def serving(self, resource: str) -> Plugin:
+        """The plugin whose devices these are; raises PluginFailed when it is gone."""
+        entry = self._options.inventory.resources.get(resource)
+        for connection in self._connections.get(resource, []):
+            if entry is not None and connection.generation == entry.serving:
+                return connection.plugin
+        raise PluginFailed(f"endpoint of {resource} has been stopped")
+
+    async def close(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        tasks = [item.task for items in self._connections.values() for item in items]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

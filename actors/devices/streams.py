@@ -1,0 +1,123 @@
+"""What the plane sees of devices: the streams, published only where something really changed."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from actors.devices.history import History
+from actors.devices.inventory import Inventory
+from actors.devices.ledger import Ledger
+from actors.devices.metrics import DeviceMetrics
+from actors.devices.types import DeviceKey
+from protocols.bus import Bus, Event, Item, Op, StateSource, Value
+from protocols.messages import devices as messages
+from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, PodAllocation, ResourceInventory
+
+RING = 4096
+
+
+Publish = Callable[[Op, str, Value], None]
+V = TypeVar("V", bound=msgspec.Struct)
+
+
+class AllocationSource:
+    """The allocations as published, and the history that leads to them."""
+
+    def __init__(self, items: dict[str, PodAllocation], history: History) -> None:
+        self.items = items
+        self._history = history
+
+    def snapshot(self) -> Iterable[Item]:
+        return [Item(uid, allocation) for uid, allocation in self.items.items()]
+
+    def since(self, mark: int) -> Iterable[Event[Value]] | None:
+        """A follower of an earlier life of ours goes on where it was."""
+        events = self._history.since(mark)
+        return None if events is None else [_told(event) for event in events]
+
+
+def _told(event: LedgerEvent) -> Event[Value]:
+    op = Op.DELETE if event.deleted else Op.UPSERT
+    return Event(op, event.allocation.uid, None if event.deleted else event.allocation, mark=event.mark)
+
+
+@dataclass(frozen=True)
+class StreamsOptions:
+    bus: Bus
+    inventory: Inventory
+    ledger: Ledger
+    metrics: DeviceMetrics
+    history: History
+
+
+class Streams:
+    def __init__(self, options: StreamsOptions) -> None:
+        self._options = options
+        self._devices: dict[str, ResourceInventory] = {}
+        self._allocatable: dict[str, Device] = {}
+        self._health: dict[str, DeviceHealth] = {}
+        published = {uid: record.allocation for uid, record in options.ledger.pods.items()}
+        self._source = AllocationSource(published, options.history)
+        own = options.bus.own
+        self._allocations = own(messages.ALLOCATIONS, self._source, ring=RING)
+        self._allocations.set_mark(options.history.mark)
+        self._device_stream = own(messages.DEVICES, StateSource(self._devices), ring=RING)
+        self._allocatable_stream = own(messages.ALLOCATABLE, StateSource(self._allocatable), ring=RING)
+        self._health_stream = own(messages.HEALTH, StateSource(self._health), ring=RING)
+
+    def allocation(self, event: LedgerEvent) -> None:
+        """One ledger event, already durable."""
+        uid = event.allocation.uid
+        if event.deleted:
+            self._source.items.pop(uid, None)
+            self._allocations.publish(Op.DELETE, uid, b"", event.mark)
+        else:
+            self._source.items[uid] = event.allocation
+            self._allocations.publish(Op.UPSERT, uid, event.allocation, event.mark)
+
+    def refresh(self, resource: str) -> None:
+        """Bring the derived streams up to date with the inventory and ledger of one resource."""
+        view = self._options.inventory.view(resource)
+        if self._devices.get(resource) != view:
+            self._devices[resource] = view
+            self._device_stream.publish(Op.UPSERT, resource, view)
+        healthy = {DeviceKey(resource, item.id).text: item for item in view.devices if item.health == messages.HEALTHY}
+        replace(resource, self._allocatable, healthy, self._allocatable_stream.publish)
+        self._refresh_health(resource, view)
+
+    def _refresh_health(self, resource: str, view: ResourceInventory) -> None:
+        keys = {DeviceKey(resource, device.id) for device in view.devices}
+        keys |= {key for key in self._options.ledger.allocated() if key.resource == resource}
+        now = time.time_ns()
+        fresh = {key.text: self._device_health(key, now) for key in sorted(keys)}
+        for text in [text for text in self._health if text.startswith(f"{resource} ") and text not in fresh]:
+            self._options.metrics.forget(self._health[text])
+        replace(resource, self._health, fresh, self._publish_health)
+
+    def _publish_health(self, op: Op, key: str, value: Value) -> None:
+        if isinstance(value, DeviceHealth):
+            self._options.metrics.health(value)
+        self._health_stream.publish(op, key, value)
+
+    def _device_health(self, key: DeviceKey, now: int) -> DeviceHealth:
+        """`changed_ns` moves only with the health or its message."""
+        health, message = self._options.inventory.health(key)
+        old = self._health.get(key.text)
+        if old is not None and (old.health, old.message) == (health, message):
+            return old
+        return DeviceHealth(resource=key.resource, id=key.id, health=health, message=message, changed_ns=now)
+
+
+def replace(resource: str, old: dict[str, V], new: dict[str, V], publish: Publish) -> None:
+    """Make one resource's part of `old` equal to `new`, publishing the difference: what is gone before what came."""
+    prefix = f"{resource} "
+    for key in [key for key in old if key.startswith(prefix) and key not in new]:
+        del old[key]
+        publish(Op.DELETE, key, b"")
+    for key, value in new.items():
+        if old.get(key) != value:
+            old[key] = value
+            publish(Op.UPSERT, key, value)

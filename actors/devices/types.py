@@ -1,0 +1,55 @@
+"""The vocabulary of the device manager."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from protocols.messages.devices import PodAllocation
+
+
+class DeviceKey(NamedTuple):
+    """Device ids are unique within their resource only."""
+
+    resource: str
+    id: str
+
+    @property
+    def text(self) -> str:
+        """Key of the `health` and `allocatable` streams; a resource name has no space, an id may."""
+        return f"{self.resource} {self.id}"
+
+
+class PluginOptions(msgspec.Struct, frozen=True):
+    """What GetDevicePluginOptions said; the options of the Register call are ignored, as kubelet does."""
+
+    pre_start: bool = False
+    preferred: bool = False
+
+
+class PluginDevice(msgspec.Struct, frozen=True):
+    """One device in the plugin's own words."""
+
+    id: str
+    healthy: bool
+    numa: tuple[int, ...] = ()
+
+
+class PodRecord(msgspec.Struct, frozen=True):
+    """What the ledger keeps of an admitted pod."""
+
+    allocation: PodAllocation
+    responses: dict[str, dict[str, bytes]] = {}
+    """By container, then resource: the plugin's ContainerAllocateResponse as it came over the wire."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Deadlines, in seconds."""
+
+    dial: float = 10.0
+    """From Register to an answer of the plugin's socket."""
+    call: float = 30.0
+    """Allocate, GetPreferredAllocation, PreStartContainer."""
+    stop_grace: float = 300.0
+    """From the end of a plugin's stream until its devices leave the capacity; the resource's key stays, with 0."""
+    commit_retry: float = 1.0
+    """Pause before a refused checkpoint is tried again."""

@@ -1,0 +1,34 @@
+"""Figures of the front door, under kubelet's names (which have no `_total`, but for one)."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from protocols.actor.metrics import PlainCounter
+
+PREFIX = "kubelet_pod_resources_endpoint"
+KINDS = ("list", "get_allocatable", "get", "list_and_watch", "list_and_watch_allocatable_resources")
+LABEL = "server_api_version"
+
+
+class FrontDoorMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._all = Counter(f"{PREFIX}_requests_total", "Requests of any kind", [LABEL], registry=registry)
+        self._requests = {kind: self._plain("requests", kind, registry) for kind in KINDS}
+        self._errors = {kind: self._plain("errors", kind, registry) for kind in KINDS}
+        self.watchers = Gauge("nodeplane_pod_resources_watchers", "Open watches", ["kind"], registry=registry)
+        self.dropped = Counter(
+            "nodeplane_pod_resources_watchers_dropped_total", "Watches ended because their client was too slow",
+            ["kind"], registry=registry,
+        )  # fmt: skip
+
+    def _plain(self, what: str, kind: str, registry: CollectorRegistry) -> PlainCounter:
+        return PlainCounter(f"{PREFIX}_{what}_{kind}", f"{what.capitalize()} of {kind}", [LABEL], registry=registry)
+
+    def request(self, kind: str, version: str = "v1") -> None:
+        """v1alpha1 counts only in the total, as kubelet's does."""
+        self._all.labels(version).inc()
+        if version == "v1":
+            self._requests[kind].labels(version).inc()
+
+    def error(self, kind: str, version: str = "v1") -> None:
+        if version == "v1":
+            self._errors[kind].labels(version).inc()

@@ -1,0 +1,108 @@
+"""The two watch calls: headers at once, then what the client asked for of the past, then everything as it happens."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from actors.frontdoor.encode import bookmark, sequence
+from actors.frontdoor.errors import WatchDisabled, WatcherTooSlow
+from actors.frontdoor.journal import Journal, revision
+from actors.frontdoor.metrics import FrontDoorMetrics
+from actors.frontdoor.types import Entry
+from actors.frontdoor.watchers import Watcher, Watchers
+from actors.frontdoor.wishes import FEATURE_NAMES, Wishes, parse_wishes
+from protocols.errors import NodeplaneError
+from protocols.wire.pod_resources import FEATURES, REVISION
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Feed(Protocol):
+    """A state with its events: PodFeed or AllocatableFeed."""
+
+    journal: Journal
+    watchers: Watchers
+
+    def snapshot(self) -> Iterable[Entry]: ...
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    kind: str
+    method: str
+    feed: Feed
+    metrics: FrontDoorMetrics
+    enabled: bool
+    last_words: float
+
+
+class Watch:
+    """One watch method. Messages are bytes already: the same ones for every client."""
+
+    def __init__(self, options: WatchOptions) -> None:
+        self._options = options
+
+    async def call(self, request: Any, context: Context) -> None:
+        self._options.metrics.request(self._options.kind)
+        try:
+            await self._serve(context)
+        except NodeplaneError as error:
+            self._options.metrics.error(self._options.kind)
+            await context.abort(grpc.StatusCode[error.grpc], str(error))
+
+    async def _serve(self, context: Context) -> None:
+        if not self._options.enabled:
+            raise WatchDisabled(f"{self._options.method} is disabled: feature gate KubeletPodResourcesWatch is off")
+        wishes = parse_wishes(context.invocation_metadata() or ())
+        feed = self._options.feed
+        watcher = feed.watchers.open()
+        gauge = self._options.metrics.watchers.labels(self._options.kind)
+        gauge.inc()
+        try:
+            # no await between here and open(): what follows `past` is in the watcher's queue, and nothing twice
+            past, position = self._past(wishes), feed.journal.position
+            await context.send_initial_metadata(((REVISION, revision(position)), (FEATURES, FEATURE_NAMES)))
+            await self._send(context, watcher, past, wishes)
+        finally:
+            gauge.dec()
+            feed.watchers.close(watcher)
+
+    def _past(self, wishes: Wishes) -> list[Entry]:
+        feed = self._options.feed
+        if wishes.resume is not None:
+            return feed.journal.since(wishes.resume)
+        if wishes.snapshot:
+            return [*feed.snapshot(), Entry(feed.journal.position, bookmark())]
+        return []
+
+    async def _send(self, context: Context, watcher: Watcher, past: list[Entry], wishes: Wishes) -> None:
+        """Until the watcher ends; a client that does not even take its last words is cut off."""
+        sending = asyncio.ensure_future(self._pump(context, watcher, past, _encoder(wishes)))
+        try:
+            await watcher.over(sending)
+            if not sending.done():
+                self._options.metrics.dropped.labels(self._options.kind).inc()
+                await asyncio.wait([sending], timeout=self._options.last_words)
+        finally:
+            sending.cancel()
+        if sending.done() and not sending.cancelled():
+            sending.result()
+        raise watcher.ended or WatcherTooSlow("the client does not read")
+
+    async def _pump(
+        self, context: Context, watcher: Watcher, past: list[Entry], encode: Callable[[Entry], bytes]
+    ) -> None:
+        for entry in past:
+            await context.write(encode(entry))
+        while True:
+            await context.write(encode(await watcher.next()))
+
+
+def _encoder(wishes: Wishes) -> Callable[[Entry], bytes]:
+    if not wishes.sequence:
+        return lambda entry: entry.message
+    return lambda entry: entry.message + sequence(entry.position) if entry.position else entry.message

@@ -1,0 +1,94 @@
+"""Open watches: each has a bounded queue of its own, so the slowest client costs the others nothing."""
+
+import asyncio
+from collections import deque
+
+from actors.frontdoor.errors import Stopping, TooManyWatchers, WatcherTooSlow
+from actors.frontdoor.types import Entry
+from protocols.errors import NodeplaneError
+
+
+class Watcher:
+    """One open watch. `ended` is why it gets no more, once its queue is empty."""
+
+    def __init__(self, limit: int) -> None:
+        self.ended: NodeplaneError | None = None
+        self._limit = limit
+        self._queue: deque[Entry] = deque()
+        self._wake = asyncio.Event()
+        self._over = asyncio.Event()
+
+    def push(self, entry: Entry) -> None:
+        if self.ended is not None:
+            return
+        if len(self._queue) >= self._limit:
+            self.end(WatcherTooSlow(f"the client is {self._limit} events behind; watch again"))
+            return
+        self._queue.append(entry)
+        self._wake.set()
+
+    def end(self, why: NodeplaneError) -> None:
+        self.ended = self.ended or why
+        self._wake.set()
+        self._over.set()
+
+    async def over(self, sending: "asyncio.Future[None]") -> None:
+        """Until the watch has ended, or sending to its client has."""
+        sending.add_done_callback(lambda done: self._over.set())
+        await self._over.wait()
+
+    async def next(self) -> Entry:
+        """The next event; raises what ended the watch after the last one."""
+        while not self._queue:
+            if self.ended is not None:
+                raise self.ended
+            self._wake.clear()
+            await self._wake.wait()
+        return self._queue.popleft()
+
+
+class Watchers:
+    """All open watches of one stream; `slots` bounds those of all streams together."""
+
+    def __init__(self, limit: int, slots: "Slots") -> None:
+        self._limit = limit
+        self._slots = slots
+        self._open: set[Watcher] = set()
+
+    def open(self) -> Watcher:
+        """Raises TooManyWatchers."""
+        self._slots.take()
+        watcher = Watcher(self._limit)
+        self._open.add(watcher)
+        return watcher
+
+    def close(self, watcher: Watcher) -> None:
+        self._open.discard(watcher)
+        self._slots.give()
+
+    def push(self, entry: Entry) -> None:
+        for watcher in self._open:
+            watcher.push(entry)
+
+    def end(self) -> None:
+        for watcher in self._open:
+            watcher.end(Stopping("the pod resources server is stopping; connect again"))
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+class Slots:
+    """How many watches may be open at once."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._taken = 0
+
+    def take(self) -> None:
+        if self._taken >= self._total:
+            raise TooManyWatchers(f"{self._total} watches are open already; close one")
+        self._taken += 1
+
+    def give(self) -> None:
+        self._taken -= 1
