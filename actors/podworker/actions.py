@@ -1,0 +1,134 @@
+"""What a pod needs done in the runtime: compute_actions(spec, status) -> Plan. Pure, and the heart of podworker.
+
+Invariant: a plan never starts a container while another one of that name may still run.
+"""
+
+from collections.abc import Mapping
+
+from actors.podworker import history
+from actors.podworker.restarts import Restarts
+from actors.podworker.types import NEVER, SIDECAR, BackoffEntry, ContainerSpec, Kill, Plan, PodSpec, Start
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+
+KEPT_ATTEMPTS = 2
+"""Per container name: the newest, and the one before it (its lastState and `logs --previous`)."""
+
+
+def compute_actions(
+    spec: PodSpec,
+    status: PodStatus,
+    book: Mapping[str, BackoffEntry],
+    now_ns: int,
+    counts: Mapping[str, int] | None = None,
+) -> Plan:
+    """The next steps for a pod that should run.
+
+    `counts`: restart counts the API knows of containers that once ran; they hold when the runtime forgot those.
+    """
+    restarts = Restarts(spec, status, book, now_ns, counts or {})
+    sandbox = history.current_sandbox(status)
+    if sandbox is None:
+        return _without_sandbox(spec, status, restarts)
+    return _in_sandbox(spec, status, sandbox, restarts)
+
+
+def teardown(status: PodStatus) -> tuple[str, ...]:
+    """Sandboxes to stop once no container runs any more."""
+    return tuple(s.id for s in status.sandboxes if s.ready)
+
+
+def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Plan:
+    running = history.live(status)
+    stop = teardown(status)
+    if running or stop:  # the old life ends first; a newer status decides about the next
+        return Plan(kill=tuple(_kill(c, "Pod sandbox changed") for c in running), stop_sandboxes=stop)
+    if spec.restart_policy == NEVER and status.sandboxes and status.containers:
+        return Plan()
+    if not any(restarts.wanted(c) for c in spec.apps):
+        return Plan()
+    start = _next(spec, {}, restarts)
+    attempt = status.sandboxes[0].attempt + 1 if status.sandboxes else 0
+    return Plan(create_sandbox=attempt, start=start, waiting=restarts.waiting, wake_ns=restarts.wake_ns)
+
+
+def _in_sandbox(spec: PodSpec, status: PodStatus, sandbox: SandboxStatus, restarts: Restarts) -> Plan:
+    newest: dict[str, ContainerStatus] = {}
+    for container in status.containers:
+        if container.sandbox_id == sandbox.id:
+            newest.setdefault(container.name, container)
+    kill = _surplus(spec, status, newest)
+    blocked = {k.name for k in kill}
+    start = tuple(s for s in _next(spec, newest, restarts) if s.name not in blocked)
+    return Plan(
+        kill=kill,
+        sandbox=sandbox.id,
+        start=start,
+        remove=_forgotten(status),
+        waiting=restarts.waiting,
+        wake_ns=restarts.wake_ns,
+    )
+
+
+def _next(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: Restarts) -> tuple[Start, ...]:
+    """Init containers one by one, then all apps; once an app was started only sidecars of the inits come back."""
+    begun = any(c.name in newest for c in spec.apps)
+    if not begun:
+        step = _next_init(spec, newest, restarts)
+        if step is not None:
+            return step
+    wanted = [*(c for c in spec.inits if c.kind == SIDECAR), *spec.apps] if begun else spec.apps
+    steps = (restarts.decide(c, newest.get(c.name)) for c in wanted)
+    return tuple(s for s in steps if s is not None)
+
+
+def _next_init(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: Restarts) -> tuple[Start, ...] | None:
+    """What the init phase starts now (maybe nothing yet); None when it is over."""
+    for container in spec.inits:
+        last = newest.get(container.name)
+        if _passed(container, last):
+            continue
+        step = restarts.decide(container, last)
+        return (step,) if step is not None else ()
+    return None
+
+
+def _passed(container: ContainerSpec, last: ContainerStatus | None) -> bool:
+    if last is None:
+        return False
+    if container.kind == SIDECAR:
+        return last.state == history.RUNNING
+    return last.state == history.EXITED and last.exit_code == 0
+
+
+def _surplus(spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus]) -> tuple[Kill, ...]:
+    """Live containers that must not be: of another sandbox, unknown to the spec, changed, doubled, or in doubt."""
+    known = {c.name: c for c in spec.containers}
+    kill: list[Kill] = []
+    for container in history.live(status):
+        reason = _offence(container, known.get(container.name), newest.get(container.name))
+        if reason:
+            kill.append(_kill(container, reason))
+    return tuple(kill)
+
+
+def _offence(container: ContainerStatus, spec: ContainerSpec | None, newest: ContainerStatus | None) -> str:
+    if spec is None:
+        return f"Container {container.name} is not part of the pod"
+    if newest is None or newest.id != container.id:
+        return f"Container {container.name} is a leftover of an earlier start"
+    if container.state == history.UNKNOWN:
+        return f"Container {container.name} is in an unknown state, try killing it before restart"
+    if container.spec_hash and container.spec_hash != spec.hash:
+        return f"Container {container.name} definition changed, will be restarted"
+    return ""
+
+
+def _kill(container: ContainerStatus, message: str) -> Kill:
+    return Kill(id=container.id, name=container.name, message=message)
+
+
+def _forgotten(status: PodStatus) -> tuple[str, ...]:
+    dead: list[str] = []
+    for attempts in history.by_name(status).values():
+        dead.extend(c.id for c in attempts[KEPT_ATTEMPTS:] if c.state == history.EXITED)
+    return tuple(dead)

@@ -1,0 +1,54 @@
+"""Crash back-off of containers: first restart at once, then 10, 20 ... 300 s after the end of the last run. Pure."""
+
+from collections.abc import Iterable
+
+from actors.podworker.types import SECOND, BackoffEntry
+from protocols.messages.pleg import ContainerStatus
+
+INITIAL_NS = 10 * SECOND
+MAXIMUM_NS = 300 * SECOND
+RESET_NS = 2 * MAXIMUM_NS
+
+
+def expired(entry: BackoffEntry, finished_ns: int) -> bool:
+    """The container ran long enough since the last restart: its next crash counts as the first."""
+    return finished_ns - entry.updated_ns > RESET_NS
+
+
+def ready_ns(entry: BackoffEntry | None, finished_ns: int) -> int:
+    """When a container whose run ended at `finished_ns` may start again; 0 = at once."""
+    if entry is None or expired(entry, finished_ns):
+        return 0
+    return finished_ns + entry.delay_ns
+
+
+def advance(entry: BackoffEntry | None, finished_ns: int, now_ns: int, spec_hash: str = "") -> BackoffEntry:
+    """The entry after a restart at `now_ns` of a container whose last run ended at `finished_ns`."""
+    fresh = entry is None or expired(entry, finished_ns) or entry.hash != spec_hash
+    delay = INITIAL_NS if fresh or entry is None else min(entry.delay_ns * 2, MAXIMUM_NS)
+    return BackoffEntry(delay_ns=delay, updated_ns=now_ns, hash=spec_hash)
+
+
+def recover(restart_count: int, started_ns: int, spec_hash: str) -> BackoffEntry | None:
+    """The entry a container's history implies, for a podworker that has just started and remembers nothing."""
+    if restart_count <= 0:
+        return None
+    delay = min(INITIAL_NS << min(restart_count - 1, 10), MAXIMUM_NS)
+    return BackoffEntry(delay_ns=delay, updated_ns=started_ns, hash=spec_hash)
+
+
+def recover_all(statuses: Iterable[ContainerStatus]) -> dict[str, BackoffEntry]:
+    """Entries of every container name, from the newest status of each (`statuses` are newest first)."""
+    book: dict[str, BackoffEntry] = {}
+    seen: set[str] = set()
+    for status in statuses:
+        if status.name not in seen and (entry := recover(status.restart_count, status.started_ns, status.spec_hash)):
+            book[status.name] = entry
+        seen.add(status.name)
+    return book
+
+
+def describe(delay_ns: int) -> str:
+    """`10s`, `1m20s`, `5m0s`: a duration as kubectl's users know it."""
+    minutes, seconds = divmod(delay_ns // SECOND, 60)
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

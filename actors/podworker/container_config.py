@@ -1,0 +1,94 @@
+"""ContainerConfig: what CreateContainer gets. Pure."""
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from actors.podworker.environment import Node, build_environment
+from actors.podworker.expand import expand
+from actors.podworker.limits import linux_resources
+from actors.podworker.mounts import container_mounts
+from actors.podworker.sandbox_config import namespaces, pod_labels
+from actors.podworker.types import ContainerSpec, Object, PodSpec
+from protocols.messages.devices import ContainerGrant
+from protocols.wire import cri_pb2
+
+PREFIX = "io.kubernetes.container."
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """Everything one container is made of."""
+
+    spec: PodSpec
+    container: ContainerSpec
+    attempt: int
+    node: Node
+    root: Path
+    image_ref: str = ""
+    """What the runtime calls the image; empty: as the spec names it."""
+    grant: ContainerGrant = ContainerGrant({})
+
+
+def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
+    """Raises ContainerConfigInvalid when environment or mounts cannot be built."""
+    container, grant = recipe.container, recipe.grant
+    raw = container.raw
+    variables = build_environment(recipe.spec, container, recipe.node, grant.envs)
+    return cri_pb2.ContainerConfig(
+        metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=recipe.attempt),
+        image=cri_pb2.ImageSpec(image=recipe.image_ref or container.image, user_specified_image=container.image),
+        command=[expand(part, variables) for part in raw.get("command") or ()],
+        args=[expand(part, variables) for part in raw.get("args") or ()],
+        working_dir=raw.get("workingDir") or "",
+        envs=[cri_pb2.KeyValue(key=key, value=value.encode()) for key, value in variables.items()],
+        mounts=container_mounts(recipe.spec, container, recipe.root, grant.mounts),
+        devices=[_device(d.container_path, d.host_path, d.permissions) for d in grant.devices],
+        labels={**pod_labels(recipe.spec), PREFIX + "name": container.name},
+        annotations={**grant.annotations, **_annotations(recipe)},
+        log_path=log_path(container.name, recipe.attempt),
+        stdin=bool(raw.get("stdin")),
+        stdin_once=bool(raw.get("stdinOnce")),
+        tty=bool(raw.get("tty")),
+        linux=_linux(recipe.spec, raw),
+        CDI_devices=[cri_pb2.CDIDevice(name=name) for name in grant.cdi_devices],
+    )
+
+
+def log_path(container: str, attempt: int) -> str:
+    """Below the pod's log directory."""
+    return f"{container}/{attempt}.log"
+
+
+def _annotations(recipe: Recipe) -> dict[str, str]:
+    raw, spec = recipe.container.raw, recipe.spec
+    found = {
+        PREFIX + "hash": recipe.container.hash,
+        PREFIX + "restartCount": str(recipe.attempt),
+        PREFIX + "terminationMessagePath": raw.get("terminationMessagePath") or "/dev/termination-log",
+        PREFIX + "terminationMessagePolicy": raw.get("terminationMessagePolicy") or "File",
+        "io.kubernetes.pod.terminationGracePeriod": str(spec.grace),
+    }
+    if raw.get("ports"):
+        found[PREFIX + "ports"] = json.dumps(raw["ports"], separators=(",", ":"))
+    return found
+
+
+def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.Device":
+    return cri_pb2.Device(container_path=container_path, host_path=host_path, permissions=permissions or "mrw")
+
+
+def _linux(spec: PodSpec, raw: Object) -> "cri_pb2.LinuxContainerConfig":
+    pod_context = (spec.raw.get("spec") or {}).get("securityContext") or {}
+    merged = {**pod_context, **(raw.get("securityContext") or {})}
+    context = cri_pb2.LinuxContainerSecurityContext(
+        namespace_options=namespaces(spec),
+        privileged=bool(merged.get("privileged")),
+        readonly_rootfs=bool(merged.get("readOnlyRootFilesystem")),
+        no_new_privs=merged.get("allowPrivilegeEscalation") is False,
+    )
+    if merged.get("runAsUser") is not None:
+        context.run_as_user.value = int(merged["runAsUser"])
+    if merged.get("runAsGroup") is not None:
+        context.run_as_group.value = int(merged["runAsGroup"])
+    return cri_pb2.LinuxContainerConfig(resources=linux_resources(raw.get("resources") or {}), security_context=context)

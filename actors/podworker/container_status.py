@@ -1,0 +1,130 @@
+"""One element of status.containerStatuses / initContainerStatuses. Pure."""
+
+from actors.podworker import history
+from actors.podworker.times import rfc3339
+from actors.podworker.types import APP, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
+from protocols.messages.pleg import ContainerStatus
+
+LOST = "ContainerStatusUnknown"
+LOST_CODE = 137
+LOST_MESSAGE = "the runtime no longer knows this container, its exit status is lost"
+
+
+class Scene:
+    """What every container of one pod is rendered with."""
+
+    def __init__(self, spec: PodSpec, runtime: str, default_reason: str, final: bool) -> None:
+        self.spec = spec
+        self.runtime = runtime
+        self.default = Waiting(default_reason)
+        self.final = final
+        """Nothing of the pod runs any more nor will: every container gets a terminated state."""
+
+
+def render(
+    scene: Scene,
+    container: ContainerSpec,
+    attempts: list[ContainerStatus],
+    waiting: Waiting | None,
+    before: Object | None,
+) -> Object:
+    """`attempts`: its runs newest first; `waiting`: why it is not started; `before`: what the API shows of it now."""
+    if not attempts:
+        return _without_run(scene, container, waiting, before)
+    newest = attempts[0]
+    state, last = _states(scene, attempts, waiting)
+    running = "running" in state
+    status: Object = {
+        "name": container.name,
+        "state": state,
+        "lastState": last,
+        "ready": _ready(container, newest, running),
+        "restartCount": max(newest.restart_count, (before or {}).get("restartCount", 0)),
+        "image": newest.image or container.image,
+        "imageID": newest.image_id,
+        "containerID": f"{scene.runtime}://{newest.id}",
+        "started": running,
+    }
+    return status
+
+
+def _ready(container: ContainerSpec, newest: ContainerStatus, running: bool) -> bool:
+    if container.kind == INIT:
+        return newest.state == history.EXITED and newest.exit_code == 0
+    return running
+
+
+def _states(scene: Scene, attempts: list[ContainerStatus], waiting: Waiting | None) -> tuple[Object, Object]:
+    newest, earlier = attempts[0], _ended(attempts[1:])
+    previous = _terminated(scene, earlier) if earlier else {}
+    if newest.state == history.RUNNING:
+        return {"running": {"startedAt": rfc3339(newest.started_ns)}}, previous
+    if newest.state == history.EXITED:
+        ended = _terminated(scene, newest)
+        return (_waiting(waiting), ended) if waiting and not scene.final else (ended, previous)
+    if newest.state == history.UNKNOWN or scene.final:
+        return lost(f"{scene.runtime}://{newest.id}"), previous
+    return _waiting(waiting or scene.default), previous
+
+
+def _ended(attempts: list[ContainerStatus]) -> ContainerStatus | None:
+    return next((c for c in attempts if c.state == history.EXITED), None)
+
+
+def _without_run(scene: Scene, container: ContainerSpec, waiting: Waiting | None, before: Object | None) -> Object:
+    """The runtime knows no run of it: never started, or forgotten; what the API recorded of it is then kept."""
+    before = before or {}
+    status: Object = {
+        "name": container.name,
+        "ready": False,
+        "restartCount": before.get("restartCount", 0),
+        "image": container.image,
+        "imageID": before.get("imageID", ""),
+        "started": False,
+        "lastState": before.get("lastState") or {},
+    }
+    if before.get("containerID"):
+        status["containerID"] = before["containerID"]
+    state = before.get("state") or {}
+    if "terminated" in state:
+        keeps_ready = container.kind == INIT and state["terminated"].get("exitCode") == 0
+        return {**status, "state": state, "ready": keeps_ready}
+    if "running" in state:
+        gone = lost(before.get("containerID", ""))
+        if scene.final or scene.spec.restart_policy == NEVER:
+            return {**status, "state": gone}
+        return {**status, "state": _waiting(waiting or scene.default), "lastState": gone}
+    if scene.final and container.kind == APP and before.get("containerID"):
+        return {**status, "state": lost(before["containerID"])}
+    return {**status, "state": _waiting(waiting or scene.default)}
+
+
+def _waiting(waiting: Waiting) -> Object:
+    inner = {"reason": waiting.reason}
+    if waiting.message:
+        inner["message"] = waiting.message
+    return {"waiting": inner}
+
+
+def _terminated(scene: Scene, container: ContainerStatus) -> Object:
+    reason = container.reason or ("Completed" if container.exit_code == 0 else "Error")
+    inner: Object = {
+        "exitCode": container.exit_code,
+        "reason": reason,
+        "containerID": f"{scene.runtime}://{container.id}",
+    }
+    if container.started_ns:
+        inner["startedAt"] = rfc3339(container.started_ns)
+    if container.finished_ns:
+        inner["finishedAt"] = rfc3339(container.finished_ns)
+    if container.message:
+        inner["message"] = container.message
+    return {"terminated": inner}
+
+
+def lost(container_id: str) -> Object:
+    """State of a container that is surely gone and whose end nobody saw."""
+    inner: Object = {"exitCode": LOST_CODE, "reason": LOST, "message": LOST_MESSAGE}
+    if container_id:
+        inner["containerID"] = container_id
+    return {"terminated": inner}

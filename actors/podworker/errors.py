@@ -1,0 +1,44 @@
+"""What can go wrong while a pod is being worked on."""
+
+from typing import ClassVar
+
+from protocols.errors import NodeplaneError
+
+
+class ContainerConfigInvalid(NodeplaneError):
+    """Raised when a container's environment or mounts cannot be built; shown as CreateContainerConfigError."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class ImageMissing(NodeplaneError):
+    """Raised when an image is absent and may not or could not be pulled; `reason` is the container's waiting reason."""
+
+    http: ClassVar[int] = 404
+    grpc: ClassVar[str] = "NOT_FOUND"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class PodStatusUnknown(NodeplaneError):
+    """Raised when pleg could not inspect a pod: nothing may be decided about it until it can."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class SyncFailed(NodeplaneError):
+    """Raised at the end of a sync in which some steps failed; the pod is tried again."""
+
+    http: ClassVar[int] = 500
+    grpc: ClassVar[str] = "INTERNAL"
+
+
+class RuntimeReplyInvalid(NodeplaneError):
+    """Raised when the runtime's answer does not decode as the message its method returns."""
+
+    http: ClassVar[int] = 502
+    grpc: ClassVar[str] = "INTERNAL"

@@ -1,0 +1,104 @@
+"""What a pod worker needs of the world, as contracts: the actor gives it the bus and the API, tests give it fakes."""
+
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from actors.podworker.types import ContainerSpec, Object, PodSpec
+from protocols.messages.devices import AdmitPod, ContainerGrant
+from protocols.messages.pleg import PodStatus
+from protocols.wire import cri_pb2
+
+
+class Runtime(Protocol):
+    """The container runtime through `cri`. Every method raises BusError."""
+
+    async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig") -> str: ...
+
+    async def stop_sandbox(self, sandbox_id: str) -> None: ...
+
+    async def remove_sandbox(self, sandbox_id: str) -> None: ...
+
+    async def sandbox_ip(self, sandbox_id: str) -> str: ...
+
+    async def create_container(
+        self, sandbox_id: str, config: "cri_pb2.ContainerConfig", sandbox: "cri_pb2.PodSandboxConfig"
+    ) -> str: ...
+
+    async def start_container(self, container_id: str) -> None: ...
+
+    async def stop_container(self, container_id: str, grace: int) -> None: ...
+
+    async def remove_container(self, container_id: str) -> None: ...
+
+    async def image_ref(self, image: str) -> str:
+        """How the runtime calls the image; empty when it has none of that name."""
+        ...
+
+    async def pull_image(self, image: str) -> str: ...
+
+
+class Pleg(Protocol):
+    def known(self, uid: str) -> PodStatus | None:
+        """Last status on the stream."""
+        ...
+
+    async def newer_than(self, uid: str, min_ns: int) -> PodStatus:
+        """Raises BusError when nothing newer becomes known in time."""
+        ...
+
+
+class Devices(Protocol):
+    async def admit(self, request: AdmitPod) -> dict[str, ContainerGrant]:
+        """Raises FailedPrecondition when refused, other BusErrors when it is to be tried again."""
+        ...
+
+    async def release(self, uid: str) -> None: ...
+
+    async def pre_start(self, uid: str, container: str) -> None: ...
+
+
+class Statuses(Protocol):
+    """The status manager: latest wins, in order, through outages of the API."""
+
+    def publish(self, spec: PodSpec, status: Object) -> None: ...
+
+    def settled(self, uid: str) -> bool:
+        """The API shows the status published last (or has no such pod any more)."""
+        ...
+
+    def forget(self, uid: str) -> None: ...
+
+
+class Pods(Protocol):
+    async def delete(self, spec: PodSpec) -> None:
+        """The final API delete; quiet when the pod is gone or another one bears its name."""
+        ...
+
+
+class Recorder(Protocol):
+    def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
+        """`kind`: Normal or Warning. Never blocks."""
+        ...
+
+
+class Site(msgspec.Struct, frozen=True):
+    """Where this node is: constant for a process's life."""
+
+    node: str
+    root: Path
+    logs: Path
+    host_ip: str
+    embedded: bool = True
+    """The embedded runtime: images need no pull."""
+
+
+class World(msgspec.Struct, frozen=True):
+    runtime: Runtime
+    pleg: Pleg
+    devices: Devices
+    statuses: Statuses
+    pods: Pods
+    recorder: Recorder
+    site: Site

@@ -1,0 +1,44 @@
+"""Computes a pod's status from what is known and hands it to the status manager."""
+
+from collections.abc import Callable, Mapping
+
+from actors.podworker import history
+from actors.podworker.ports import World
+from actors.podworker.state import PodState
+from actors.podworker.status import View, compute_status, overlay
+from actors.podworker.types import Object, Waiting
+from protocols.messages.pleg import PodStatus
+
+
+class Reporter:
+    def __init__(self, world: World, clock: Callable[[], int], runtime_name: Callable[[], str]) -> None:
+        self._world = world
+        self._clock = clock
+        self._runtime_name = runtime_name
+
+    def shown(self, state: PodState) -> Object:
+        """The status as the API will have it once it took what was published."""
+        return overlay(state.spec.raw.get("status") or {}, state.shown)
+
+    def report(
+        self, state: PodState, runtime: PodStatus, waiting: Mapping[str, Waiting] | None = None, final: bool = False
+    ) -> Object:
+        """Publishes only what differs; a pod the API no longer has gets none."""
+        view = View(
+            spec=state.spec,
+            runtime=history.with_failed_starts(runtime, state.failed_starts),
+            before=self.shown(state),
+            waiting=waiting or {},
+            resources=state.resources,
+            runtime_name=self._runtime_name(),
+            host_ip=self._world.site.host_ip,
+            now_ns=self._clock(),
+            final=final,
+            held=not state.released and state.rejected is None,
+            rejected=state.rejected,
+        )
+        status = compute_status(view)
+        if not state.gone:
+            state.shown = status
+            self._world.statuses.publish(state.spec, status)
+        return status

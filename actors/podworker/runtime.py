@@ -1,0 +1,90 @@
+"""Runtime calls over the bus: protobuf in, protobuf out, each with a deadline."""
+
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from actors.podworker.errors import RuntimeReplyInvalid
+from protocols.bus import Bus
+from protocols.messages import cri as messages
+from protocols.wire import cri_pb2
+
+Reply = TypeVar("Reply", bound=Message)
+QUICK_S, CREATE_S, PULL_S = 15.0, 120.0, 600.0
+STOP_MARGIN_S = 30.0
+MINIMAL_STOP_S = 2
+"""StopContainer's timeout is never shorter, whatever grace is left."""
+
+
+class BusRuntime:
+    """ports.Runtime by way of `cri`. Calls that may be repeated without harm are marked idempotent."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig") -> str:
+        request = cri_pb2.RunPodSandboxRequest(config=config)
+        reply = await self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, CREATE_S)
+        return str(reply.pod_sandbox_id)
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        request = cri_pb2.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._call("StopPodSandbox", request, cri_pb2.StopPodSandboxResponse, CREATE_S, True)
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        request = cri_pb2.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._call("RemovePodSandbox", request, cri_pb2.RemovePodSandboxResponse, CREATE_S, True)
+
+    async def sandbox_ip(self, sandbox_id: str) -> str:
+        request = cri_pb2.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
+        reply = await self._call("PodSandboxStatus", request, cri_pb2.PodSandboxStatusResponse, QUICK_S, True)
+        return str(reply.status.network.ip)
+
+    async def create_container(
+        self, sandbox_id: str, config: "cri_pb2.ContainerConfig", sandbox: "cri_pb2.PodSandboxConfig"
+    ) -> str:
+        request = cri_pb2.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox)
+        reply = await self._call("CreateContainer", request, cri_pb2.CreateContainerResponse, CREATE_S)
+        return str(reply.container_id)
+
+    async def start_container(self, container_id: str) -> None:
+        request = cri_pb2.StartContainerRequest(container_id=container_id)
+        await self._call("StartContainer", request, cri_pb2.StartContainerResponse, CREATE_S)
+
+    async def stop_container(self, container_id: str, grace: int) -> None:
+        seconds = max(MINIMAL_STOP_S, grace)
+        request = cri_pb2.StopContainerRequest(container_id=container_id, timeout=seconds)
+        await self._call("StopContainer", request, cri_pb2.StopContainerResponse, seconds + STOP_MARGIN_S, True)
+
+    async def remove_container(self, container_id: str) -> None:
+        request = cri_pb2.RemoveContainerRequest(container_id=container_id)
+        await self._call("RemoveContainer", request, cri_pb2.RemoveContainerResponse, CREATE_S, True)
+
+    async def image_ref(self, image: str) -> str:
+        request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=image))
+        reply = await self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, QUICK_S, True)
+        return str(reply.image.id) if reply.HasField("image") else ""
+
+    async def pull_image(self, image: str) -> str:
+        request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image))
+        reply = await self._call("PullImage", request, cri_pb2.PullImageResponse, PULL_S)
+        return str(reply.image_ref)
+
+    async def live_pods(self) -> dict[str, tuple[str, str]]:
+        """Namespace and name, by uid, of every pod with a ready sandbox or a running container: the truth at start."""
+        sandboxes = await self._call(
+            "ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, QUICK_S, True
+        )
+        return {s.metadata.uid: (s.metadata.namespace, s.metadata.name) for s in sandboxes.items if s.metadata.uid}
+
+    async def _call(
+        self, operation: str, request: Message, reply: type[Reply], timeout: float, idempotent: bool = False
+    ) -> Reply:
+        call = messages.CriCall(operation=operation, request=request.SerializeToString())
+        answer = await self._bus.call(
+            messages.OWNER, messages.CALL, call, messages.CriReply, timeout=timeout, idempotent=idempotent
+        )
+        try:
+            return reply.FromString(answer.response)
+        except DecodeError as error:
+            raise RuntimeReplyInvalid(f"the runtime's answer to {operation} does not decode: {error}") from None

@@ -1,0 +1,115 @@
+"""Starting one container: image, configuration, CreateContainer, StartContainer, with upstream's events."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import msgspec
+
+from actors.podworker.admission import extended_resources
+from actors.podworker.container_config import Recipe, container_config, log_path
+from actors.podworker.environment import Node, needs_pod_ip
+from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
+from actors.podworker.images import ensure_image
+from actors.podworker.mounts import empty_directories
+from actors.podworker.ports import World
+from actors.podworker.sandbox_config import pod_log_directory, sandbox_config
+from actors.podworker.types import ContainerSpec, PodSpec, Start, StartFailure, Waiting
+from protocols.bus import BusError, DeadlineExceeded, Unavailable
+from protocols.messages.devices import ContainerGrant
+
+CONFIG_ERROR, CREATE_ERROR, RUN_ERROR = "CreateContainerConfigError", "CreateContainerError", "RunContainerError"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a container did not come up. `started`: StartContainer itself failed on container `id`."""
+
+    waiting: Waiting
+    id: str = ""
+    started: StartFailure | None = None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The sandbox containers start in."""
+
+    sandbox_id: str
+    attempt: int
+    ip: str = ""
+
+
+class Starter:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def start(
+        self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
+    ) -> Failure | None:
+        """None when it runs. Raises BusError only when it is unknown whether something happened: look, then retry."""
+        try:
+            if step.existing:
+                await self._pre_start(spec, container)
+                return await self._run(spec, container, step.existing)
+            container_id = await self._create(spec, container, step, place, grant)
+        except ContainerConfigInvalid as error:
+            return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)))
+        except ImageMissing as error:
+            return self._failed(spec, container, Waiting(error.reason, str(error)))
+        except BusError as error:
+            return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
+        self._world.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
+        return await self._run(spec, container, container_id)
+
+    async def _create(
+        self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
+    ) -> str:
+        image_ref = await ensure_image(self._world, spec, container)
+        recipe = Recipe(
+            spec=spec,
+            container=container,
+            attempt=step.attempt,
+            node=await self._node(container, place),
+            root=self._world.site.root,
+            image_ref=image_ref,
+            grant=grant or ContainerGrant({}),
+        )
+        config = container_config(recipe)
+        await asyncio.to_thread(self._directories, spec, log_path(container.name, step.attempt))
+        await self._pre_start(spec, container)
+        sandbox = sandbox_config(spec, place.attempt, self._world.site.logs)
+        return await self._world.runtime.create_container(place.sandbox_id, config, sandbox)
+
+    async def _run(self, spec: PodSpec, container: ContainerSpec, container_id: str) -> Failure | None:
+        try:
+            await self._world.runtime.start_container(container_id)
+        except BusError as error:
+            message = _sure(error)
+            self._failed(spec, container, Waiting(RUN_ERROR, message))
+            return Failure(Waiting(RUN_ERROR, message), container_id, StartFailure(time.time_ns(), message))
+        self._world.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
+        return None
+
+    async def _pre_start(self, spec: PodSpec, container: ContainerSpec) -> None:
+        if extended_resources(container):
+            await self._world.devices.pre_start(spec.uid, container.name)
+
+    async def _node(self, container: ContainerSpec, place: Place) -> Node:
+        ip = place.ip
+        if not ip and needs_pod_ip(container):
+            ip = await self._world.runtime.sandbox_ip(place.sandbox_id)
+        return Node(name=self._world.site.node, host_ip=self._world.site.host_ip, pod_ip=ip)
+
+    def _directories(self, spec: PodSpec, log: str) -> None:
+        log_file: Path = pod_log_directory(self._world.site.logs, spec) / log
+        for directory in (log_file.parent, *empty_directories(spec, self._world.site.root)):
+            directory.mkdir(parents=True, exist_ok=True)
+
+    def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting) -> Failure:
+        self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)
+        return Failure(waiting)
+
+
+def _sure(error: BusError) -> str:
+    """The message of a call that surely failed; one that may have happened is raised on."""
+    if isinstance(error, (Unavailable, DeadlineExceeded)):
+        raise error
+    return str(error)

@@ -1,0 +1,32 @@
+"""What a worker remembers of its pod; nothing of it is durable."""
+
+from dataclasses import dataclass, field
+
+from actors.podworker.types import BackoffEntry, Object, PodSpec, Stage, StartFailure, Waiting
+from protocols.messages.devices import ContainerGrant
+from protocols.messages.health import PodResourceStatus
+
+
+@dataclass
+class PodState:
+    spec: PodSpec
+    stage: Stage = Stage.SYNCING
+    gone: bool = False
+    """The API no longer has the pod."""
+    shown: Object = field(default_factory=dict)
+    """The status published last."""
+    problems: dict[str, Waiting] = field(default_factory=dict)
+    """Why a container could not be created, until it can."""
+    failed_starts: dict[str, StartFailure] = field(default_factory=dict)
+    """By container id."""
+    book: dict[str, BackoffEntry] | None = None
+    """Crash back-off by container name; None until the first look at the pod's history."""
+    grants: dict[str, ContainerGrant] | None = None
+    """What admission gave; None before it."""
+    rejected: Waiting | None = None
+    released: bool = False
+    deleted: bool = False
+    """The final API delete went through."""
+    resources: PodResourceStatus | None = None
+    announced: set[str] = field(default_factory=set)
+    """Ids of ended containers whose back-off was told as an event."""

@@ -1,0 +1,164 @@
+"""The whole pod status podworker wants the API to show. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from actors.podworker import history
+from actors.podworker.conditions import OWN, compute_conditions
+from actors.podworker.container_status import Scene, render
+from actors.podworker.phase import PENDING, TERMINAL, compute_phase
+from actors.podworker.times import rfc3339
+from actors.podworker.types import APP, INIT, Object, PodSpec, Waiting
+from protocols.messages.health import PodResourceStatus
+from protocols.messages.pleg import PodStatus
+
+KEPT = (
+    "qosClass",
+    "nominatedNodeName",
+    "resourceClaimStatuses",
+    "ephemeralContainerStatuses",
+    "extendedResourceClaimStatus",
+)
+
+
+class View(msgspec.Struct, frozen=True):
+    """Everything a pod's status is made of."""
+
+    spec: PodSpec
+    runtime: PodStatus
+    before: Object = {}
+    """The status as shown so far: what the API has, under what was sent to it last."""
+    waiting: Mapping[str, Waiting] = {}
+    resources: PodResourceStatus | None = None
+    runtime_name: str = "nodeplane"
+    host_ip: str = ""
+    host_ips: tuple[str, ...] = ()
+    now_ns: int = 0
+    final: bool = False
+    """The pod was ended on purpose (deleted, refused, complete) and nothing of it runs."""
+    held: bool = False
+    """The pod's devices are not free yet: a terminal phase would make the scheduler give them away too early."""
+    rejected: Waiting | None = None
+    """Admission said no: reason and message of the Failed pod."""
+
+
+def compute_status(view: View) -> Object:
+    """The status object, with empty fields left out."""
+    before = view.before
+    statuses = _container_statuses(view, before)
+    phase = _phase(view, before, statuses)
+    now = rfc3339(view.now_ns)
+    sandbox = history.current_sandbox(view.runtime)
+    conditions = compute_conditions(view.spec, statuses, phase, sandbox is not None, before, now)
+    status: Object = {key: before[key] for key in KEPT if before.get(key)}
+    status |= {
+        "phase": phase,
+        "conditions": conditions,
+        "startTime": before.get("startTime") or now,
+        "containerStatuses": [statuses[c.name] for c in sorted(view.spec.apps, key=lambda c: c.name)],
+        **_addresses(view, before),
+    }
+    if view.spec.inits:
+        status["initContainerStatuses"] = [statuses[c.name] for c in view.spec.inits]
+    return status | _reason(view, before, phase) | _generation(view.spec)
+
+
+def overlay(api: Object, shown: Object) -> Object:
+    """What the API shows once it took `shown`; conditions of others stay as the API has them."""
+    if not shown:
+        return api
+    ours = [c for c in shown.get("conditions") or () if c.get("type") in OWN]
+    others = [c for c in api.get("conditions") or () if c.get("type") not in OWN]
+    return {**api, **shown, "conditions": ours + others}
+
+
+def restart_counts(before: Object) -> dict[str, int]:
+    """Restart counts of containers that, as far as the API knows, ran at least once."""
+    entries = [*(before.get("initContainerStatuses") or ()), *(before.get("containerStatuses") or ())]
+    return {e["name"]: int(e.get("restartCount") or 0) for e in entries if e.get("name") and e.get("containerID")}
+
+
+def _container_statuses(view: View, before: Object) -> dict[str, Object]:
+    attempts = history.by_name(view.runtime)
+    old = {
+        c.get("name", ""): c for key in ("containerStatuses", "initContainerStatuses") for c in before.get(key) or ()
+    }
+    initializing = _initializing(view.spec, view.runtime)
+    statuses: dict[str, Object] = {}
+    for container in view.spec.containers:
+        default = (
+            "PodInitializing" if view.spec.inits and (initializing or container.kind != APP) else "ContainerCreating"
+        )
+        scene = Scene(view.spec, view.runtime_name, default, view.final and view.rejected is None)
+        runs, known = attempts.get(container.name, []), old.get(container.name)
+        statuses[container.name] = render(scene, container, runs, view.waiting.get(container.name), known)
+        _add_resources(statuses[container.name], container.name, container.kind, view, known)
+    return statuses
+
+
+def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
+    """No app container was created yet and not all plain init containers are done."""
+    newest = {name: runs[0] for name, runs in history.by_name(runtime).items()}
+    if any(c.name in newest for c in spec.apps):
+        return False
+    inits = (newest.get(c.name) for c in spec.inits if c.kind == INIT)
+    return not all(c is not None and c.state == history.EXITED and c.exit_code == 0 for c in inits)
+
+
+def _add_resources(status: Object, name: str, kind: str, view: View, known: Object | None) -> None:
+    """allocatedResourcesStatus: what health says; a pod at its end keeps what it showed last."""
+    if kind == INIT:
+        return
+    entries = (view.resources.containers if view.resources else {}).get(name, ())
+    if entries:
+        status["allocatedResourcesStatus"] = [msgspec.to_builtins(entry) for entry in entries]
+    elif view.final and known and known.get("allocatedResourcesStatus"):
+        status["allocatedResourcesStatus"] = known["allocatedResourcesStatus"]
+
+
+def _phase(view: View, before: Object, statuses: dict[str, Object]) -> str:
+    """Terminal phases never revert, and are not reported while anything still runs or holds devices."""
+    old: str = before.get("phase") or ""
+    if old in TERMINAL:
+        return old
+    if view.rejected:
+        return "Failed"
+    phase = compute_phase(view.spec, statuses, view.final)
+    if phase in TERMINAL and (view.held or history.live(view.runtime)):
+        return old or PENDING
+    return phase
+
+
+def is_over(spec: PodSpec, status: Object) -> bool:
+    """By a computed status: every container ended for good, whatever phase is shown meanwhile."""
+    entries = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return bool(spec.apps) and compute_phase(spec, {e["name"]: e for e in entries}) in TERMINAL
+
+
+def _addresses(view: View, before: Object) -> Object:
+    found: Object = {}
+    if view.host_ip:
+        found["hostIP"] = view.host_ip
+        found["hostIPs"] = [{"ip": ip} for ip in view.host_ips or (view.host_ip,)]
+    ips = list(view.runtime.ips)
+    if not ips and history.current_sandbox(view.runtime) is not None and view.host_ip:
+        ips = [view.host_ip]  # host network, or a runtime whose sandboxes have no network of their own
+    if ips:
+        found |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
+    elif before.get("podIP"):
+        found |= {"podIP": before["podIP"], "podIPs": before.get("podIPs") or [{"ip": before["podIP"]}]}
+    return found
+
+
+def _reason(view: View, before: Object, phase: str) -> Object:
+    if view.rejected:
+        return {"reason": view.rejected.reason, "message": view.rejected.message}
+    if phase in TERMINAL and before.get("phase") == phase:
+        return {key: before[key] for key in ("reason", "message") if before.get(key)}
+    return {}
+
+
+def _generation(spec: PodSpec) -> Object:
+    generation = (spec.raw.get("metadata") or {}).get("generation")
+    return {"observedGeneration": generation} if generation else {}

@@ -1,0 +1,180 @@
+"""A pod that should run: admission once, then plan and act, until it is over or unwanted."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from actors.podworker import backoff, history
+from actors.podworker.actions import compute_actions
+from actors.podworker.admission import admit_request, refusal
+from actors.podworker.errors import SyncFailed
+from actors.podworker.observer import Observer
+from actors.podworker.ports import World
+from actors.podworker.reporter import Reporter
+from actors.podworker.restarts import CRASH_LOOP
+from actors.podworker.sandbox_config import sandbox_config
+from actors.podworker.starter import Place, Starter
+from actors.podworker.state import PodState
+from actors.podworker.status import is_over, restart_counts
+from actors.podworker.types import Plan, Start
+from protocols.bus import BusError
+from protocols.messages.pleg import PodStatus
+
+
+class Syncing:
+    """Steps of stage SYNCING. `sync()` returns True when the pod is over, and the next stage is due."""
+
+    def __init__(
+        self, state: PodState, world: World, observer: Observer, reporter: Reporter, clock: Callable[[], int]
+    ) -> None:
+        self._state = state
+        self._world = world
+        self._observer = observer
+        self._reporter = reporter
+        self._clock = clock
+        self._starter = Starter(world)
+        self.wake_ns = 0
+        """When a back-off ends."""
+        self.hold_ns = 0
+        """Until then nothing is done to the runtime (the last try failed), only looked and reported."""
+        self.held = False
+        self.acted = False
+        """The last sync changed the runtime: look again at once."""
+
+    async def sync(self) -> bool:
+        self.acted = self.held = False
+        state = self._state
+        if self._unwanted():
+            return True
+        status, plan = self._plan(await self._observer.status())
+        shown = self._reporter.report(state, status, {**state.problems, **plan.waiting})
+        if is_over(state.spec, shown):
+            return True
+        if self._hold(plan):
+            return False
+        if state.grants is None:
+            await self._admit(status)
+            if state.rejected is not None:
+                return True
+        if plan.mutates:
+            status, plan = self._plan(await self._observer.confirmed())
+            await self._act(plan, status)
+        return False
+
+    def _hold(self, plan: Plan) -> bool:
+        self.held = self._clock() < self.hold_ns and (plan.mutates or self._state.grants is None)
+        if self.held:
+            self.wake_ns = min(self.wake_ns or self.hold_ns, self.hold_ns)
+        return self.held
+
+    def _unwanted(self) -> bool:
+        state = self._state
+        return state.gone or state.spec.deleting or state.spec.terminal or state.rejected is not None
+
+    def _plan(self, found: PodStatus) -> tuple[PodStatus, Plan]:
+        state = self._state
+        status = history.with_failed_starts(found, state.failed_starts)
+        if state.book is None:
+            state.book = backoff.recover_all(status.containers)
+        counts = restart_counts(self._reporter.shown(state))
+        plan = compute_actions(state.spec, status, state.book, self._clock(), counts)
+        self.wake_ns = plan.wake_ns
+        self._tell_backoff(plan, status)
+        return status, plan
+
+    def _tell_backoff(self, plan: Plan, status: PodStatus) -> None:
+        spec, newest = self._state.spec, history.by_name(status)
+        for name, waiting in plan.waiting.items():
+            ended = newest[name][0].id if name in newest else ""
+            if waiting.reason != CRASH_LOOP or ended in self._state.announced:
+                continue
+            self._state.announced.add(ended)
+            text = f"Back-off restarting failed container {name} in pod {spec.name}_{spec.namespace}({spec.uid})"
+            container = next((c for c in spec.containers if c.name == name), None)
+            self._world.recorder.pod(spec, "Warning", "BackOff", text, container)
+
+    async def _admit(self, status: PodStatus) -> None:
+        """Once per life of this process. A refusal fails the pod; an absent device manager is waited for."""
+        state = self._state
+        try:
+            state.grants = await self._world.devices.admit(admit_request(state.spec, bool(history.live(status))))
+        except BusError as error:
+            refused = refusal(error)
+            if refused is None:
+                raise
+            state.rejected = refused
+            text = refused.message.removeprefix("Pod was rejected: ")
+            self._world.recorder.pod(state.spec, "Warning", refused.reason, text)
+
+    async def _act(self, plan: Plan, status: PodStatus) -> None:
+        if not plan.mutates:
+            return
+        self.acted = True
+        try:
+            await self._clear(plan)
+            place = await self._place(plan, status)
+            if place is not None:
+                await self._start_all(plan.start, place)
+        finally:
+            self._observer.mutated()
+
+    async def _clear(self, plan: Plan) -> None:
+        spec, runtime = self._state.spec, self._world.runtime
+        known = {c.name: c for c in spec.containers}
+        for kill in plan.kill:
+            self._world.recorder.pod(spec, "Normal", "Killing", kill.message, known.get(kill.name))
+        await asyncio.gather(*(runtime.stop_container(kill.id, spec.grace) for kill in plan.kill))
+        if plan.stop_sandboxes:
+            text = "Pod sandbox changed, it will be killed and re-created."
+            self._world.recorder.pod(spec, "Normal", "SandboxChanged", text)
+        for sandbox_id in plan.stop_sandboxes:
+            await runtime.stop_sandbox(sandbox_id)
+        for container_id in plan.remove:
+            await runtime.remove_container(container_id)
+            self._state.failed_starts.pop(container_id, None)
+            self._state.announced.discard(container_id)
+
+    async def _place(self, plan: Plan, status: PodStatus) -> Place | None:
+        """The sandbox to start in, created when the plan says so; None when nothing is to be started."""
+        if plan.create_sandbox < 0:
+            current = history.current_sandbox(status)
+            return Place(current.id, current.attempt, current.ip) if current is not None and plan.start else None
+        spec = self._state.spec
+        config = sandbox_config(spec, plan.create_sandbox, self._world.site.logs)
+        await asyncio.to_thread(self._make_log_directory, config.log_directory)
+        try:
+            sandbox_id = await self._world.runtime.run_sandbox(config)
+        except BusError as error:
+            text = f"Failed to create pod sandbox: {error}"
+            self._world.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
+            raise
+        return Place(sandbox_id, plan.create_sandbox)
+
+    @staticmethod
+    def _make_log_directory(path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    async def _start_all(self, steps: tuple[Start, ...], place: Place) -> None:
+        """One after another; a container that cannot start does not keep the others from it."""
+        failed = [step.name for step in steps if not await self._start(step, place)]
+        if failed:
+            raise SyncFailed(f"could not start {', '.join(failed)}")
+
+    async def _start(self, step: Start, place: Place) -> bool:
+        """False when it is to be tried again soon; a failed StartContainer is left to the crash back-off."""
+        state = self._state
+        container = next(c for c in state.spec.containers if c.name == step.name)
+        if step.crashed_ns and state.book is not None:
+            entry = state.book.get(step.name)
+            state.book[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
+        grant = (state.grants or {}).get(step.name)
+        failure = await self._starter.start(state.spec, container, step, place, grant)
+        if failure is None:
+            state.problems.pop(step.name, None)
+            return True
+        if failure.started is not None:
+            state.problems.pop(step.name, None)
+            state.failed_starts[failure.id] = failure.started
+            return True
+        state.problems[step.name] = failure.waiting
+        return False

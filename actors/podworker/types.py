@@ -1,0 +1,119 @@
+"""The vocabulary of podworker: read this first."""
+
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+Object = dict[str, Any]
+"""A plain JSON object of the API."""
+
+SECOND = 1_000_000_000
+"""Nanoseconds."""
+
+APP, INIT, SIDECAR = "app", "init", "sidecar"
+ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
+
+
+class Stage(IntEnum):
+    """Life of one pod uid on this node; it only ever grows."""
+
+    SYNCING = 0
+    TERMINATING = 1
+    """Containers are being stopped; nothing is started any more."""
+    TERMINATED = 2
+    """Nothing runs, devices are free; the final status is on its way."""
+    FINISHED = 3
+    """Deleted from the API and from the runtime."""
+
+
+class ContainerSpec(msgspec.Struct, frozen=True):
+    name: str
+    image: str
+    kind: str
+    """app, init, or sidecar (an init container with restartPolicy Always)."""
+    hash: str
+    """Of name and image only: what a running container is compared with."""
+    raw: Object = {}
+
+
+class PodSpec(msgspec.Struct, frozen=True):
+    """What podworker needs of a pod object, typed."""
+
+    uid: str
+    name: str
+    namespace: str
+    restart_policy: str = ALWAYS
+    host_network: bool = False
+    containers: tuple[ContainerSpec, ...] = ()
+    """Init containers and sidecars in spec order, then app containers."""
+    deleting: bool = False
+    grace: int = 30
+    """Seconds; deletionGracePeriodSeconds once it is being deleted."""
+    terminal: bool = False
+    """The API already has phase Succeeded or Failed."""
+    raw: Object = {}
+
+    @property
+    def inits(self) -> tuple[ContainerSpec, ...]:
+        return tuple(c for c in self.containers if c.kind != APP)
+
+    @property
+    def apps(self) -> tuple[ContainerSpec, ...]:
+        return tuple(c for c in self.containers if c.kind == APP)
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Why a container is not running, as its status shows it."""
+
+    reason: str
+    message: str = ""
+
+
+class BackoffEntry(msgspec.Struct, frozen=True):
+    delay_ns: int
+    updated_ns: int
+    hash: str = ""
+
+
+class StartFailure(msgspec.Struct, frozen=True):
+    """A StartContainer call that came back with an error: the runtime may leave no other trace of it."""
+
+    finished_ns: int
+    message: str
+
+
+class Start(msgspec.Struct, frozen=True):
+    name: str
+    attempt: int
+    existing: str = ""
+    """Id of a container that was created and never started: only start it."""
+    crashed_ns: int = 0
+    """When the run before this one ended; the back-off entry moves on from there."""
+
+
+class Kill(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    message: str
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What has to be done to the runtime, in this order."""
+
+    kill: tuple[Kill, ...] = ()
+    stop_sandboxes: tuple[str, ...] = ()
+    create_sandbox: int = -1
+    """Attempt of the sandbox to create; -1 = keep what is there."""
+    sandbox: str = ""
+    """Id of the sandbox the containers start in, when it exists."""
+    start: tuple[Start, ...] = ()
+    remove: tuple[str, ...] = ()
+    """Dead containers that are no longer kept."""
+    waiting: dict[str, Waiting] = {}
+    wake_ns: int = 0
+    """When a back-off ends; 0 = nothing to wait for."""
+
+    @property
+    def mutates(self) -> bool:
+        return bool(self.kill or self.stop_sandboxes or self.create_sandbox >= 0 or self.start or self.remove)

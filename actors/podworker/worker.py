@@ -1,0 +1,166 @@
+"""One pod's worker: a task that looks at the pod whenever something of it may have changed, never twice at once."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from actors.podworker.ending import Ending
+from actors.podworker.lifecycle import Facts, advance
+from actors.podworker.observer import Observer
+from actors.podworker.ports import World
+from actors.podworker.reporter import Reporter
+from actors.podworker.spec import read_pod
+from actors.podworker.state import PodState
+from actors.podworker.syncing import Syncing
+from actors.podworker.types import SECOND, Object, PodSpec, Stage
+from protocols.errors import NodeplaneError
+from protocols.messages.health import PodResourceStatus
+
+RESYNC_S = 60.0
+RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
+log = logging.getLogger("podworker")
+
+
+class WorkerOptions(msgspec.Struct, frozen=True):
+    spec: PodSpec
+    world: World
+    runtime_name: Callable[[], str]
+    gone: bool = False
+    """An orphan: the runtime has it, the API does not."""
+    fence_ns: int = 0
+    """See Observer."""
+    clock: Callable[[], int] = time.time_ns
+
+
+class PodWorker:
+    def __init__(self, options: WorkerOptions) -> None:
+        self.state = PodState(options.spec, gone=options.gone)
+        world, clock = options.world, options.clock
+        self._observer = Observer(options.spec.uid, world.pleg, clock, options.fence_ns)
+        reporter = Reporter(world, clock, options.runtime_name)
+        self._syncing = Syncing(self.state, world, self._observer, reporter, clock)
+        self._ending = Ending(self.state, world, self._observer, reporter, self.wake)
+        self._clock = clock
+        self._world = world
+        self._woken = asyncio.Event()
+        self._woken.set()
+        self._step: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._due = 0.0
+
+    # told by others
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def update(self, pod: Object) -> None:
+        """A newer object from the API."""
+        self.state.spec = read_pod(pod)
+        if self.state.spec.deleting:
+            self._interrupt()
+        self.wake()
+
+    def vanished(self) -> None:
+        """The API no longer has the pod."""
+        if not self.state.gone:
+            self.state.gone = True
+            self.state.spec = msgspec.structs.replace(self.state.spec, grace=1)
+            self._interrupt()
+            self.wake()
+
+    def lost(self) -> None:
+        """pleg's stream dropped the pod: true, or pleg has only just started; it must be asked."""
+        self._observer.mutated()
+        self.wake()
+
+    def resources(self, status: PodResourceStatus | None) -> None:
+        """What health says of its devices; a pod that is ending keeps what it had."""
+        if status is not None or self.state.stage is Stage.SYNCING:
+            self.state.resources = status
+            self.wake()
+
+    def retry(self) -> None:
+        """What it may have failed on is back."""
+        if self._failures:
+            self._syncing.hold_ns = 0
+            self.wake()
+
+    # the task
+
+    async def run(self) -> None:
+        try:
+            while self.state.stage is not Stage.FINISHED:
+                await self._wait()
+                await self._guarded_step()
+        finally:
+            self._ending.close()
+
+    async def _wait(self) -> None:
+        delay = max(0.0, self._due - time.monotonic()) if self._due else RESYNC_S * random.uniform(1.0, 1.5)
+        try:
+            async with asyncio.timeout(delay):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+
+    async def _guarded_step(self) -> None:
+        self._woken.clear()
+        self._due = 0.0
+        self._step = asyncio.get_running_loop().create_task(self._look())
+        try:
+            await asyncio.wait((self._step,))
+        except asyncio.CancelledError:
+            self._step.cancel()
+            raise
+        if self._step.cancelled():  # interrupted: what it was doing may have happened
+            self._observer.mutated()
+            self.wake()
+        elif error := self._step.exception():
+            self._failed(error)
+        elif not self._syncing.held:
+            self._failures = 0
+
+    async def _look(self) -> None:
+        stage, state = self.state.stage, self.state
+        facts = Facts(deleting=state.spec.deleting, gone=state.gone)
+        if stage is Stage.SYNCING:
+            over = await self._syncing.sync()
+            facts = Facts(deleting=state.spec.deleting, gone=state.gone, over=over)
+        elif stage is Stage.TERMINATING:
+            dead = await self._ending.terminate()
+            facts = msgspec.structs.replace(facts, alive=not dead, released=state.released)
+        elif stage is Stage.TERMINATED:
+            facts = msgspec.structs.replace(facts, removed=await self._ending.conclude())
+        state.stage = advance(stage, facts)
+        self._schedule(stage)
+
+    def _schedule(self, before: Stage) -> None:
+        if self.state.stage is not before or (before is Stage.SYNCING and self._syncing.acted):
+            self.wake()
+        elif before is Stage.SYNCING and self._syncing.wake_ns:
+            self._due = time.monotonic() + max(0.0, (self._syncing.wake_ns - self._clock()) / SECOND)
+
+    def _failed(self, error: BaseException) -> None:
+        """Known faults back off quietly; an unknown one is a bug of ours, and still only this pod's."""
+        spec = self.state.spec
+        self._failures += 1
+        delay = min(RETRY_FIRST_S * 2 ** min(self._failures - 1, 10), RETRY_MOST_S)
+        if not isinstance(error, NodeplaneError):
+            log.error("pod %s/%s: %s: %s", spec.namespace, spec.name, type(error).__name__, error, exc_info=error)
+            delay = RETRY_MOST_S
+        elif self._failures in (1, 8):
+            log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, delay, error)
+        self._due = time.monotonic() + delay
+        self._syncing.hold_ns = self._clock() + int(delay * SECOND)
+
+    def _interrupt(self) -> None:
+        """End a sync that waits for something: the pod is to be stopped instead."""
+        if self.state.stage is Stage.SYNCING and self._step is not None and not self._step.done():
+            self._step.cancel()
+
+
+__all__ = ["PodWorker", "WorkerOptions"]

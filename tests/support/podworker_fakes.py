@@ -1,0 +1,297 @@
+"""A pod, a runtime in memory, and a world for podworker's tests."""
+
+import asyncio
+import itertools
+import time
+from pathlib import Path
+
+from actors.podworker.ports import Site, World
+from protocols.bus import BusError, NotFound, Unavailable, error_for
+from protocols.messages.devices import AdmitPod, ContainerGrant
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+
+UID = "uid-1"
+
+
+def pod(*containers, inits=(), policy="Always", uid=UID, status=None, metadata=None, **spec):
+    return {
+        "metadata": {"name": "p", "namespace": "ns", "uid": uid, "resourceVersion": "1", **(metadata or {})},
+        "spec": {
+            "restartPolicy": policy,
+            "containers": list(containers) or [container("a")],
+            "nodeName": "n1",
+            **({"initContainers": list(inits)} if inits else {}),
+            **spec,
+        },
+        "status": status or {"phase": "Pending"},
+    }
+
+
+def container(name, image="img:1", **more):
+    return {"name": name, "image": image, **more}
+
+
+def sidecar(name):
+    return container(name, restartPolicy="Always")
+
+
+class FakeRuntime:
+    """In memory, strict like a real one: names stay reserved, only a created container starts."""
+
+    def __init__(self, ticks=None):
+        self._ticks = ticks or itertools.count(time.time_ns(), 1000)
+        self.sandboxes = {}
+        self.containers = {}
+        self.calls = []
+        self.fail = {}
+        self.exit_at_once = {}
+        self.ignore_term = set()
+        self.most_running = {}
+        self._ids = itertools.count(1)
+        self.changed = lambda uid: None
+
+    def now(self):
+        return next(self._ticks)
+
+    async def run_sandbox(self, config):
+        self._called("run_sandbox", config.metadata.attempt)
+        for sandbox in self.sandboxes.values():
+            if sandbox.uid == config.metadata.uid and sandbox.attempt == config.metadata.attempt:
+                raise error_for("UNKNOWN", "name is reserved")
+        box = Box(f"s{next(self._ids)}", config.metadata.uid, config.metadata.attempt, self.now())
+        self.sandboxes[box.id] = box
+        self.changed(box.uid)
+        return box.id
+
+    async def stop_sandbox(self, sandbox_id):
+        self._called("stop_sandbox", sandbox_id)
+        for item in [c for c in self.containers.values() if c.sandbox == sandbox_id]:
+            self.end(item.id, 137)
+        if box := self.sandboxes.get(sandbox_id):
+            box.ready = False
+            self.changed(box.uid)
+
+    async def remove_sandbox(self, sandbox_id):
+        await self.stop_sandbox(sandbox_id)
+        for item in [c for c in self.containers.values() if c.sandbox == sandbox_id]:
+            del self.containers[item.id]
+        if box := self.sandboxes.pop(sandbox_id, None):
+            self.changed(box.uid)
+
+    async def sandbox_ip(self, sandbox_id):
+        return "10.0.0.1"
+
+    async def create_container(self, sandbox_id, config, sandbox):
+        self._called("create_container", config.metadata.name)
+        box = self.sandboxes.get(sandbox_id)
+        if box is None:
+            raise NotFound("no sandbox")
+        key = (config.metadata.name, config.metadata.attempt)
+        if any((c.name, c.attempt) == key and c.uid == box.uid for c in self.containers.values()):
+            raise error_for("UNKNOWN", f"container {key} is reserved")
+        item = Item(f"c{next(self._ids)}", sandbox_id, box.uid, *key, self.now(), config)
+        self.containers[item.id] = item
+        self.changed(box.uid)
+        return item.id
+
+    async def start_container(self, container_id):
+        item = self.containers[container_id]
+        self._called("start_container", item.name)
+        if item.state != "created" or not self.sandboxes[item.sandbox].ready:
+            raise error_for("FAILED_PRECONDITION", "not created")
+        item.state, item.started = "running", self.now()
+        running = [
+            c for c in self.containers.values() if (c.uid, c.name) == (item.uid, item.name) and c.state == "running"
+        ]
+        self.most_running[item.name] = max(self.most_running.get(item.name, 0), len(running))
+        if item.name in self.exit_at_once:
+            self.end(container_id, self.exit_at_once[item.name])
+        self.changed(item.uid)
+
+    async def stop_container(self, container_id, grace):
+        self._called("stop_container", container_id)
+        if container_id in self.ignore_term:
+            await asyncio.sleep(grace if grace < 3 else 0.05)
+        self.end(container_id, 137 if container_id in self.ignore_term else 143)
+
+    async def remove_container(self, container_id):
+        self._called("remove_container", container_id)
+        if item := self.containers.pop(container_id, None):
+            self.changed(item.uid)
+
+    async def image_ref(self, image):
+        return f"sha256:{image}"
+
+    async def pull_image(self, image):
+        return f"sha256:{image}"
+
+    def end(self, container_id, code):
+        item = self.containers.get(container_id)
+        if item and item.state == "running":
+            item.state, item.finished, item.code = "exited", self.now(), code
+            self.changed(item.uid)
+
+    def _called(self, method, what):
+        self.calls.append((method, what))
+        faults = self.fail.get(method)
+        if faults:
+            raise faults.pop(0)
+
+    def count(self, method):
+        return sum(1 for name, _ in self.calls if name == method)
+
+    def running(self, name):
+        return [c for c in self.containers.values() if c.name == name and c.state == "running"]
+
+    def status(self, uid):
+        boxes = sorted((b for b in self.sandboxes.values() if b.uid == uid), key=lambda b: -b.created)
+        items = sorted((c for c in self.containers.values() if c.uid == uid), key=lambda c: -c.created)
+        return PodStatus(
+            uid=uid,
+            name="p",
+            namespace="ns",
+            ips=("10.0.0.1",) if boxes and boxes[0].ready else (),
+            sandboxes=tuple(b.status() for b in boxes),
+            containers=tuple(c.status() for c in items),
+            timestamp_ns=self.now(),
+        )
+
+
+class Box:
+    def __init__(self, id, uid, attempt, created):
+        self.id, self.uid, self.attempt, self.created, self.ready = id, uid, attempt, created, True
+
+    def status(self):
+        return SandboxStatus(id=self.id, ready=self.ready, attempt=self.attempt, created_ns=self.created)
+
+
+class Item:
+    def __init__(self, id, sandbox, uid, name, attempt, created, config):
+        self.id, self.sandbox, self.uid, self.name, self.attempt = id, sandbox, uid, name, attempt
+        self.created, self.config, self.state = created, config, "created"
+        self.started = self.finished = self.code = 0
+
+    def status(self):
+        return ContainerStatus(
+            id=self.id,
+            sandbox_id=self.sandbox,
+            name=self.name,
+            attempt=self.attempt,
+            state=self.state,
+            created_ns=self.created,
+            started_ns=self.started,
+            finished_ns=self.finished,
+            exit_code=self.code,
+            image="img:1",
+            image_id="sha256:img",
+            restart_count=self.attempt,
+            spec_hash=self.config.annotations["io.kubernetes.container.hash"],
+        )
+
+
+class FakePleg:
+    """`on_stream` replays a status only when told to: the stream may lag as it likes."""
+
+    def __init__(self, runtime):
+        self.runtime = runtime
+        self.stream = {}
+        self.asked = 0
+        self.away = False
+
+    def known(self, uid):
+        return self.stream.get(uid)
+
+    async def newer_than(self, uid, min_ns):
+        self.asked += 1
+        if self.away:
+            raise Unavailable("pleg is not running")
+        status = self.runtime.status(uid)
+        assert status.timestamp_ns > min_ns
+        return status
+
+    def deliver(self, uid):
+        status = self.runtime.status(uid)
+        if status.sandboxes or status.containers:
+            self.stream[uid] = status
+        else:
+            self.stream.pop(uid, None)
+
+
+class FakeDevices:
+    def __init__(self):
+        self.admitted: list[AdmitPod] = []
+        self.released = []
+        self.pre_started = []
+        self.fail: list[BusError] = []
+        self.grants: dict[str, ContainerGrant] = {}
+
+    async def admit(self, request):
+        if self.fail:
+            raise self.fail.pop(0)
+        self.admitted.append(request)
+        return self.grants
+
+    async def release(self, uid):
+        self.released.append(uid)
+
+    async def pre_start(self, uid, container):
+        self.pre_started.append((uid, container))
+
+
+class FakeStatuses:
+    def __init__(self):
+        self.history = []
+
+    @property
+    def last(self):
+        return self.history[-1]
+
+    def publish(self, spec, status):
+        if not self.history or self.history[-1] != status:
+            self.history.append(status)
+
+    def settled(self, uid):
+        return True
+
+    def forget(self, uid):
+        pass
+
+
+class FakePods:
+    def __init__(self):
+        self.deleted = []
+
+    async def delete(self, spec):
+        self.deleted.append(spec.uid)
+
+
+class FakeRecorder:
+    def __init__(self):
+        self.events = []
+
+    def pod(self, spec, kind, reason, message, container=None):
+        self.events.append((kind, reason, message))
+
+    def reasons(self):
+        return [reason for _, reason, _ in self.events]
+
+
+class FakeWorld:
+    def __init__(self, root: Path):
+        self.runtime = FakeRuntime()
+        self.pleg = FakePleg(self.runtime)
+        self.devices, self.statuses, self.pods, self.recorder = (
+            FakeDevices(),
+            FakeStatuses(),
+            FakePods(),
+            FakeRecorder(),
+        )
+        self.world = World(
+            runtime=self.runtime,
+            pleg=self.pleg,
+            devices=self.devices,
+            statuses=self.statuses,
+            pods=self.pods,
+            recorder=self.recorder,
+            site=Site(node="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
+        )
