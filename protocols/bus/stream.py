@@ -1,6 +1,6 @@
 """The owner's end of one stream: numbers events, keeps the newest, and answers where a follower must go from. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import msgspec
@@ -82,34 +82,3 @@ class Stream:
     def _told(self, event: Event[Value]) -> EventFrame:
         body = b"" if event.value is None else body_of(event.value)
         return EventFrame(VERSION, self.epoch, 0, event.mark, event.op, event.key, body)
-
-
-CHUNK_BYTES = 256 << 10
-CHUNK_ITEMS = 2048
-
-
-def item_chunks(items: Iterable[Item]) -> Iterator[tuple[bool, list[tuple[str, bytes]]]]:
-    """Cut a snapshot into (is last, pairs); bodies are encoded only when their chunk is asked for."""
-    chunk: list[tuple[str, bytes]] = []
-    size = 0
-    for item in items:
-        body = body_of(item.value)
-        if chunk and (size + len(body) > CHUNK_BYTES or len(chunk) >= CHUNK_ITEMS):
-            yield False, chunk
-            chunk, size = [], 0
-        chunk.append((item.key, body))
-        size += len(body) + len(item.key)
-    yield True, chunk
-
-
-def event_chunks(events: Iterable[EventFrame]) -> Iterator[tuple[bool, list[EventFrame]]]:
-    """Cut a replay into (is last, events)."""
-    chunk: list[EventFrame] = []
-    size = 0
-    for event in events:
-        if chunk and (size + len(event.body) > CHUNK_BYTES or len(chunk) >= CHUNK_ITEMS):
-            yield False, chunk
-            chunk, size = [], 0
-        chunk.append(event)
-        size += len(event.body) + len(event.key)
-    yield True, chunk

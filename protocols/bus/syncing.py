@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from protocols.bus.chunks import ChunkLimits, event_chunks, item_chunks
 from protocols.bus.frames import VERSION, BusyFrame, Chunk, MoreFrame, ReplayFrame, SnapshotFrame, SyncFrame
-from protocols.bus.stream import Answering, Stream, event_chunks, item_chunks
+from protocols.bus.stream import Answering, Stream
 
 Where = tuple[bytes, str]
 """Who asked (ROUTER's name of the connection), and for which stream."""
@@ -22,10 +23,13 @@ class DeskLimits(msgspec.Struct, frozen=True):
     """Chunks sent ahead of the follower's credit."""
     idle: float = 10.0
     """Seconds without credit after which an answer is given up."""
+    repeat: float = 1.0
+    """Seconds in which a question under the same id is taken for impatience, not for a lost answer."""
     busy_ms: int = 50
     absent_ms: int = 250
     """When to ask again for a stream that is not owned (yet); its first tick says sooner."""
     recent: int = 512
+    chunk: ChunkLimits = ChunkLimits()
 
 
 class _Session(msgspec.Struct):
@@ -39,7 +43,7 @@ class SyncDesk:
     def __init__(self, limits: DeskLimits | None = None) -> None:
         self._limits = limits or DeskLimits()
         self._sessions: dict[Where, _Session] = {}
-        self._answered: OrderedDict[Where, int] = OrderedDict()
+        self._answered: OrderedDict[Where, tuple[int, float]] = OrderedDict()
 
     @property
     def open(self) -> int:
@@ -48,15 +52,16 @@ class SyncDesk:
     def sync(self, peer: bytes, sync: SyncFrame, stream: Stream | None, now: float) -> list[Chunk | BusyFrame]:
         """Frames to send now. A repeated question whose answer is under way or was just given gets none."""
         where = (peer, sync.stream)
-        session = self._sessions.get(where)
-        if (session and session.id == sync.id) or self._answered.get(where) == sync.id:
+        if self._is_repeated(where, sync.id, now):
             return []
         if stream is None:
             return [BusyFrame(VERSION, sync.id, sync.stream, self._limits.absent_ms)]
         self._sessions.pop(where, None)
         if len(self._sessions) >= self._limits.sessions:
             return [BusyFrame(VERSION, sync.id, sync.stream, self._limits.busy_ms)]
-        self._sessions[where] = _Session(sync.id, _frames(sync, stream.answer(sync)), self._limits.window, now)
+        self._sessions[where] = _Session(
+            sync.id, _frames(sync, stream.answer(sync), self._limits.chunk), self._limits.window, now
+        )
         return self._advance(where)
 
     def more(self, peer: bytes, more: MoreFrame, now: float) -> list[Chunk | BusyFrame]:
@@ -76,6 +81,11 @@ class SyncDesk:
         for where in [w for w, s in self._sessions.items() if now - s.heard > self._limits.idle]:
             del self._sessions[where]
 
+    def _is_repeated(self, where: Where, id: int, now: float) -> bool:
+        session = self._sessions.get(where)
+        told, at = (session.id, session.heard) if session else self._answered.get(where, (-1, 0.0))
+        return told == id and now - at < self._limits.repeat
+
     def _advance(self, where: Where) -> list[Chunk | BusyFrame]:
         session = self._sessions[where]
         out: list[Chunk | BusyFrame] = []
@@ -89,17 +99,18 @@ class SyncDesk:
         return out
 
     def _close(self, where: Where) -> None:
-        self._answered[where] = self._sessions.pop(where).id
+        session = self._sessions.pop(where)
+        self._answered[where] = (session.id, session.heard)
         self._answered.move_to_end(where)
         while len(self._answered) > self._limits.recent:
             self._answered.popitem(last=False)
 
 
-def _frames(sync: SyncFrame, answer: Answering) -> Iterator[Chunk]:
+def _frames(sync: SyncFrame, answer: Answering, limits: ChunkLimits) -> Iterator[Chunk]:
     head = (VERSION, sync.id, sync.stream, answer.epoch, answer.seq, answer.mark)
     if answer.items is not None:
-        for index, (last, items) in enumerate(item_chunks(answer.items)):
+        for index, (last, items) in enumerate(item_chunks(answer.items, limits)):
             yield SnapshotFrame(*head, index, last, items)
         return
-    for index, (last, events) in enumerate(event_chunks(answer.events)):
+    for index, (last, events) in enumerate(event_chunks(answer.events, limits)):
         yield ReplayFrame(*head, index, last, events)
