@@ -24,6 +24,7 @@ class Watch:
     def __init__(self, stub: Any, request: pb.WatchCreateRequest, timeout: float) -> None:
         self._stub, self._request, self._timeout = stub, request, timeout
         self._call: Any = None
+        self._ended = False
         self._parts: list[WatchEvent] = []
         self._floor = max(request.start_revision - 1, 0)
         self.revision = 0
@@ -75,6 +76,11 @@ class Watch:
         """Ask for a batch without events, soon. The store stays silent while the watch is catching up."""
         await self._write(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
 
+    def cancel(self) -> None:
+        """End the stream from our side: the iteration raises Unavailable."""
+        self._ended = True
+        self._call.cancel()
+
     async def _write(self, request: pb.WatchRequest) -> None:
         try:
             await self._call.write(request)
@@ -86,6 +92,10 @@ class Watch:
     async def _read(self) -> pb.WatchResponse:
         try:
             response = await self._call.read()
+        except asyncio.CancelledError:
+            if self._ended:  # grpc tells our own cancel() like that; any other one is the task's
+                raise Unavailable("the watch was cancelled") from None
+            raise
         except grpc.aio.AioRpcError as error:
             raise etcd_error(error) from None
         if not isinstance(response, pb.WatchResponse):

@@ -3,6 +3,16 @@
 import msgspec
 
 OWNER = "watchcache"
+FRESHEN = "freshen"
+"""RPC Freshen -> Empty: answered once every stream's mark has reached the revision (or was published beyond it); it
+fails with DEADLINE_EXCEEDED after 3 s. Idempotent."""
+
+ADDED, MODIFIED, DELETED, STORED, FLOOR = "ADDED", "MODIFIED", "DELETED", "STORED", "FLOOR"
+HISTORY_MARK = "@"
+FLOOR_KEY = "@floor"
+"""A snapshot holds, in this order: each stored object as (key, STORED); (FLOOR_KEY, FLOOR), whose `rv` is the revision
+above which the history has no gap, so a watch may start at it or later; the history, oldest first, as
+(f"@{n}/{key}", ADDED | MODIFIED | DELETED). Names of objects never begin with `@`."""
 
 
 def stream_of(group: str, resource: str) -> str:
@@ -14,10 +24,16 @@ class ObjectEvent(msgspec.Struct, frozen=True, array_like=True):
     """One change, or one stored object in a snapshot. Key on the bus = storage key below the resource prefix."""
 
     type: str
-    """ADDED, MODIFIED, DELETED; STORED in a snapshot for the current state."""
+    """ADDED, MODIFIED, DELETED; in a snapshot also STORED for the current state, and FLOOR (see FLOOR_KEY)."""
     rv: int
     """Revision of this change (for DELETED that of the deletion)."""
     object: bytes
     """JSON as stored; for DELETED the last stored content."""
     previous: bytes = b""
     """JSON before the change, empty for ADDED and STORED."""
+
+
+class Freshen(msgspec.Struct, frozen=True):
+    """Asks the watch cache to reach a revision soon."""
+
+    revision: int

@@ -1,0 +1,1 @@
+"""The watch cache: recent changes of every resource, taken from the etcd API, told on the bus."""

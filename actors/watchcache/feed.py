@@ -1,0 +1,135 @@
+"""Keeps the state up with the store: list once, then one watch, opened anew from where it broke."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from actors.watchcache.errors import HistoryLost
+from actors.watchcache.options import WatchcacheOptions
+from actors.watchcache.state import Change, State
+from actors.watchcache.waiters import Waiters
+from protocols.etcd import Compacted, EtcdClient, EtcdError, KeyValue, Watch, WatchBatch
+
+log = logging.getLogger("watchcache")
+
+
+class Feed:
+    """`tell(changes)` is called after every batch once the state is complete, and with nothing at the first time."""
+
+    def __init__(
+        self, options: WatchcacheOptions, client: EtcdClient, state: State, tell: Callable[[list[Change]], None]
+    ) -> None:
+        self._options, self._client, self._state, self._tell = options, client, state, tell
+        self._watch: Watch | None = None
+        self._open = asyncio.Event()
+        self._heard = 0.0
+        self.waiters = Waiters()
+        self.reconnects = 0
+
+    async def run(self) -> None:
+        """Forever. Raises HistoryLost."""
+        await self._list()
+        pause = self._options.first_pause
+        while True:
+            before = self._state.position
+            try:
+                await self._follow()
+            except Compacted as error:
+                await self._jump(error)
+                continue
+            except EtcdError as error:
+                log.warning("watch of the store broke: %s; opening it again", error)
+            self.reconnects += 1
+            pause = self._options.first_pause if self._state.position > before else pause
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._options.longest_pause)
+
+    async def _list(self) -> None:
+        self._state.load(*await self._read())
+
+    async def _read(self) -> tuple[list[KeyValue], int]:
+        """Every key at one revision, however long the store is away; from the start again when that was compacted."""
+        pause = self._options.first_pause
+        while True:
+            try:
+                pages = [page async for page in self._client.pages(self._options.prefix)]
+                return [kv for page in pages for kv in page.kvs], pages[-1].revision
+            except EtcdError as error:
+                log.warning("cannot list the store: %s; trying again", error)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._options.longest_pause)
+
+    async def _follow(self) -> None:
+        start = self._state.position + 1
+        async with self._client.watch(self._options.prefix, start) as watch:
+            # A store that restarts is behind only when its data is not what we have read.
+            if watch.revision < max(self._state.position, self._state.listed):
+                raise HistoryLost(f"the store is at revision {watch.revision}, this cache has seen {start - 1} of it")
+            self._watch, self._heard = watch, time.monotonic()
+            self._open.set()
+            try:
+                await watch.request_progress()
+                async for batch in watch:
+                    self._take(batch)
+            finally:
+                self._watch = None
+                self._open.clear()
+
+    def _take(self, batch: WatchBatch) -> None:
+        state = self._state
+        before, was_complete = state.position, state.complete
+        self._heard = time.monotonic()
+        changes = state.take(batch, self._heard)
+        if state.complete and (changes or state.position != before or not was_complete):
+            self._tell(changes)
+            self.waiters.advance(state.position)
+
+    async def _jump(self, error: Compacted) -> None:
+        """The position is compacted: during the filling of the windows they get shorter, later it takes a list."""
+        state = self._state
+        if not state.complete and error.compact_revision <= state.listed:
+            state.skip_to(error.compact_revision)
+            return
+        told = state.complete
+        log.warning("%s; listing again", error)
+        kvs, revision = await self._read()
+        if not told:
+            state.load(kvs, revision)
+            return
+        changes = state.replace(kvs, revision)
+        self._tell(changes)
+        self.waiters.advance(state.position)
+
+    async def keep(self) -> None:
+        """Ask for progress: often while the state is incomplete or someone waits, seldom when the store is silent."""
+        while True:
+            await self._open.wait()
+            if self._hurried():
+                await asyncio.sleep(self._options.nudge if self._state.complete else self._options.first_pause)
+            else:
+                await self._rest()
+            try:
+                await self._ask()
+            except EtcdError:
+                log.debug("progress was not asked for: the watch is broken")
+
+    def _hurried(self) -> bool:
+        return self.waiters.any.is_set() or not self._state.complete
+
+    async def _rest(self) -> None:
+        """Until someone waits, or the store is quiet for long."""
+        try:
+            await asyncio.wait_for(self.waiters.any.wait(), self._options.quiet)
+        except TimeoutError:
+            return
+
+    async def _ask(self) -> None:
+        watch, silence = self._watch, time.monotonic() - self._heard
+        if watch is None:
+            return
+        if silence > self._options.dead:
+            log.warning("the store has been silent for %.0f s; opening the watch again", silence)
+            watch.cancel()
+        elif self._hurried() or silence >= self._options.quiet * 0.9:
+            await watch.request_progress()

@@ -1,0 +1,40 @@
+"""What the watch cache is started with."""
+
+import msgspec
+
+from protocols.etcd import EtcdOptions
+from protocols.kube.resources import ALL, Resource
+
+MIB = 1024 * 1024
+
+
+class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Size of one resource's history."""
+
+    least: int = 100
+    most: int = 102_400
+    fresh: float = 75.0
+    """Seconds a change should stay: a full window whose oldest change is younger doubles."""
+    max_bytes: int = 64 * MIB
+    """Bound of all changes' bytes; beyond it the oldest go, whatever their age."""
+
+
+class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
+    etcd: EtcdOptions
+    resources: tuple[Resource, ...] = ALL
+    prefix: bytes = b"/registry/"
+    resume_revisions: int = 10_000
+    """At start the windows are filled from this far back, unless compaction is nearer; 0 = from now (the gate
+    EfficientWatchResumption off)."""
+    window: WindowOptions = WindowOptions()
+    first_pause: float = 0.01
+    longest_pause: float = 1.0
+    """Back-off between two attempts to reach the store."""
+    quiet: float = 5.0
+    """Seconds of silence after which progress is asked for: real etcd tells it by itself each 10 minutes only."""
+    dead: float = 20.0
+    """Seconds of silence, questions included, after which the stream is given up and opened anew."""
+    fresh_timeout: float = 3.0
+    """Longest wait of `freshen`."""
+    nudge: float = 0.05
+    """Seconds between progress requests while someone waits for a revision."""
