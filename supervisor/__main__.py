@@ -1,0 +1,44 @@
+"""`python -m supervisor GROUP`: one group with a supervisor of its own, one line of the Procfile."""
+
+import os
+import sys
+
+from protocols.errors import SettingsInvalid
+from supervisor.cli.flags import Parser, add_plane_flags, plane_options
+from supervisor.errors import SupervisorError, Usage
+from supervisor.groups import GROUPS, WATCHER
+from supervisor.own import check_packages
+from supervisor.start import start
+
+
+def main() -> int:
+    parser = Parser(prog="python -m supervisor", allow_abbrev=False)
+    parser.add_argument("group", choices=GROUPS)
+    add_plane_flags(parser)
+    args = parser.parse_args()
+    try:
+        check_packages()
+        return start(plane_options(args), group=args.group, slot=_slot(args.group))
+    except SettingsInvalid as error:
+        return _complain(error, 2)
+    except SupervisorError as error:
+        return _complain(error, error.exit_code)
+
+
+def _slot(group: str) -> int:
+    """`honcho start -c watcher=4` starts the same line four times and numbers them: watcher.1 to watcher.4."""
+    name, _, number = os.environ.get("HONCHO_PROCESS_NAME", "").rpartition(".")
+    if not name or not number.isdigit() or number == "1":
+        return 0
+    if group != WATCHER or int(number) > 9:
+        raise Usage(f"group {group} cannot run {number} times; only watcher can, up to 9 times")
+    return int(number) - 1
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"nodeplane: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""nodeplane down: stop the plane and wait until it is gone."""
+
+import argparse
+import asyncio
+import time
+
+from protocols.messages.supervisor import STOP, Empty, StopPlane
+from supervisor.cli.ask import Asking, ask
+from supervisor.cli.flags import layout_from
+from supervisor.errors import SupervisorError
+from supervisor.groups import GROUPS
+from supervisor.lock import supervisors
+
+WAIT_S = 40.0
+LOOK_S = 0.05
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("down", help="stop the plane", allow_abbrev=False)
+    parser.add_argument(
+        "--keep-containers", action="store_true", help="leave containers running, as a service restart does"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    layout = layout_from(args)
+
+    async def stop(asking: Asking) -> None:
+        for name in sorted(asking.names(), key=_stop_order):
+            await asking.call(name, STOP, StopPlane(containers=not args.keep_containers), Empty)
+            await _wait_gone(asking, name)
+
+    ask(layout, stop)
+    return 0
+
+
+async def _wait_gone(asking: Asking, name: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while name in supervisors(asking.layout.run):
+        if time.monotonic() > deadline:
+            raise SupervisorError(f"{name} did not end in {WAIT_S:g} s; see {asking.layout.logs}")
+        await asyncio.sleep(LOOK_S)
+
+
+def _stop_order(name: str) -> int:
+    """Node first, then watchers, then control."""
+    order = {f"supervisor-{group}": -index for index, group in enumerate(GROUPS)}
+    return order.get(name, -1)

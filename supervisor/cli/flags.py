@@ -1,0 +1,108 @@
+"""Flags shared by commands. Every flag may also be given as an environment variable NODEPLANE_FLAG_NAME."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import NoReturn
+
+import msgspec
+
+from protocols.layout import Layout
+from supervisor.errors import Usage
+from supervisor.options import PlaneOptions, layout_of
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """One flag of `up`; `field` names it in PlaneOptions."""
+
+    field: str
+    metavar: str
+    help: str
+    number: bool = False
+    many: bool = False
+
+    @property
+    def option(self) -> str:
+        return "--" + self.field.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return f"NODEPLANE_{self.field.upper()}"
+
+
+ROOT = Flag("root", "DIR", "root directory (default /var/lib/nodeplane for root, else ~/.local/state/nodeplane)")
+
+PLANE = (
+    ROOT,
+    Flag(
+        "port",
+        "PORT",
+        "HTTPS port of the API on 127.0.0.1; 0 picks a free one and keeps it (default 6443)",
+        number=True,
+    ),
+    Flag("kubelet_dir", "DIR", "kubelet directory (default ROOT/kubelet)"),
+    Flag("node_name", "NAME", "name of the node (default: the host's)"),
+    Flag("store", "STORE", "sqlite (default) or etcd://HOST:PORT[,HOST:PORT...]", many=True),
+    Flag("store_port", "PORT", "loopback port of the embedded store's etcd API; 0 = a free one (default)", number=True),
+    Flag("store_sync", "MODE", "SQLite synchronous of the embedded store: full (default) or normal"),
+    Flag("runtime", "RUNTIME", "embedded (default) or unix:///PATH of a CRI socket"),
+    Flag("metrics_port", "PORT", "port of the metrics page on 127.0.0.1; 0 = a free one (default 10255)", number=True),
+    Flag("feature_gates", "NAME=BOOL,...", "feature gates to turn off or on; all are on"),
+    Flag("log_level", "LEVEL", "debug, info (default), warning or error"),
+    Flag("watchers", "N", "API processes to run (default 1)", number=True),
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def add_root(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(ROOT.option, metavar=ROOT.metavar, help=ROOT.help, default=argparse.SUPPRESS)
+
+
+def add_plane_flags(parser: argparse.ArgumentParser) -> None:
+    for flag in PLANE:
+        kind = int if flag.number else str
+        action = "append" if flag.many else "store"
+        parser.add_argument(
+            flag.option,
+            dest=flag.field,
+            metavar=flag.metavar,
+            help=flag.help,
+            type=kind,
+            action=action,
+            default=argparse.SUPPRESS,
+        )
+
+
+def plane_options(args: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> PlaneOptions:
+    """Flags first, then environment, then defaults. Raises Usage."""
+    given: dict[str, object] = {}
+    for flag in PLANE:
+        if hasattr(args, flag.field):
+            given[flag.field] = getattr(args, flag.field)
+        elif environment.get(flag.variable, "") != "":
+            given[flag.field] = _from_environment(flag, environment[flag.variable])
+    return msgspec.convert(given, PlaneOptions)
+
+
+def _from_environment(flag: Flag, text: str) -> object:
+    if flag.many:
+        return text.split()
+    if not flag.number:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise Usage(f"{flag.variable}={text!r} is no number") from None
+
+
+def layout_from(args: argparse.Namespace) -> Layout:
+    """The paths of the plane a command is about: --root, else NODEPLANE_ROOT, else the default root."""
+    root = getattr(args, "root", "") or os.environ.get(ROOT.variable, "")
+    kubelet = getattr(args, "kubelet_dir", "") or os.environ.get("NODEPLANE_KUBELET_DIR", "")
+    return layout_of(PlaneOptions(root=root, kubelet_dir=kubelet))

@@ -1,0 +1,118 @@
+"""The `nodeplane` command: finds the subcommand, imports that one only, and turns every known error into one line."""
+
+import importlib
+import os
+import sys
+from typing import NamedTuple
+
+from protocols.errors import NodeplaneError, SettingsInvalid
+from supervisor.cli.flags import Parser, add_root
+from supervisor.errors import SupervisorError
+from supervisor.own import check_packages
+
+
+class Command(NamedTuple):
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "up": Command("up", "start the plane; --detach to leave it running"),
+    "down": Command("down", "stop the plane and its containers"),
+    "status": Command("status", "every actor: process, state, restarts, stream positions"),
+    "top": Command("top", "CPU and memory of every actor"),
+    "logs": Command("logs", "show an actor's log"),
+    "watch": Command("watch", "follow the pod-resources watch"),
+    "devices": Command("devices", "list devices and who has them"),
+    "chaos": Command("chaos", "kill an actor, make a device fail"),
+    "scale": Command("scale", "change the number of API processes"),
+    "restart": Command("restart", "restart one actor in an orderly way"),
+    "plugin": Command("plugin", "run a device plugin"),
+    "dra-driver": Command("dra_driver", "run a DRA driver"),
+    "bench": Command("bench", "measure this machine"),
+    "version": Command("version", "print the version"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 clean, 1 runtime failure, 2 usage."""
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        check_packages()
+        return _run(words)
+    except SettingsInvalid as error:
+        return _complain(error, 2)
+    except SupervisorError as error:
+        return _complain(error, error.exit_code)
+    except NodeplaneError as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(words: list[str]) -> int:
+    name = _command(words)
+    if name == "--version":
+        name, words = "version", ["version"]
+    if name not in COMMANDS:
+        return _no_command(name)
+    path = f"supervisor.cli.{COMMANDS[name].module}"
+    try:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise SupervisorError(f"{name} is not supported yet") from None
+    parser = Parser(prog="nodeplane", allow_abbrev=False)
+    add_root(parser)
+    subparsers = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    module.add_parser(subparsers)
+    _offer_root(subparsers.choices.get(name))
+    return int(module.run(parser.parse_args(words)))
+
+
+def _offer_root(parser: Parser | None) -> None:
+    """--root may stand before or after the subcommand."""
+    if parser and "--root" not in parser._option_string_actions:
+        add_root(parser)
+
+
+def _command(words: list[str]) -> str:
+    """The first word that is neither a flag nor the value of --root."""
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word == "--root":
+            skip = True
+        elif not word.startswith("--root="):
+            return word
+    return ""
+
+
+def _no_command(name: str) -> int:
+    if name in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    known = f"no command is called {name!r}" if name else "a command is needed"
+    print(f"nodeplane: {known}; see nodeplane --help", file=sys.stderr)
+    return 2
+
+
+def _overview() -> str:
+    rows = [f"  {name:<12}{command.help}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        ["usage: nodeplane [--root DIR] COMMAND ...", "", *rows, "", "nodeplane COMMAND --help tells the flags of one."]
+    )
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"nodeplane: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The first moments of an actor's process, between fork and its own main()."""
+
+import faulthandler
+import gc
+import importlib
+import os
+import resource
+import signal
+import sys
+import traceback
+from typing import NoReturn
+
+from supervisor import forkwire, prctl
+
+CRASHED = 70
+
+
+def run(order: forkwire.Fork, parent: int, keep_away: tuple[int, ...]) -> NoReturn:
+    """Cut every tie to the forkserver, then run the actor. Never returns."""
+    code = CRASHED
+    try:
+        prctl.die_with_parent(parent)
+        _detach(order, keep_away)
+        _reset_signals()
+        gc.enable()
+        faulthandler.enable()
+        code = _main(order)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        _flush()
+        os._exit(code)
+
+
+def _detach(order: forkwire.Fork, keep_away: tuple[int, ...]) -> None:
+    os.setsid()
+    os.umask(0o077)
+    log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for source, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    for descriptor in (*keep_away, log, null):
+        os.close(descriptor)
+    prctl.set_name(f"np-{order.instance}")
+    # SIGABRT of a hung actor is for the stack dump in its log; a core file each time would fill the disk
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _reset_signals() -> None:
+    writing = signal.set_wakeup_fd(-1)
+    if writing >= 0:
+        os.close(writing)
+    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+
+
+def _main(order: forkwire.Fork) -> int:
+    try:
+        importlib.import_module(order.module).main(list(order.argv))
+    except SystemExit as end:
+        return _exit_code(end)
+    return 0
+
+
+def _exit_code(end: SystemExit) -> int:
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    print(end.code, file=sys.stderr)
+    return 1
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue

@@ -1,0 +1,94 @@
+"""The supervisor's end of the forkserver: start it, order forks, hear reports."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from supervisor import forkwire
+from supervisor.errors import ForkserverLost
+
+PREPARED = ("asyncio", "ssl")
+"""Imported before any actor: what all of them need."""
+
+NOT_FOR_CHILDREN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
+
+PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent)
+
+
+class ForkClient:
+    """One forkserver process. Light to import and start, so that its imports run beside the supervisor's own."""
+
+    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket) -> None:
+        self._process = process
+        self._socket = sock
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def fork(self, order: forkwire.Fork) -> bool:
+        """Order a fork; False when the forkserver is gone."""
+        try:
+            self._socket.send(forkwire.encode(order))
+        except OSError:
+            return False
+        return True
+
+    def reports(self, heard: Callable[[forkwire.Report], None]) -> bool:
+        """Drain what it said; False once it has hung up."""
+        while True:
+            try:
+                packet = self._socket.recv(forkwire.PACKET)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if not packet:
+                return False
+            heard(forkwire.decode_report.decode(packet))
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End it, and by the parent-death signal whatever it still holds."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def launch(modules: Sequence[str], log: Path, cwd: Path) -> ForkClient:
+    """Exec a fresh interpreter; returns at once, while it is still importing. Orders may be sent right away."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    wanted = [*PREPARED, *dict.fromkeys(modules)]
+    command = [sys.executable, "-P", "-m", "supervisor.forkserver", str(theirs.fileno()), str(os.getpid()), *wanted]
+    try:
+        with theirs, open(log, "ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(theirs.fileno(),),
+                env=environment(),
+                cwd=cwd,
+                start_new_session=True,
+            )
+    except OSError as error:
+        ours.close()
+        raise ForkserverLost(f"cannot start the forkserver: {error}") from None
+    return ForkClient(process, ours)
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_CHILDREN}
+    given = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
+    kept["PYTHONPATH"] = os.pathsep.join([PACKAGE_ROOT, *given])
+    return kept

@@ -1,0 +1,110 @@
+"""The process actors are forked from: everything heavy imported once, one thread, no zmq context, no loop.
+
+Owns the actor processes as their parent (it reaps them and reports how they ended). Dies with the supervisor, and
+they die with it; kill -9 of it costs one restart of each actor.
+Run as `python -m supervisor.forkserver FD SUPERVISOR_PID MODULE...`, modules in the order they will be asked for.
+"""
+
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections import deque
+from typing import NoReturn
+
+from supervisor import forkchild, forkwire, prctl
+
+
+class Forkserver:
+    def __init__(self, sock: socket.socket, modules: list[str]) -> None:
+        self._socket = sock
+        self._todo = deque(modules)
+        self._waiting: list[forkwire.Fork] = []
+        self._children: dict[int, str] = {}
+        self._wake, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+    def run(self) -> None:
+        """Import and serve in turns until the supervisor hangs up: an order for a module that is loaded never waits for
+        the rest of the imports."""
+        while self._serve(block=not self._todo):
+            if self._todo:
+                self._load(self._todo.popleft())
+                self._fork_loaded()
+
+    def _load(self, module: str) -> None:
+        try:
+            importlib.import_module(module)
+        except BaseException:  # the actor's own fault: its child will run into it again and say so in its own log
+            traceback.print_exc(limit=-2)
+
+    def _serve(self, block: bool) -> bool:
+        ready, _, _ = select.select([self._socket.fileno(), self._wake], [], [], None if block else 0)
+        if self._wake in ready:
+            os.read(self._wake, 4096)
+        if self._socket.fileno() in ready and not self._receive():
+            return False
+        self._fork_loaded()
+        self._reap()
+        return True
+
+    def _receive(self) -> bool:
+        packet = self._socket.recv(forkwire.PACKET)
+        if packet:
+            self._waiting.append(forkwire.decode_order(packet))
+        return bool(packet)
+
+    def _fork_loaded(self) -> None:
+        loading = set(self._todo)
+        due = [order for order in self._waiting if order.module not in loading]
+        self._waiting = [order for order in self._waiting if order.module in loading]
+        for order in due:
+            self._fork(order)
+
+    def _fork(self, order: forkwire.Fork) -> None:
+        gc.freeze()
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._say(forkwire.NotForked(order.instance, f"fork: {error.strerror}"))
+            return
+        if pid == 0:
+            forkchild.run(order, parent, keep_away=(self._socket.fileno(), self._wake))
+        self._children[pid] = order.instance
+        self._say(forkwire.Forked(order.instance, pid))
+
+    def _reap(self) -> None:
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            self._say(forkwire.Exited(self._children.pop(pid), pid, status))
+
+    def _say(self, report: forkwire.Report) -> None:
+        self._socket.send(forkwire.encode(report))
+
+
+def main(argv: list[str]) -> NoReturn:
+    descriptor, parent, modules = int(argv[0]), int(argv[1]), argv[2:]
+    prctl.die_with_parent(parent)
+    prctl.set_name("np-forkserver")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()  # nothing here makes garbage; children turn it on again
+    sock = socket.socket(fileno=descriptor)
+    sock.set_inheritable(False)
+    try:
+        Forkserver(sock, modules).run()
+    except OSError:
+        traceback.print_exc()
+    os._exit(0)  # children have the parent-death signal
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

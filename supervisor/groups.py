@@ -1,0 +1,69 @@
+"""Which actors make a plane: three groups, in the order they start (they stop in reverse)."""
+
+import msgspec
+
+from supervisor.errors import Usage
+from supervisor.spec import ChildSpec
+
+CONTROL, WATCHER, NODE = "control", "watcher", "node"
+GROUPS = (CONTROL, WATCHER, NODE)
+APISERVER = "apiserver"
+MAX_WATCHERS = 64
+
+ACTORS = {
+    CONTROL: ("store", "watchcache", "controllers", "scheduler"),
+    WATCHER: (APISERVER,),
+    NODE: ("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor"),
+}
+
+DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor"})
+"""Without these the plane still keeps its promises to running pods: one of them failed shows in the status, no more."""
+
+
+class PlaneShape(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted: which groups, how many API processes, and which embedded parts."""
+
+    groups: tuple[str, ...] = GROUPS
+    watchers: int = 1
+    first_watcher: int = 0
+    """Number of the first apiserver: not 0 only in the second and later watcher lines of honcho."""
+    store_embedded: bool = True
+    runtime_embedded: bool = True
+
+
+def child(actor: str, group: str, instance: str = "") -> ChildSpec:
+    return ChildSpec(
+        instance=instance or actor,
+        actor=actor,
+        group=group,
+        module=f"actors.{actor}.actor",
+        critical=actor not in DISPENSABLE,
+    )
+
+
+def watcher(number: int) -> ChildSpec:
+    return child(APISERVER, WATCHER, f"{APISERVER}-{number}")
+
+
+def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
+    """The child specs of a plane, in start order; raises Usage for a group or count that cannot be."""
+    check_watchers(shape.watchers)
+    specs: list[ChildSpec] = []
+    for group in shape.groups:
+        if group not in ACTORS:
+            raise Usage(f"no group is called {group!r}; use one of {', '.join(GROUPS)}")
+        specs += [spec for actor in ACTORS[group] for spec in _instances(actor, group, shape)]
+    return tuple(specs)
+
+
+def check_watchers(count: int) -> None:
+    if not 1 <= count <= MAX_WATCHERS:
+        raise Usage(f"{count} watchers cannot run; use 1 to {MAX_WATCHERS}")
+
+
+def _instances(actor: str, group: str, shape: PlaneShape) -> list[ChildSpec]:
+    if actor == APISERVER:
+        return [watcher(shape.first_watcher + index) for index in range(shape.watchers)]
+    if (actor == "store" and not shape.store_embedded) or (actor == "runtime" and not shape.runtime_embedded):
+        return []
+    return [child(actor, group)]

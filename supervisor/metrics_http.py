@@ -1,0 +1,102 @@
+"""The one Prometheus endpoint of a plane: GET /metrics and /healthz over the smallest HTTP that scrapers need."""
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+
+from supervisor.ports import HOST
+
+LINE_LIMIT = 8 * 1024
+HEADERS_LIMIT = 100
+REQUEST_S = 5.0
+CONNECTIONS = 32
+RETRY_S = 5.0
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+Page = Callable[[], Awaitable[str]]
+
+
+class MetricsHttp:
+    """Serves `page` on `port` (0 = a free one). A taken port is no failure: it says so and waits for it."""
+
+    def __init__(self, port: int, page: Page) -> None:
+        self._wanted = port
+        self._page = page
+        self._server: asyncio.Server | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._open = 0
+        self.port = 0
+        self.trouble = ""
+
+    async def start(self) -> None:
+        if not await self._listen():
+            self._task = asyncio.create_task(self._take_over(), name="metrics-port")
+
+    async def close(self) -> None:
+        if self._task:
+            self._task.cancel()
+        if self._server:
+            self._server.close()
+
+    async def _take_over(self) -> None:
+        serving = False
+        while not serving:
+            await asyncio.sleep(RETRY_S)
+            serving = await self._listen()
+
+    async def _listen(self) -> bool:
+        try:
+            self._server = await asyncio.start_server(self._client, HOST, self._wanted, limit=LINE_LIMIT)
+        except OSError as error:
+            reason = "in use by another process" if error.errno == errno.EADDRINUSE else error.strerror
+            self.trouble = f"port {self._wanted} is {reason}; metrics are served when it is free (--metrics-port)"
+            return False
+        self.port, self.trouble = self._server.sockets[0].getsockname()[1], ""
+        return True
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                status, body = (503, "too many scrapes\n") if self._open > CONNECTIONS else await self._answer(reader)
+                writer.write(_response(status, body))
+                await writer.drain()
+        except (OSError, TimeoutError):
+            pass  # the scraper went away or is too slow; nobody else is disturbed
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> tuple[int, str]:
+        path = await read_request(reader)
+        if isinstance(path, int):
+            return path, f"{REASONS[path]}\n"
+        if path == "/healthz":
+            return 200, "ok\n"
+        if path == "/metrics":
+            return 200, await self._page()
+        return 404, "only /metrics and /healthz live here\n"
+
+
+async def read_request(reader: asyncio.StreamReader) -> str | int:
+    """The path of one GET request, or the HTTP status that refuses it."""
+    try:
+        method, target, version = (await reader.readuntil(b"\n")).decode("ascii").split()
+        if not version.startswith("HTTP/1.") or not target.startswith("/"):
+            return 400
+        for _ in range(HEADERS_LIMIT):
+            if (await reader.readuntil(b"\n")).strip() == b"":
+                return target.split("?", 1)[0] if method == "GET" else 405
+    except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return 400
+    return 400
+
+
+def _response(status: int, body: str) -> bytes:
+    data = body.encode()
+    head = (
+        f"HTTP/1.1 {status} {REASONS[status]}\r\nContent-Type: {TEXT}\r\n"
+        f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + data

@@ -1,0 +1,144 @@
+"""What a person may ask of `up`, and how it becomes the settings every actor reads."""
+
+import os
+import re
+import socket
+from collections.abc import Iterable
+
+import msgspec
+
+from protocols.layout import Layout, layout
+from protocols.settings import GATES, Settings
+from supervisor.errors import Usage
+from supervisor.groups import PlaneShape
+
+DEFAULT_PORT = 6443
+DEFAULT_METRICS_PORT = 10255
+NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+ENDPOINT = re.compile(r"[^\s,/:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+
+
+class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of `up` and of a single group, with their defaults."""
+
+    root: str = ""
+    """Empty: /var/lib/nodeplane for root, else ~/.local/state/nodeplane."""
+    port: int = DEFAULT_PORT
+    kubelet_dir: str = ""
+    node_name: str = ""
+    """Empty: the host's name."""
+    store: tuple[str, ...] = ("sqlite",)
+    store_port: int = 0
+    store_sync: str = "full"
+    runtime: str = "embedded"
+    metrics_port: int = DEFAULT_METRICS_PORT
+    feature_gates: str = ""
+    log_level: str = "info"
+    watchers: int = 1
+
+
+def default_root() -> str:
+    return "/var/lib/nodeplane" if os.geteuid() == 0 else os.path.expanduser("~/.local/state/nodeplane")
+
+
+def layout_of(options: PlaneOptions) -> Layout:
+    """Paths below the root; raises SettingsInvalid when sockets would not fit there."""
+    root = os.path.abspath(os.path.expanduser(options.root or default_root()))
+    kubelet = os.path.abspath(os.path.expanduser(options.kubelet_dir)) if options.kubelet_dir else ""
+    made = layout(root, kubelet)
+    made.check_socket_paths()
+    return made
+
+
+def settings_of(options: PlaneOptions, port: int) -> Settings:
+    """The settings file's content; `port` is the one really reserved. Raises Usage."""
+    where = layout_of(options)
+    endpoints = store_endpoints(options.store)
+    runtime = runtime_endpoint(options.runtime)
+    return Settings(
+        root=str(where.root),
+        kubelet_dir=str(where.kubelet),
+        node_name=node_name(options.node_name),
+        port=port,
+        api_url=f"https://127.0.0.1:{port}",
+        store_endpoints=endpoints or (f"unix:{where.store_socket}",),
+        store_embedded=not endpoints,
+        store_port=_port(options.store_port, "--store-port"),
+        store_sync=_one_of(options.store_sync, ("full", "normal"), "--store-sync"),
+        runtime_endpoint=runtime or f"unix://{where.runtime_socket}",
+        runtime_embedded=not runtime,
+        metrics_port=_port(options.metrics_port, "--metrics-port"),
+        feature_gates=feature_gates(options.feature_gates),
+        log_level=_one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
+    )
+
+
+def shape_of(settings: Settings, groups: tuple[str, ...], watchers: int, first_watcher: int = 0) -> PlaneShape:
+    return PlaneShape(
+        groups=groups,
+        watchers=watchers,
+        first_watcher=first_watcher,
+        store_embedded=settings.store_embedded,
+        runtime_embedded=settings.runtime_embedded,
+    )
+
+
+def store_endpoints(values: Iterable[str]) -> tuple[str, ...]:
+    """Targets of an external etcd, or () for the embedded store."""
+    values = tuple(values)
+    if any(re.match(r"[a-z.]+=", value) for value in values):
+        raise Usage("--store RESOURCE=... is not supported yet; name one store for everything")
+    if values == ("sqlite",):
+        return ()
+    if len(values) != 1 or not values[0].startswith("etcd://"):
+        raise Usage(f"--store {' '.join(values)!r} is no store; use sqlite or etcd://HOST:PORT[,HOST:PORT...]")
+    targets = tuple(values[0].removeprefix("etcd://").rstrip("/").split(","))
+    for target in targets:
+        if not ENDPOINT.fullmatch(target):
+            raise Usage(f"--store: {target!r} is no HOST:PORT")
+    return targets
+
+
+def runtime_endpoint(value: str) -> str:
+    """Target of an external CRI runtime, or "" for the embedded one."""
+    if value == "embedded":
+        return ""
+    if not value.startswith("unix:///"):
+        raise Usage(f"--runtime {value!r} is no runtime; use embedded or unix:///PATH/OF/ITS.sock")
+    return value
+
+
+def node_name(value: str) -> str:
+    name = value or socket.gethostname().lower()
+    if not NODE_NAME.fullmatch(name) or len(name) > 253:
+        raise Usage(f"node name {name!r} is no DNS name (lower case letters, digits, - and .); give --node-name")
+    return name
+
+
+def feature_gates(text: str) -> dict[str, bool]:
+    """`Name=false,Other=true` as a mapping."""
+    gates = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if name not in GATES:
+            raise Usage(f"no feature gate is called {name!r}; there are {', '.join(GATES)}")
+        if value.lower() not in ("true", "false"):
+            raise Usage(f"feature gate {name}={value}: the value is true or false")
+        gates[name] = value.lower() == "true"
+    return gates
+
+
+def check_port(value: int) -> int:
+    return _port(value, "--port")
+
+
+def _port(value: int, flag: str) -> int:
+    if not 0 <= value <= 65535:
+        raise Usage(f"{flag} {value} is no port; use 0 to 65535 (0 = a free one)")
+    return value
+
+
+def _one_of(value: str, allowed: tuple[str, ...], flag: str) -> str:
+    if value not in allowed:
+        raise Usage(f"{flag} {value!r} is none of {', '.join(allowed)}")
+    return value

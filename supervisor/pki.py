@@ -1,0 +1,108 @@
+"""The plane's own certificates: what must exist, and whether it does. No cryptography is loaded here: files are made by
+`supervisor.pki_issue` in a short-lived process, and a manifest (written last) says what they hold.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from supervisor.errors import PkiFailed
+from supervisor.forkclient import environment
+
+MANIFEST = "issued.json"
+CA_DAYS = 3650
+LEAF_DAYS = 730
+RENEW_DAYS = 60
+DAY_S = 86400
+ISSUE_S = 30.0
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
+CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+
+
+class Certificate(msgspec.Struct, frozen=True):
+    """One certificate and its key: PKI/NAME.crt, PKI/NAME.key."""
+
+    name: str
+    common_name: str
+    organization: str = ""
+    hosts: tuple[str, ...] = ()
+    """Addresses and DNS names it serves; empty for a client certificate."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    certificates: tuple[Certificate, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    wanted: Wanted
+    not_after: float
+    """Unix time at which the first of them ends."""
+
+
+def wanted(node_name: str) -> Wanted:
+    """The API users and servers of a plane, least rights each."""
+    node = Certificate("podworker", f"system:node:{node_name}", "system:nodes")
+    return Wanted(
+        (
+            Certificate("admin", "kubernetes-admin", "system:masters"),
+            Certificate("scheduler", "system:kube-scheduler"),
+            Certificate("controllers", "system:kube-controller-manager"),
+            node,
+            Certificate("health", node.common_name, node.organization),
+            Certificate("store-client", "store-client"),
+            Certificate("apiserver", "apiserver", hosts=(*LOCAL, *CLUSTER)),
+            Certificate("store", "store", hosts=LOCAL),
+        )
+    )
+
+
+def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
+    """Whether everything wanted is there, for the same names, and good for a while yet."""
+    now = time.time() if now is None else now
+    try:
+        manifest = msgspec.json.decode((pki / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.DecodeError):
+        return False
+    if manifest.wanted != what or manifest.not_after - now < RENEW_DAYS * DAY_S:
+        return False
+    files = [pki / f"{leaf.name}{suffix}" for leaf in what.certificates for suffix in (".crt", ".key")]
+    return all(path.exists() for path in (*files, pki / "ca.crt", pki / "ca.key", pki / "sa.key", pki / "sa.pub"))
+
+
+class Issuing:
+    """A process that makes what is missing, while the supervisor does other things."""
+
+    def __init__(self, pki: Path, what: Wanted) -> None:
+        command = [sys.executable, "-P", "-m", "supervisor.pki_issue", str(pki)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment(),
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(what))
+        self._process.stdin.close()
+        self._process.stdin = None
+
+    def wait(self) -> None:
+        """Block until it is done; raises PkiFailed with its reason."""
+        try:
+            _, errors = self._process.communicate(timeout=ISSUE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            raise PkiFailed(f"making certificates took more than {ISSUE_S:g} s; is the machine overloaded?") from None
+        if self._process.returncode != 0:
+            lines = errors.decode(errors="replace").strip().splitlines() or ["no reason given"]
+            raise PkiFailed(f"cannot make certificates: {lines[-1]}")
+
+
+def begin(pki: Path, what: Wanted) -> Issuing | None:
+    """Start making certificates if any are missing, old or for other names; None when all is well."""
+    return None if current(pki, what) else Issuing(pki, what)

@@ -1,0 +1,167 @@
+"""Makes the certificates of a plane: own CA, ECDSA P-256 throughout. Runs as a process of its own and ends.
+
+Serialised by a lock file, so groups that start together agree on one CA. Keeps a CA that is still good: clients
+that trust it need nothing new when names change.
+"""
+
+import datetime
+import fcntl
+import ipaddress
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from protocols.files import write_atomic
+from supervisor import pki
+
+CA_NAME = "nodeplane-ca"
+Key = ec.EllipticCurvePrivateKey
+
+
+class Authority(msgspec.Struct, frozen=True):
+    key: Key
+    certificate: x509.Certificate
+
+
+def issue(directory: Path, what: pki.Wanted) -> None:
+    """Make everything wanted in `directory`, unless somebody else did so while we waited for the lock."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not pki.current(directory, what):
+            _issue(directory, what)
+    finally:
+        os.close(lock)
+
+
+def _issue(directory: Path, what: pki.Wanted) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    authority = _load_authority(directory, now) or _make_authority(directory, now)
+    _service_account_keys(directory)
+    ends = [_leaf(directory, authority, leaf, now) for leaf in what.certificates]
+    manifest = pki.Manifest(what, min([authority.certificate.not_valid_after_utc, *ends]).timestamp())
+    write_atomic(directory / pki.MANIFEST, msgspec.json.encode(manifest))
+
+
+def _load_authority(directory: Path, now: datetime.datetime) -> Authority | None:
+    try:
+        certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
+        key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
+    except (OSError, ValueError):
+        return None
+    enough = now + datetime.timedelta(days=pki.RENEW_DAYS)
+    same = isinstance(key, Key) and key.public_key() == certificate.public_key()
+    if not same or certificate.not_valid_after_utc < enough or not isinstance(key, Key):
+        return None
+    return Authority(key, certificate)
+
+
+def _make_authority(directory: Path, now: datetime.datetime) -> Authority:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAME)])
+    usage = _key_usage(signs_certificates=True)
+    certificate = (
+        _builder(name, name, key, now, pki.CA_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    _write_key(directory / "ca.key", key)
+    write_atomic(directory / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    return Authority(key, certificate)
+
+
+def _leaf(directory: Path, authority: Authority, what: pki.Certificate, now: datetime.datetime) -> datetime.datetime:
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, what.common_name)]
+    if what.organization:
+        names.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, what.organization))
+    purpose = ExtendedKeyUsageOID.SERVER_AUTH if what.hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    ca_key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    builder = (
+        _builder(x509.Name(names), authority.certificate.subject, key, now, pki.LEAF_DAYS)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(ca_key_id, critical=False)
+    )
+    if what.hosts:
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([_host(host) for host in what.hosts]), critical=False
+        )
+    certificate = builder.sign(authority.key, hashes.SHA256())
+    _write_key(directory / f"{what.name}.key", key)
+    write_atomic(directory / f"{what.name}.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    return certificate.not_valid_after_utc
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: Key, now: datetime.datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))  # clocks of containers and laptops may lag
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _service_account_keys(directory: Path) -> None:
+    """The pair that will sign service-account tokens; kept for ever, since tokens outlive certificates."""
+    if (directory / "sa.key").exists() and (directory / "sa.pub").exists():
+        return
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    _write_key(directory / "sa.key", key)
+    write_atomic(directory / "sa.pub", public, 0o644)
+
+
+def _write_key(path: Path, key: Key) -> None:
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    write_atomic(path, pem, 0o600)
+
+
+def main() -> int:
+    try:
+        issue(Path(sys.argv[1]), msgspec.json.decode(sys.stdin.buffer.read(), type=pki.Wanted))
+    except OSError as error:
+        print(f"{error.filename or sys.argv[1]}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""The supervisor process: wiring of tree, bus, metrics and signals, from the first fork to the last socket removed.
+
+Owns nothing that must last: kill -9 of it ends every actor (parent-death signals), and the next start cleans up.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+
+from protocols.bus import Bus, BusError, BusOptions
+from protocols.messages import runtime
+from supervisor import kubeconfig, logs, stale
+from supervisor.console import Console, summary
+from supervisor.control import Control, ControlOptions
+from supervisor.errors import PlaneFailed, SupervisorError
+from supervisor.forkclient import ForkClient
+from supervisor.metrics import own_text, whole_page
+from supervisor.metrics_http import MetricsHttp
+from supervisor.notify import Notifier
+from supervisor.pki import Issuing
+from supervisor.prepare import Prepared
+from supervisor.spec import Limits
+from supervisor.status import all_serving
+from supervisor.tree import Tree, TreeOptions
+
+CONTAINER_GRACE_S = 2.0
+SECOND_S = 1.0
+ROTATE_EVERY = 10
+
+
+class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
+    prepared: Prepared
+    console: Console
+    started_at: float
+    """Monotonic time of the command's start."""
+    limits: Limits = Limits()
+    containers_on_term: bool = False
+    """SIGTERM stops containers too: so under honcho, whose Ctrl-C arrives as SIGTERM."""
+
+
+class Supervisor:
+    def __init__(self, options: PlaneOptions, forkserver: ForkClient) -> None:
+        self._options = options
+        self._prepared = options.prepared
+        self._settings = options.prepared.settings
+        self._console = options.console
+        self._run_dir = self._settings.layout.run
+        self._stopping = asyncio.Event()
+        self._containers = False
+        self._failure = ""
+        self._notifier = Notifier()
+        self._seconds = 0
+        self._bus = Bus(BusOptions(name=self._prepared.name, run_dir=self._run_dir))
+        self._tree = Tree(self._tree_options(), forkserver)
+        self._metrics = MetricsHttp(self._settings.metrics_port, self._page)
+
+    def _tree_options(self) -> TreeOptions:
+        argv = ("--settings", str(self._settings.layout.settings), "--supervisor", self._prepared.name)
+        return TreeOptions(
+            specs=self._prepared.specs,
+            argv=argv,
+            logs=self._settings.layout.logs,
+            root=self._settings.layout.root,
+            limits=self._options.limits,
+            on_failed=self._fail,
+            say=self._console.say,
+        )
+
+    async def run(self) -> int:
+        """Until the plane has ended; returns the exit code."""
+        self._watch_signals()
+        await self._bus.start()
+        control = Control(self._control_options(), self._bus, self._tree)
+        self._console.watch(self._settings.layout.logs, self._tree.children)
+        self._tree.start()
+        await self._metrics.start()
+        tasks = [asyncio.create_task(self._announce(control)), asyncio.create_task(self._every_second())]
+        await self._stopping.wait()
+        for task in tasks:
+            task.cancel()
+        await self._shut_down()
+        return self._report_end()
+
+    def _control_options(self) -> ControlOptions:
+        return ControlOptions(
+            name=self._prepared.name,
+            pid=os.getpid(),
+            settings=self._settings,
+            started_at=self._options.started_at,
+            metrics=self._metrics_endpoint,
+            stop=self._stop,
+        )
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._stop, self._options.containers_on_term)
+
+    def _interrupted(self) -> None:
+        if self._stopping.is_set():
+            self._kill_all()
+            os._exit(1)
+        self._stop(True)
+
+    def _stop(self, containers: bool) -> None:
+        self._containers = self._containers or containers
+        self._stopping.set()
+
+    def _fail(self, reason: str) -> None:
+        self._failure = self._failure or reason
+        self._stopping.set()
+
+    async def _announce(self, control: Control) -> None:
+        children = self._tree.children
+        while not all(child.settled for child in children.values()):
+            self._tree.changed.clear()
+            await self._tree.changed.wait()
+        seconds = time.monotonic() - self._options.started_at
+        text = summary(control.status(), seconds)
+        if all_serving(children.values()):
+            self._notifier.ready(f"ready in {seconds:.2f} s")
+            self._console.ready(text)
+        else:
+            self._console.failed(text)
+
+    async def _every_second(self) -> None:
+        while True:
+            await asyncio.sleep(SECOND_S)
+            self._seconds += 1
+            self._console.show_new()
+            if self._seconds % ROTATE_EVERY == 0:
+                await asyncio.to_thread(logs.rotate, self._settings.layout.logs)
+            self._notifier.alive()
+            _reap_strangers()
+
+    async def _shut_down(self) -> None:
+        self._notifier.stopping()
+        deadline = time.monotonic() + self._options.limits.shutdown_s
+        for actor in reversed(self._actors()):
+            instances = [name for name, child in self._tree.children.items() if child.spec.actor == actor]
+            if actor == runtime.OWNER and self._containers:
+                await self._stop_containers()
+            await self._tree.stop(instances, deadline)
+        await self._metrics.close()
+        await self._bus.close()
+        self._kill_all()
+
+    def _actors(self) -> list[str]:
+        return list(dict.fromkeys(child.spec.actor for child in self._tree.children.values()))
+
+    async def _stop_containers(self) -> None:
+        request = runtime.StopContainers(CONTAINER_GRACE_S)
+        limit = CONTAINER_GRACE_S + 3.0
+        try:
+            await self._bus.call(
+                runtime.OWNER, runtime.STOP_CONTAINERS, request, runtime.Empty, timeout=limit, idempotent=True
+            )
+        except BusError as error:
+            self._console.say(f"containers may still run: {error}")
+
+    def _kill_all(self) -> None:
+        """After this no process and no socket file of ours is left."""
+        instances = list(self._tree.children)
+        self._tree.close()
+        stale.wait_released(self._run_dir, instances)
+        stale.remove_all(self._run_dir, [*instances, self._prepared.name])
+
+    def _report_end(self) -> int:
+        if self._failure:
+            self._console.failed(str(PlaneFailed(self._failure)))
+            return PlaneFailed.exit_code
+        return 0
+
+    def _metrics_endpoint(self) -> str:
+        if self._metrics.trouble:
+            return self._metrics.trouble
+        return f"http://127.0.0.1:{self._metrics.port}/metrics"
+
+    async def _page(self) -> str:
+        own = own_text(self._tree, self._options.started_at)
+        return await whole_page(self._bus, self._prepared.name, own, self._run_dir)
+
+
+def run(options: PlaneOptions, forkserver: ForkClient, issuing: Issuing | None) -> int:
+    """Run a prepared plane to its end. Raises a SupervisorError if it cannot even start."""
+    try:
+        if issuing:
+            issuing.wait()
+        settings = options.prepared.settings
+        kubeconfig.write_kubeconfig(settings.layout, settings.api_url)
+        return asyncio.run(_run(options, forkserver))
+    except (SupervisorError, BusError, OSError):
+        forkserver.close()
+        raise
+    finally:
+        options.prepared.release()
+
+
+async def _run(options: PlaneOptions, forkserver: ForkClient) -> int:
+    return await Supervisor(options, forkserver).run()
+
+
+def _reap_strangers() -> None:
+    """As PID 1 of a container this process inherits orphans; they must not stay as zombies."""
+    if os.getpid() != 1:
+        return
+    for entry in Path("/proc/self/task/1/children").read_text().split():
+        _reap(int(entry))
+
+
+def _reap(pid: int) -> None:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        if state == "Z":
+            os.waitpid(pid, os.WNOHANG)
+    except OSError:
+        return

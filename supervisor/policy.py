@@ -1,0 +1,247 @@
+"""One child's life as a state machine: no clock, no process, no socket. The shell tells it what happened and when
+(monotonic seconds) and does what it answers.
+
+Invariants: at most one process at a time; a spawn is asked only without a process; an ordered kill never counts against
+the budget; silence counts only while the supervisor itself was running.
+"""
+
+import random
+import signal
+from collections import deque
+
+from protocols.messages.supervisor import Beat
+from supervisor.backoff import Backoff
+from supervisor.spec import ChildSpec, Limits, Restart
+from supervisor.types import SERVING, WITH_PROCESS, Action, Exit, GiveUp, Signal, Spawn, State
+
+
+class Child:
+    """The policy of one child. Read its attributes, change it through its methods only."""
+
+    def __init__(self, spec: ChildSpec, limits: Limits, chance: random.Random | None = None) -> None:
+        self.spec = spec
+        self.limits = limits
+        self.state = State.WAITING
+        self.pid = 0
+        self.restarts = 0
+        self.reason = ""
+        self.beat: Beat | None = None
+        self.started_at = 0.0
+        self.ready_at: float | None = None
+        self._heard_at = 0.0
+        self._stuck_at: float | None = None
+        self._deadline: float | None = None
+        self._ordered_at: float | None = None
+        self._again = False
+        self._start_failures = 0
+        self._crashes: deque[float] = deque(maxlen=limits.crashes)
+        self._backoff = Backoff(limits, chance or random.Random())
+
+    @property
+    def has_process(self) -> bool:
+        return self.state in WITH_PROCESS
+
+    @property
+    def settled(self) -> bool:
+        """Serving, or never going to: what `up` waits for."""
+        return self.state in SERVING or self.state in (State.FAILED, State.STOPPED)
+
+    def start(self, now: float) -> list[Action]:
+        """Start it: first time, or again after it failed or was stopped. No effect while it has a process."""
+        if self.state is State.STOPPING:
+            self._again = True
+            return []
+        if self.has_process:
+            return []
+        if self.state is State.FAILED:
+            self._forget_crashes()
+        return self._spawn(now)
+
+    def spawned(self, pid: int, now: float) -> list[Action]:
+        """The forkserver made the process."""
+        self.pid = pid
+        self.started_at = self._heard_at = now
+        if self.state is State.STOPPING:
+            return [self._signal(signal.SIGTERM, "stop")]
+        return []
+
+    def hear(self, beat: Beat, now: float) -> None:
+        """A beat arrived. Those of an earlier process, or of one being ended, change nothing."""
+        if beat.pid != self.pid or not self.has_process:
+            return
+        self.beat = beat
+        self._heard_at = now
+        if not beat.stuck:
+            self._stuck_at = None
+        elif self._stuck_at is None:
+            self._stuck_at = now
+        self._advance(beat, now)
+
+    def exited(self, how: Exit, now: float) -> list[Action]:
+        """The process is gone (or could not be made)."""
+        if not self.has_process:
+            return []
+        was, self.pid, self.beat, self._deadline = self.state, 0, None, None
+        if was is State.STOPPING:
+            return self._stopped(now)
+        if self.spec.restart is Restart.TRANSIENT and how.clean:
+            self.state = State.STOPPED
+            return []
+        if was is not State.HUNG:
+            self.reason = describe(how)
+        self.restarts += 1
+        if self._excused(now):
+            return self._spawn(now)
+        return self._crashed(now)
+
+    def swept_away(self, reason: str) -> None:
+        """The process died with the forkserver: no fault of its own, so nothing counts."""
+        if self.state is State.STOPPING:
+            self.state, self.pid, self._deadline = State.WAITING if self._again else State.STOPPED, 0, None
+            self._again = False
+        elif self.has_process:
+            self.state, self.pid, self.beat, self._deadline = State.WAITING, 0, None, None
+            self.reason = reason
+            self.restarts += 1
+
+    def stop(self, now: float) -> list[Action]:
+        """End it in an orderly way."""
+        self._again = False
+        if not self.has_process:
+            self.state, self._deadline = State.STOPPED, None
+            return []
+        if self.state is State.STOPPING:
+            return []
+        self.state, self._deadline = State.STOPPING, now + self.spec.grace_s
+        return [self._signal(signal.SIGTERM, "stop")] if self.pid else []
+
+    def restart(self, now: float) -> list[Action]:
+        """End it and start it again, off the budget."""
+        if not self.has_process:
+            return self.start(now)
+        actions = self.stop(now)
+        self._again = True
+        self.reason = "restart ordered"
+        return actions
+
+    def ordered_kill(self, number: int, now: float) -> list[Action]:
+        """Send a signal somebody ordered (chaos): an end that follows is excused."""
+        if not self.pid:
+            return []
+        self._ordered_at = now
+        return [self._signal(number, "ordered")]
+
+    def tick(self, now: float) -> list[Action]:
+        """Time passed."""
+        if self.ready_at is not None and now - self.ready_at >= self.limits.healthy_s:
+            self._backoff.reset()
+        if self._deadline is not None and now >= self._deadline:
+            return self._overdue(now)
+        why = self._hung(now)
+        return self._abort(why, now) if why else []
+
+    def forgive(self, seconds: float) -> None:
+        """The supervisor itself was stopped for that long: shift every point in time that runs against the child."""
+        self._heard_at += seconds
+        if self._stuck_at is not None:
+            self._stuck_at += seconds
+        if self._deadline is not None and self.state is not State.BACKOFF:
+            self._deadline += seconds
+
+    def deadline(self) -> float | None:
+        """When `tick` is needed, beyond its usual pace."""
+        return self._deadline
+
+    def _spawn(self, now: float) -> list[Action]:
+        self.state, self.pid, self.beat = State.STARTING, 0, None
+        self.started_at = self._heard_at = now
+        self.ready_at = self._stuck_at = self._deadline = self._ordered_at = None
+        return [Spawn(self.spec.instance)]
+
+    def _advance(self, beat: Beat, now: float) -> None:
+        if self.state is State.READY:
+            self.state = State.LIVE
+        elif self.state is State.STARTING and beat.state == "ready":
+            self.state, self.ready_at, self._start_failures = State.READY, now, 0
+
+    def _stopped(self, now: float) -> list[Action]:
+        self.state = State.STOPPED
+        if not self._again:
+            return []
+        self._again = False
+        self.restarts += 1
+        return self._spawn(now)
+
+    def _excused(self, now: float) -> bool:
+        return self._ordered_at is not None and now - self._ordered_at <= self.limits.ordered_s
+
+    def _crashed(self, now: float) -> list[Action]:
+        if self.ready_at is None:
+            self._start_failures += 1
+        elif now - self.ready_at >= self.limits.healthy_s:
+            self._backoff.reset()
+        self._crashes.append(now)
+        broken = self._budget_broken(now)
+        if broken:
+            return self._fail(f"{broken}; last: {self.reason}")
+        delay = self._backoff.next()
+        if delay == 0:
+            return self._spawn(now)
+        self.state, self._deadline = State.BACKOFF, now + delay
+        return []
+
+    def _budget_broken(self, now: float) -> str:
+        limits = self.limits
+        if self._start_failures >= limits.start_failures:
+            return f"died {self._start_failures} times before it was ready"
+        if len(self._crashes) == limits.crashes and now - self._crashes[0] <= limits.crash_period_s:
+            return f"crashed {limits.crashes} times in {limits.crash_period_s:g} s"
+        return ""
+
+    def _fail(self, reason: str) -> list[Action]:
+        self.state, self.reason = State.FAILED, reason
+        return [GiveUp(self.spec.instance, reason, self.spec.critical)]
+
+    def _forget_crashes(self) -> None:
+        self._start_failures = 0
+        self._crashes.clear()
+        self._backoff.reset()
+
+    def _hung(self, now: float) -> str:
+        limits = self.limits
+        if self.state not in SERVING and self.state is not State.STARTING:
+            return ""
+        if self._stuck_at is not None and now - self._stuck_at >= limits.stuck_s and self.beat:
+            return f"hung: {self.beat.stuck} made no progress"
+        limit = limits.beat_s if self.beat else limits.start_s
+        if now - self._heard_at >= limit:
+            return f"hung: no beat for {limit:g} s"
+        return ""
+
+    def _abort(self, why: str, now: float) -> list[Action]:
+        self.state, self.reason, self._deadline = State.HUNG, why, now + self.limits.abort_s
+        return [self._signal(signal.SIGABRT, why)] if self.pid else []
+
+    def _overdue(self, now: float) -> list[Action]:
+        if self.state is State.BACKOFF:
+            return self._spawn(now)
+        self._deadline = now + self.limits.abort_s
+        return [self._signal(signal.SIGKILL, "would not end")] if self.pid else []
+
+    def _signal(self, number: int, why: str) -> Signal:
+        return Signal(self.spec.instance, self.pid, number, why)
+
+
+def describe(how: Exit) -> str:
+    """`killed by SIGKILL`, `exit 1: last line of its log`."""
+    if how.signal:
+        return f"killed by {_signal_name(how.signal)}"
+    text = f"exit {how.code}" if how.code >= 0 else "not started"
+    return f"{text}: {how.reason}" if how.reason else text
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,161 @@
+"""Everything between the flags and the first process: directories, locks, port, settings. Cheap, and refuses before
+anything is started."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import msgspec
+
+from protocols.errors import SettingsInvalid
+from protocols.files import write_atomic
+from protocols.layout import Layout
+from protocols.messages.supervisor import ROOT_NAME
+from protocols.settings import Settings, load_settings, save_settings
+from supervisor import ports, stale
+from supervisor.errors import AlreadyRunning, RootUnusable, Usage
+from supervisor.groups import GROUPS, WATCHER, children
+from supervisor.lock import Held, supervisors
+from supervisor.options import PlaneOptions, check_port, layout_of, settings_of, shape_of
+from supervisor.spec import ChildSpec
+
+CLOSED, OPEN = 0o700, 0o711
+PROBE = b"\0" * 4096
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A plane, or one group of it, about to start."""
+
+    name: str
+    group: str
+    """Empty for a whole plane."""
+    settings: Settings
+    specs: tuple[ChildSpec, ...]
+    lock: Held
+    port: ports.Reservation | None
+    """Held by whoever runs the API processes."""
+
+    def release(self) -> None:
+        if self.port:
+            self.port.release()
+        self.lock.release()
+
+
+def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
+    """Raises a SupervisorError or SettingsInvalid: nothing was started, nothing is held."""
+    check_port(options.port)
+    where = layout_of(options)
+    settings_of(options, port=1)  # every flag is checked before anything is touched
+    make_directories(where)
+    name = supervisor_name(group, slot)
+    held = Held(where.run, name)
+    try:
+        return _prepare(options, where, group, slot, held)
+    except BaseException:
+        held.release()
+        raise
+
+
+def supervisor_name(group: str, slot: int) -> str:
+    """Its name on the bus. honcho's second watcher line is `supervisor-watch-2`, as long as the path check allows."""
+    if not group:
+        return ROOT_NAME
+    return f"{ROOT_NAME}-watch-{slot + 1}" if group == WATCHER and slot else f"{ROOT_NAME}-{group}"
+
+
+def make_directories(where: Layout) -> None:
+    """ROOT and what the supervisor keeps in it; also proves that the disk takes a write."""
+    try:
+        _make(where.root, OPEN)
+        for path in (where.run, where.logs, where.store, where.runtime, where.devices):
+            _make(path, CLOSED)
+        probe = where.run / ".probe"
+        write_atomic(probe, PROBE)
+        probe.unlink()
+    except OSError as error:
+        raise RootUnusable(
+            f"cannot write below {where.root}: {error.strerror}; free some space, mend its permissions or use --root"
+        ) from None
+
+
+def _make(path: Path, mode: int) -> None:
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(mode)
+
+
+def _prepare(options: PlaneOptions, where: Layout, group: str, slot: int, held: Held) -> Prepared:
+    groups = (group,) if group else GROUPS
+    name = supervisor_name(group, slot)
+    with _Serialised(where.run):
+        others = [other for other in supervisors(where.run) if other != name]
+        old = _old_settings(where)
+        settings, port = _settle(options, where, groups, old if others else None, old)
+        specs = children(shape_of(settings, groups, options.watchers, slot * options.watchers))
+    mine = [name, *(spec.instance for spec in specs)]
+    living = stale.wait_released(where.run, mine)
+    if living:
+        raise AlreadyRunning(f"{', '.join(living)} already runs below {where.root}; end it or use another --root")
+    if others:
+        stale.remove_all(where.run, mine)
+    else:
+        stale.clean(where.run)
+    return Prepared(name, group, settings, specs, held, port)
+
+
+def _settle(
+    options: PlaneOptions, where: Layout, groups: tuple[str, ...], agreed: Settings | None, old: Settings | None
+) -> tuple[Settings, ports.Reservation | None]:
+    """Settings of the groups that run already, or new ones; and the port's reservation for the group that serves it."""
+    if agreed:
+        settings = settings_of(options, options.port or agreed.port)
+        _check_agreement(settings, agreed)
+        return settings, _reserve_beside(settings, groups, where)
+    port = ports.reserve(options.port, old.port if old else 0) if WATCHER in groups or options.port == 0 else None
+    settings = settings_of(options, port.port if port else options.port)
+    save_settings(where.settings, settings)
+    if port and WATCHER not in groups:
+        port.release()  # the watcher group will take it: it finds the number in the settings
+        port = None
+    return settings, port
+
+
+def _reserve_beside(settings: Settings, groups: tuple[str, ...], where: Layout) -> ports.Reservation | None:
+    if WATCHER not in groups:
+        return None
+    if any(name.startswith(f"{ROOT_NAME}-watch") for name in supervisors(where.run) if not _is_me(name, where)):
+        return None  # another watcher line holds it for all of them
+    return ports.reserve(settings.port)
+
+
+def _is_me(name: str, where: Layout) -> bool:
+    return supervisors(where.run).get(name) == os.getpid()
+
+
+def _check_agreement(mine: Settings, theirs: Settings) -> None:
+    for field in mine.__struct_fields__:
+        ours, other = getattr(mine, field), getattr(theirs, field)
+        if ours != other:
+            raise Usage(f"{field} is {ours!r} here but {other!r} in the groups that run already; give all the same")
+
+
+def _old_settings(where: Layout) -> Settings | None:
+    try:
+        return load_settings(where.settings)
+    except SettingsInvalid:
+        return None
+
+
+class _Serialised:
+    """Groups that start together settle one after another."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path = run_dir / "settings.lock"
+        self._descriptor = -1
+
+    def __enter__(self) -> None:
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)

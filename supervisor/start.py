@@ -1,0 +1,64 @@
+"""From parsed flags to a running supervisor. Light to import: the forkserver starts before anything heavy is loaded."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from supervisor import detach as detaching
+from supervisor import forkclient, logs, pki
+from supervisor.console import Console
+from supervisor.options import PlaneOptions
+from supervisor.prepare import Prepared, prepare
+from supervisor.spec import Limits
+
+Adapt = Callable[[Prepared], Prepared]
+
+
+def start(
+    options: PlaneOptions,
+    *,
+    group: str = "",
+    slot: int = 0,
+    detach: bool = False,
+    limits: Limits | None = None,
+    adapt: Adapt | None = None,
+) -> int:
+    """Run a plane, or one group of it, to its end and return the exit code; detached: until it is ready or has failed.
+    `adapt` changes what was prepared (tests put their own children in)."""
+    started_at = time.monotonic()
+    report_to = -1
+    if detach:
+        prepare(options, group, slot).release()  # refuse here, where the caller sees it
+        parent_end, report_to = detaching.split(options)
+        if parent_end >= 0:
+            return detaching.wait(parent_end)
+    prepared = prepare(options, group, slot)
+    prepared = adapt(prepared) if adapt else prepared
+    layout = prepared.settings.layout
+    forkserver = _launch(prepared, layout.logs)
+    issuing = pki.begin(layout.pki, pki.wanted(prepared.settings.node_name))
+    from supervisor import plane  # asyncio and the bus load while the forkserver imports
+
+    return plane.run(
+        plane.PlaneOptions(
+            prepared=prepared,
+            console=Console(prepared.name, report_to),
+            started_at=started_at,
+            limits=limits or Limits(),
+            containers_on_term=under_honcho(os.environ),
+        ),
+        forkserver,
+        issuing,
+    )
+
+
+def under_honcho(environment: Mapping[str, str]) -> bool:
+    """Whether `honcho start` runs us: its Ctrl-C reaches us as SIGTERM. Units made by `honcho export` carry systemd's
+    INVOCATION_ID, and a service restart keeps containers."""
+    return "HONCHO_PROCESS_NAME" in environment and "INVOCATION_ID" not in environment
+
+
+def _launch(prepared: Prepared, log_dir: Path) -> forkclient.ForkClient:
+    modules = [spec.module for spec in prepared.specs]
+    return forkclient.launch(modules, logs.path_of(log_dir, "forkserver"), prepared.settings.layout.root)

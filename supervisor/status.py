@@ -1,0 +1,56 @@
+"""What a supervisor tells about its plane. Pure."""
+
+from collections.abc import Iterable
+
+from protocols.messages.supervisor import ActorStatus, PlaneStatus
+from protocols.settings import Settings
+from supervisor.policy import Child
+from supervisor.types import SERVING
+
+
+def actor_status(child: Child, now: float) -> ActorStatus:
+    running = child.has_process and child.pid != 0
+    return ActorStatus(
+        instance=child.spec.instance,
+        group=child.spec.group,
+        pid=child.pid,
+        state=str(child.state),
+        uptime_s=round(now - child.started_at, 3) if running else 0.0,
+        restarts=child.restarts,
+        last_reason=child.reason,
+        beat=child.beat,
+    )
+
+
+def endpoints(settings: Settings, metrics: str) -> dict[str, str]:
+    """Where people connect, in the order they are shown."""
+    layout = settings.layout
+    return {
+        "api": settings.api_url,
+        "kubeconfig": str(layout.kubeconfig),
+        "kubelet": str(layout.kubelet),
+        "cri": settings.runtime_endpoint,
+        "metrics": metrics,
+    }
+
+
+def merge(planes: Iterable[PlaneStatus]) -> PlaneStatus:
+    """Groups run by supervisors of their own, seen as one plane. `planes` must not be empty."""
+    first, *rest = planes
+    everyone = (first, *rest)
+    shown: dict[str, str] = {}
+    for plane in everyone:
+        for name, value in plane.endpoints.items():
+            if not shown.get(name, "").startswith("http"):
+                shown[name] = value
+    return PlaneStatus(
+        supervisor=", ".join(plane.supervisor for plane in everyone),
+        pid=first.pid,
+        uptime_s=max(plane.uptime_s for plane in everyone),
+        actors=tuple(actor for plane in everyone for actor in plane.actors),
+        endpoints=shown,
+    )
+
+
+def all_serving(children: Iterable[Child]) -> bool:
+    return all(child.state in SERVING for child in children)

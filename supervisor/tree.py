@@ -1,0 +1,230 @@
+"""The supervision tree at work: does what each child's policy answers, through the forkserver. No bus in here."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from protocols.messages.supervisor import Beat
+from supervisor import forkclient, forkwire, logs
+from supervisor.errors import NoSuchActor
+from supervisor.policy import Child
+from supervisor.spec import ChildSpec, Limits
+from supervisor.types import SERVING, Action, Exit, GiveUp, Signal, Spawn, State
+
+FORKSERVER_LIVES = 5
+FORKSERVER_PERIOD_S = 60.0
+
+
+class TreeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    specs: tuple[ChildSpec, ...]
+    argv: tuple[str, ...]
+    """Arguments every actor gets, before `--instance NAME`."""
+    logs: Path
+    root: Path
+    limits: Limits = Limits()
+    on_failed: Callable[[str], None]
+    """Told why the plane must end."""
+    say: Callable[[str], None]
+    """One line for the log."""
+
+
+class Tree:
+    """All children of one supervisor, in start order."""
+
+    def __init__(self, options: TreeOptions, forkserver: forkclient.ForkClient) -> None:
+        self._options = options
+        self._forkserver = forkserver
+        self._deaths: list[float] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._log_at: dict[str, int] = {}
+        self._ticked_at = 0.0
+        self._closing = False
+        self.changed = asyncio.Event()
+        self.children = {spec.instance: Child(spec, options.limits) for spec in options.specs}
+
+    @property
+    def forkserver_pid(self) -> int:
+        return self._forkserver.pid
+
+    def start(self) -> None:
+        """Listen to the forkserver and start every child."""
+        asyncio.get_running_loop().add_reader(self._forkserver.fileno(), self._drain)
+        now = self._ticked_at = time.monotonic()
+        for child in self.children.values():
+            self._do(child.start(now))
+        self.tick()
+
+    def close(self) -> None:
+        """Whatever is left dies with the forkserver."""
+        self._closing = True
+        if self._timer:
+            self._timer.cancel()
+        asyncio.get_running_loop().remove_reader(self._forkserver.fileno())
+        self._forkserver.close()
+
+    def child(self, instance: str) -> Child:
+        try:
+            return self.children[instance]
+        except KeyError:
+            names = ", ".join(self.children)
+            raise NoSuchActor(f"no actor is called {instance!r}; there are: {names}") from None
+
+    def hear(self, beat: Beat) -> None:
+        child = self.children.get(beat.instance)
+        if child is None:
+            return
+        before = child.state
+        child.hear(beat, time.monotonic())
+        if child.state is not before:
+            self._notice()
+
+    def add(self, spec: ChildSpec) -> None:
+        child = self.children[spec.instance] = Child(spec, self._options.limits)
+        self._do(child.start(time.monotonic()))
+
+    def kill(self, instance: str, number: int) -> None:
+        self._do(self.child(instance).ordered_kill(number, time.monotonic()))
+
+    def restart(self, instance: str) -> None:
+        self._do(self.child(instance).restart(time.monotonic()))
+
+    async def stop(self, instances: Iterable[str], deadline: float) -> None:
+        """End these and wait until they are gone; at the deadline (monotonic) give up waiting."""
+        chosen = [self.children[name] for name in instances]
+        for child in chosen:
+            self._do(child.stop(time.monotonic()))
+        while any(child.has_process for child in chosen):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            self.changed.clear()
+            try:
+                await asyncio.wait_for(self.changed.wait(), left)
+            except TimeoutError:
+                return
+
+    def forget(self, instance: str) -> None:
+        self.children.pop(instance, None)
+
+    def tick(self) -> None:
+        """Once a second, and whenever a child's deadline is due."""
+        now = time.monotonic()
+        late = now - self._ticked_at
+        self._ticked_at = now
+        for child in self.children.values():
+            if late > self._options.limits.late_tick_s:
+                child.forgive(late)
+            self._do(child.tick(now))
+        self._arm(now)
+
+    def _arm(self, now: float) -> None:
+        if self._timer:
+            self._timer.cancel()
+        due = [when for child in self.children.values() if (when := child.deadline()) is not None]
+        wait = min([1.0, *(max(0.0, when - now) for when in due)])
+        self._timer = None if self._closing else asyncio.get_running_loop().call_later(wait, self.tick)
+
+    def _do(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Spawn(instance):
+                    self._spawn(instance)
+                case Signal():
+                    self._signal(action)
+                case GiveUp(instance, reason, critical):
+                    self._options.say(f"{instance} failed: {reason}")
+                    if critical:
+                        self._options.on_failed(f"{instance} cannot be kept running: {reason}")
+        self._notice()
+
+    def _notice(self) -> None:
+        self.changed.set()
+
+    def _spawn(self, instance: str) -> None:
+        log = logs.path_of(self._options.logs, instance)
+        self._log_at[instance] = logs.size(log)
+        argv = (*self._options.argv, "--instance", instance)
+        self._forkserver.fork(forkwire.Fork(instance, self.children[instance].spec.module, argv, str(log)))
+
+    def _signal(self, action: Signal) -> None:
+        try:
+            os.kill(action.pid, action.signal)
+        except ProcessLookupError:
+            return  # its exit report is on the way
+        if action.why not in ("stop", "ordered"):
+            self._options.say(f"{action.instance} (pid {action.pid}) gets signal {action.signal}: {action.why}")
+
+    def _drain(self) -> None:
+        if not self._forkserver.reports(self._report):
+            self._forkserver_lost()
+
+    def _report(self, report: forkwire.Report) -> None:
+        child = self.children.get(report.instance)
+        if child is None:
+            return
+        now = time.monotonic()
+        match report:
+            case forkwire.Forked(_, pid):
+                self._do(child.spawned(pid, now))
+            case forkwire.NotForked(_, reason):
+                self._do(child.exited(Exit(code=-1, reason=reason), now))
+            case forkwire.Exited(instance, pid, status) if pid == child.pid:
+                self._exited(child, self._how(instance, status), now)
+        self._arm(now)
+
+    def _exited(self, child: Child, how: Exit, now: float) -> None:
+        serving, stopping = child.state in SERVING, child.state is State.STOPPING
+        actions = child.exited(how, now)
+        if not stopping:
+            was = "" if serving else " before it was ready"
+            self._options.say(f"{child.spec.instance} ended{was}: {child.reason}; now {child.state}")
+        self._do(actions)
+
+    def _how(self, instance: str, status: int) -> Exit:
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            return Exit(signal=-code)
+        last = logs.last_line(logs.path_of(self._options.logs, instance), self._log_at[instance]) if code else ""
+        return Exit(code=code, reason=last)
+
+    def _forkserver_lost(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._forkserver.fileno())
+        self._forkserver.close()
+        for child in self.children.values():
+            child.swept_away("the forkserver died")
+        self._notice()
+        if self._closing:
+            return
+        self._options.say("the forkserver died; all actors start again")
+        if self._forkserver_spent():
+            self._options.on_failed(
+                f"the forkserver died {FORKSERVER_LIVES} times in a minute; see logs/forkserver.log"
+            )
+            return
+        self._forkserver = self.launch(self._options)
+        self._restart_all()
+
+    def _restart_all(self) -> None:
+        asyncio.get_running_loop().add_reader(self._forkserver.fileno(), self._drain)
+        now = time.monotonic()
+        for child in self.children.values():
+            if child.state is State.WAITING:
+                self._do(child.start(now))
+
+    def _forkserver_spent(self) -> bool:
+        now = time.monotonic()
+        self._deaths = [when for when in self._deaths if now - when < FORKSERVER_PERIOD_S] + [now]
+        return len(self._deaths) >= FORKSERVER_LIVES
+
+    @staticmethod
+    def launch(options: TreeOptions) -> forkclient.ForkClient:
+        return launch(options.specs, options.logs, options.root)
+
+
+def launch(specs: Iterable[ChildSpec], log_dir: Path, root: Path) -> forkclient.ForkClient:
+    """Start the forkserver for these children."""
+    return forkclient.launch([spec.module for spec in specs], logs.path_of(log_dir, "forkserver"), root)
