@@ -1,0 +1,41 @@
+"""The embedded container runtime, as a process: so that a node needs nothing installed to run pods.
+
+It serves CRI v1 on ROOT/runtime/runtime.sock and owns the sandboxes and containers under ROOT/runtime. Containers are
+plain Linux processes, or simulated ones. On kill -9 it may lose open calls and event streams, and nothing else: each
+container has a shim that goes on without it, and the next runtime takes over from the state directory.
+"""
+
+from actors.runtime.metrics import RuntimeCollector
+from actors.runtime.server import RuntimeServer
+from actors.runtime.types import RuntimeOptions
+from protocols.actor import Context, run_actor
+from protocols.bus import Call
+from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
+
+
+class Runtime:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        layout = context.layout
+        self._server = RuntimeServer(RuntimeOptions(directory=layout.runtime, socket=layout.runtime_socket))
+
+    async def start(self) -> None:
+        await self._server.start()
+        self._context.registry.register(RuntimeCollector(self._server))
+        self._context.bus.serve(STOP_CONTAINERS, StopContainers, self._stop_containers)
+        self._context.ready(f"{len(self._server.pods.containers)} containers taken over")
+
+    async def stop(self) -> None:
+        await self._server.stop()
+
+    async def _stop_containers(self, request: StopContainers, call: Call) -> Empty:
+        await self._server.containers.stop_all(request.grace_s)
+        return Empty()
+
+
+def main(argv: list[str] | None = None) -> None:
+    run_actor(OWNER, Runtime, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Operations on containers: the rules of CRI, above whichever driver runs them."""
+
+import asyncio
+
+import msgspec
+
+from actors.runtime import command
+from actors.runtime.clock import Clock
+from actors.runtime.errors import GoingDown, InvalidRequest, NotFound, StartFailed, StopTimedOut, WrongState
+from actors.runtime.events import Events
+from actors.runtime.hollow import HollowDriver
+from actors.runtime.lifecycle import wait_ended
+from actors.runtime.names import container_key, new_id
+from actors.runtime.orphans import boot_id
+from actors.runtime.pods import Pods, running
+from actors.runtime.processes import ProcessDriver
+from actors.runtime.signals import stop_signal
+from actors.runtime.states import Life, State
+from actors.runtime.store import StateDirectory
+from actors.runtime.types import Container, ContainerRecord, Driver, ExecResult, Sandbox
+from protocols.wire import cri_pb2 as pb
+
+KILL_DEADLINE_S = 15.0
+"""How long a container may take to end after SIGKILL, before its shim is killed as well."""
+
+
+class Containers:
+    def __init__(
+        self,
+        pods: Pods,
+        state: StateDirectory,
+        events: Events,
+        clock: Clock,
+        processes: ProcessDriver,
+        hollow: HollowDriver,
+    ) -> None:
+        self._pods = pods
+        self._state = state
+        self._events = events
+        self._clock = clock
+        self._processes = processes
+        self._hollow = hollow
+        self._boot = boot_id()
+        self._going_down = False
+
+    def driver(self, container: Container) -> Driver:
+        return self._processes if container.hollow is None else self._hollow
+
+    async def create(self, sandbox_id: str, config: pb.ContainerConfig) -> str:
+        """Raises NotFound, InvalidRequest, WrongState, NameReserved, StateNotWritten."""
+        sandbox = self._pods.sandbox(sandbox_id)
+        script = command.check(config, sandbox.config)
+        _require_ready(sandbox)
+        key, id = container_key(config.metadata, sandbox.config.metadata), new_id()
+        self._pods.container_names.reserve(key, id)
+        life = Life(created_at=self._clock.next())
+        container = Container(
+            ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life), config, sandbox, script
+        )
+        try:
+            await self._save(container)
+            _require_ready(sandbox)
+        except BaseException:
+            self._pods.container_names.release(key)
+            self._state.remove(container.record, durable=False)
+            raise
+        self._pods.add_container(container)
+        self._events.emit(pb.CONTAINER_CREATED_EVENT, id, sandbox)
+        return id
+
+    async def start(self, wanted: str) -> None:
+        """Raises NotFound, WrongState, GoingDown, StartFailed, StateNotWritten, InvalidRequest, LauncherGone."""
+        container = self._pods.container(wanted)
+        self._require_startable(container)
+        container.starting = asyncio.get_running_loop().create_future()
+        try:
+            await self.driver(container).start(container)
+        except StartFailed as error:
+            raise StartFailed(f'failed to start container "{container.id}": {error}') from None
+        finally:
+            container.starting.set_result(None)
+            container.starting = None
+
+    async def stop(self, wanted: str, timeout: float) -> None:
+        """Stop signal, `timeout` seconds, SIGKILL; returns when it has ended. Unknown or ended: nothing to do."""
+        container = self._find(wanted)
+        if container is None:
+            return
+        if container.starting is not None:
+            await asyncio.wait([container.starting])
+        if container.life.state is not State.RUNNING:
+            return
+        if timeout > 0:
+            if not container.stop_sent:
+                container.stop_sent = True
+                self.driver(container).signal(container, stop_signal(container.config.stop_signal))
+            if await wait_ended(container, timeout):
+                return
+        await self._kill(container)
+
+    async def remove(self, wanted: str) -> None:
+        """Kill it if it runs, then forget it. Raises WrongState while a start or another removal is in progress."""
+        container = self._find(wanted)
+        if container is None:
+            return
+        if container.starting is not None or container.removing:
+            doing = "removed" if container.removing else "started"
+            raise WrongState(f'container "{container.id}" is just being {doing}; try again')
+        container.removing = True
+        try:
+            if container.life.state is State.RUNNING:
+                await self._kill(container)
+            await self._erase(container)
+        finally:
+            container.removing = False
+
+    async def execute(self, wanted: str, argv: list[str], timeout: float) -> ExecResult:
+        container = self._running(wanted)
+        if not argv:
+            raise InvalidRequest("cmd is required")
+        return await self.driver(container).execute(container, argv, timeout)
+
+    async def reopen_log(self, wanted: str) -> None:
+        container = self._running(wanted)
+        await self.driver(container).reopen_log(container)
+
+    async def update(self, wanted: str, resources: pb.LinuxContainerResources) -> None:
+        """Accepted and reported, but enforced by nothing: there are no cgroups here."""
+        container = self._pods.container(wanted)
+        if container.life.state is State.EXITED:
+            raise WrongState(f'container "{container.id}" has ended')
+        changed = pb.ContainerConfig.FromString(container.record.config)
+        changed.linux.resources.MergeFrom(resources)
+        fresh = msgspec.structs.replace(container.record, config=changed.SerializeToString())
+        await asyncio.to_thread(self._state.save, fresh)
+        container.record = msgspec.structs.replace(container.record, config=fresh.config)
+        container.config = changed
+
+    async def stop_all(self, grace: float) -> None:
+        """For `nodeplane down`: no start is accepted any more, and every container is stopped."""
+        self._going_down = True
+        starting = [entry.starting for entry in self._pods.containers.values() if entry.starting is not None]
+        if starting:
+            await asyncio.wait(starting)
+        await asyncio.gather(*(self.stop(entry.id, grace) for entry in running(self._pods.containers.values())))
+
+    async def _save(self, container: Container) -> None:
+        if container.hollow is not None:
+            self._state.save(container.record, durable=False)  # no sync, so nothing a loop would have to wait for
+        else:
+            await asyncio.to_thread(self._state.save, container.record)
+
+    async def _kill(self, container: Container) -> None:
+        self.driver(container).kill(container)
+        if await wait_ended(container, KILL_DEADLINE_S):
+            return
+        self.driver(container).abandon(container)
+        if not await wait_ended(container, KILL_DEADLINE_S):
+            raise StopTimedOut(
+                f'container "{container.id}" did not end after SIGKILL; a process may hang in the kernel'
+            )
+
+    async def _erase(self, container: Container) -> None:
+        """The record goes first: what a crash leaves of the rest is cleaned at the next start."""
+        if container.hollow is not None:
+            self._state.remove(container.record, durable=False)
+        else:
+            await asyncio.to_thread(self._state.remove, container.record)
+        self._events.emit(pb.CONTAINER_DELETED_EVENT, container.id, container.sandbox)
+        self._pods.drop_container(container)
+        await self.driver(container).forget(container)
+
+    def _require_startable(self, container: Container) -> None:
+        if self._going_down:
+            raise GoingDown("the plane is going down and starts no containers")
+        if container.life.state is not State.CREATED or container.starting is not None or container.removing:
+            state = "starting" if container.starting is not None else container.life.state.name.lower()
+            raise WrongState(f'container "{container.id}" is {state}; only a created one can be started')
+        _require_ready(container.sandbox)
+
+    def _running(self, wanted: str) -> Container:
+        container = self._pods.container(wanted)
+        if container.life.state is not State.RUNNING:
+            raise WrongState(f'container "{container.id}" is {container.life.state.name.lower()}, not running')
+        return container
+
+    def _find(self, wanted: str) -> Container | None:
+        try:
+            return self._pods.container(wanted)
+        except NotFound:
+            return None
+
+
+def _require_ready(sandbox: Sandbox) -> None:
+    if not sandbox.ready:
+        raise WrongState(f'sandbox "{sandbox.id}" is not ready; run a new one')

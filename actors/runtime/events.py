@@ -1,0 +1,77 @@
+"""Container events: to each subscriber through its own bounded ring, and no caller ever waits for one."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from actors.runtime.clock import Clock
+from actors.runtime.errors import SubscriberTooSlow
+from actors.runtime.status import container_statuses, sandbox_status
+from actors.runtime.types import Sandbox
+from protocols.wire import cri_pb2 as pb
+
+
+class Subscription:
+    """One GetContainerEvents stream."""
+
+    def __init__(self, ring: int) -> None:
+        self._ring = ring
+        self._queue: deque[bytes] = deque()
+        self._wake = asyncio.Event()
+        self._overflowed = False
+
+    def put(self, event: bytes) -> bool:
+        """False when this event was too many: everything queued is dropped and the stream ends."""
+        if len(self._queue) >= self._ring:
+            self._queue.clear()
+            self._overflowed = True
+        else:
+            self._queue.append(event)
+        self._wake.set()
+        return not self._overflowed
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Without end; raises SubscriberTooSlow after an overflow."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                yield self._queue.popleft()
+            if self._overflowed:
+                raise SubscriberTooSlow(
+                    f"the client fell more than {self._ring} events behind; list everything and subscribe again"
+                )
+
+
+class Events:
+    """Builds events and hands them out. Nothing is kept for those who subscribe later."""
+
+    def __init__(self, clock: Clock, ring: int) -> None:
+        self._clock = clock
+        self._ring = ring
+        self._subscriptions: set[Subscription] = set()
+        self.overflows = 0
+
+    def subscribe(self) -> Subscription:
+        subscription = Subscription(self._ring)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
+
+    def emit(self, kind: pb.ContainerEventType, id: str, sandbox: Sandbox) -> None:
+        """Stamp, read and hand out in one step of the loop: a later stamp never carries an older state."""
+        at = self._clock.next()
+        if not self._subscriptions:
+            return
+        event = pb.ContainerEventResponse(
+            container_id=id,
+            container_event_type=kind,
+            created_at=at,
+            pod_sandbox_status=sandbox_status(sandbox),
+            containers_statuses=container_statuses(sandbox),
+        ).SerializeToString()
+        slow = {subscription for subscription in self._subscriptions if not subscription.put(event)}
+        self._subscriptions -= slow
+        self.overflows += len(slow)

@@ -1,0 +1,79 @@
+"""Simulated containers: a life with no process, from a script in annotations. Tens of thousands fit in one runtime.
+
+Their state survives kill -9 of the runtime (files without fsync): a life goes on from its stored start.
+"""
+
+import asyncio
+import signal
+import time
+
+from actors.runtime.errors import StateNotWritten
+from actors.runtime.lifecycle import Lifecycle
+from actors.runtime.states import State
+from actors.runtime.store import StateDirectory
+from actors.runtime.types import Container, ExecResult
+
+NS = 1_000_000_000
+
+
+class HollowDriver:
+    def __init__(self, lifecycle: Lifecycle, state: StateDirectory) -> None:
+        self._lifecycle = lifecycle
+        self._state = state
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    async def start(self, container: Container) -> None:
+        self._lifecycle.started(container, time.time_ns())
+        self._save(container)
+        self._arm(container)
+
+    def signal(self, container: Container, number: int) -> None:
+        self._end(container, time.time_ns(), 128 + number)
+
+    def kill(self, container: Container) -> None:
+        self.signal(container, signal.SIGKILL)
+
+    def abandon(self, container: Container) -> None:
+        self.kill(container)
+
+    async def reopen_log(self, container: Container) -> None:
+        """A simulated container writes no log."""
+
+    async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
+        """Nothing runs; every command succeeds, so that exec probes of simulated pods do."""
+        return ExecResult(b"", b"", 0)
+
+    async def forget(self, container: Container) -> None:
+        self._disarm(container)
+
+    def adopt(self, container: Container) -> None:
+        """After a restart: end at the scripted moment, even if that has passed."""
+        if container.life.state is State.RUNNING:
+            self._arm(container)
+
+    def _arm(self, container: Container) -> None:
+        script = container.hollow
+        if script is None or not script.duration_ns:
+            return
+        at = container.life.started_at + script.duration_ns
+        left = (at - time.time_ns()) / NS
+        if left <= 0:
+            self._end(container, at, script.exit_code)
+        else:
+            loop = asyncio.get_running_loop()
+            self._timers[container.id] = loop.call_later(left, self._end, container, at, script.exit_code)
+
+    def _disarm(self, container: Container) -> None:
+        if timer := self._timers.pop(container.id, None):
+            timer.cancel()
+
+    def _end(self, container: Container, at: int, code: int) -> None:
+        self._disarm(container)
+        self._lifecycle.exited(container, at, code)
+        self._save(container)
+
+    def _save(self, container: Container) -> None:
+        try:
+            self._state.save(container.record, durable=False)
+        except StateNotWritten:
+            return  # a full disk: the life goes on in memory, and after a restart from the last state on disk

@@ -1,0 +1,109 @@
+"""A small process that forks shims: started once by the runtime, a fresh interpreter with a handful of modules.
+
+The runtime itself must not fork (gRPC has threads), and a fork of this process costs about a megabyte and two
+milliseconds. It ends when the runtime's end of its socket closes; the shims it made do not.
+"""
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import NoReturn
+
+from actors.runtime.shim import link, record, system
+from actors.runtime.shim.parent import Shim
+
+CONTROL = 3
+"""Descriptor of the socket to the runtime, in this process."""
+
+
+class Launcher:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._shims: set[int] = set()
+        self._wakeup, self._wake = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._wake.setblocking(False)
+
+    def run(self) -> None:
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self._wakeup.fileno():
+                    self._on_children()
+                elif not self._on_order():
+                    return
+
+    def _on_order(self) -> bool:
+        """Start a shim in the directory of the message, on the channel that came along; False at the runtime's end."""
+        message, descriptors = link.receive(self._control)
+        if message is None:
+            return False
+        if len(descriptors) == 1:
+            pid = os.fork()
+            if pid == 0:
+                _be_shim(message["directory"], descriptors[0])
+            self._shims.add(pid)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return True
+
+    def _on_children(self) -> None:
+        """Reap shims. What a killed shim left behind has become our child, and must not outlive it."""
+        with contextlib.suppress(BlockingIOError):
+            self._wakeup.recv(4096)
+        system.reap(lambda pid, _: self._shims.discard(pid))
+        for pid in system.children():
+            if pid not in self._shims:
+                system.kill(pid, signal.SIGKILL)
+
+
+def _be_shim(directory: str, channel: int) -> NoReturn:
+    code = 1
+    try:
+        os.chdir(directory)
+        _leave_home(channel)
+        Shim(socket.socket(fileno=CONTROL)).run()
+        code = 0
+    except BaseException:
+        with open(record.TRACE, "w") as file:
+            traceback.print_exc(file=file)
+    finally:
+        os._exit(code)
+
+
+def _leave_home(channel: int) -> None:
+    """Own session, own descriptors, own signals: nothing ties the shim to launcher, runtime or supervisor."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    os.dup2(channel, CONTROL, inheritable=False)
+    os.closerange(CONTROL + 1, 4096)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    system.set_name("nodeplane-shim")
+    system.adopt_descendants()
+
+
+def main(control: int) -> None:
+    """Take over descriptor `control`, the runtime's socket."""
+    os.dup2(control, CONTROL, inheritable=False)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(CONTROL):
+        os.dup2(null, number)
+    os.closerange(CONTROL + 1, 4096)
+    system.set_name("nodeplane-launch")
+    system.adopt_descendants()
+    gc.disable()
+    gc.freeze()
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is the supervisor's
+        Launcher(socket.socket(fileno=CONTROL)).run()
+    sys.exit(0)

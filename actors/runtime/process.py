@@ -1,0 +1,132 @@
+"""One container's processes, seen through the connection to its shim, and what is awaited over it."""
+
+import asyncio
+import itertools
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from actors.runtime.errors import ExecFailed, ExecTimedOut, LauncherGone
+from actors.runtime.exec_run import Capture
+from actors.runtime.lifecycle import Lifecycle
+from actors.runtime.shim_link import ExecExit, Exit, Message, Ready, Reply, ShimLink, Started, read_exit, read_started
+from actors.runtime.states import State
+from actors.runtime.types import Container, ExecResult
+
+REPLY_DEADLINE_S = 10.0
+_ENDING = "the container is ending"
+
+_T = TypeVar("_T")
+
+
+class Process:
+    """Reports to the lifecycle in the step in which a message is read: no waiter runs between STARTED and STOPPED."""
+
+    def __init__(
+        self,
+        container: Container,
+        connection: socket.socket,
+        directory: Path,
+        lifecycle: Lifecycle,
+        on_lost: Callable[[Container, Started], None],
+    ) -> None:
+        self._container = container
+        self._directory = directory
+        self._lifecycle = lifecycle
+        self._on_lost = on_lost
+        self._numbers = itertools.count(1)
+        self._replies: dict[int, asyncio.Future[str]] = {}
+        self._execs: dict[int, asyncio.Future[int]] = {}
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the container runs or has failed to; LauncherGone when the shim went before it began."""
+        self.link = ShimLink(connection, self._on_message, self._on_gone)
+
+    async def call(self, op: str, descriptors: tuple[int, ...] = (), number: int = 0, **fields: object) -> str:
+        """An order that is answered: the error text, empty when it was carried out."""
+        number = number or next(self._numbers)
+        reply = self._replies[number] = asyncio.get_running_loop().create_future()
+        try:
+            if not self.link.order(op, descriptors, id=number, **fields):
+                return _ENDING
+            return await asyncio.wait_for(reply, REPLY_DEADLINE_S)
+        except TimeoutError:
+            return "the container's shim does not answer"
+        finally:
+            del self._replies[number]
+
+    async def execute(self, command: list[str], timeout: float) -> ExecResult:
+        """Raises ExecFailed, ExecTimedOut. Cancelled, it kills the command too."""
+        capture = Capture()
+        number = next(self._numbers)
+        ended = self._execs[number] = asyncio.get_running_loop().create_future()
+        try:
+            if error := await self.call("exec", capture.write_ends, number, argv=command):
+                raise ExecFailed(error)
+            capture.handed_over()
+            code = await asyncio.wait_for(ended, timeout or None)
+            return ExecResult(*capture.take(), exit_code=code)
+        except TimeoutError:
+            raise ExecTimedOut(f"timeout {timeout:g}s exceeded by command {command[0]!r}") from None
+        finally:
+            if not ended.done() or ended.cancelled():
+                self.link.order("kill_exec", id=number)
+            del self._execs[number]
+            capture.close()
+
+    def _on_message(self, message: Message) -> None:
+        match message:
+            case Ready():
+                self.link.order("go")
+            case Started() if message.pid:
+                self._lifecycle.started(self._container, message.started_at)
+                self._settle()
+            case Exit():
+                self._exited(message)
+            case Reply():
+                _resolve(self._replies.get(message.id), message.error)
+            case ExecExit():
+                _resolve(self._execs.get(message.id), message.code)
+
+    def _exited(self, end: Exit) -> None:
+        apply_exit(self._lifecycle, self._container, end)
+        self._settle()
+
+    def _on_gone(self) -> None:
+        """Every end of a shim comes here. Its files say how it ended."""
+        if end := read_exit(self._directory):
+            self._exited(end)
+        elif (began := read_started(self._directory)) and self._container.life.state is not State.EXITED:
+            self._lifecycle.lost(self._container, time.time_ns())
+            self._on_lost(self._container, began)
+        self._settle(LauncherGone("the container's shim ended before it began"))
+        for reply in self._replies.values():
+            _resolve(reply, _ENDING)
+        for ended in self._execs.values():
+            if not ended.done():
+                ended.set_exception(ExecFailed("the container ended while the command ran"))
+                ended.exception()  # read here, so that one nobody waits for does not complain
+
+    def _settle(self, error: Exception | None = None) -> None:
+        if self.settled.done():
+            return
+        if error is not None and self._container.life.state is State.CREATED:
+            self.settled.set_exception(error)
+            self.settled.exception()
+        else:
+            self.settled.set_result(None)
+
+
+def apply_exit(lifecycle: Lifecycle, container: Container, end: Exit) -> None:
+    """What an exit record, or the message of the same content, means for the life."""
+    if end.message:
+        lifecycle.start_failed(container, end.finished_at, end.message)
+        return
+    lifecycle.started(container, end.finished_at)  # changes nothing unless the note of the start was never written
+    lifecycle.exited(container, end.finished_at, end.code)
+
+
+def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> None:
+    if future is not None and not future.done():
+        future.set_result(value)

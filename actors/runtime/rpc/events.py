@@ -1,0 +1,23 @@
+"""GetContainerEvents."""
+
+from collections.abc import AsyncIterator
+
+from actors.runtime.events import Events, Subscription
+from protocols.wire import cri_pb2 as pb
+
+
+class EventMethods:
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    def GetContainerEvents(self, request: pb.GetEventsRequest) -> AsyncIterator[bytes]:
+        """Subscribed when this returns, which is before the client sees the stream as open."""
+        subscription = self._events.subscribe()
+        return self._follow(subscription)
+
+    async def _follow(self, subscription: Subscription) -> AsyncIterator[bytes]:
+        try:
+            async for event in subscription.events():
+                yield event
+        finally:
+            self._events.unsubscribe(subscription)

@@ -1,0 +1,87 @@
+"""Operations on sandboxes. A sandbox has no process of its own: it is a record that groups containers."""
+
+import asyncio
+
+import msgspec
+
+from actors.runtime.clock import Clock
+from actors.runtime.containers import Containers
+from actors.runtime.errors import InvalidRequest, NotFound
+from actors.runtime.events import Events
+from actors.runtime.names import new_id, sandbox_key
+from actors.runtime.orphans import boot_id
+from actors.runtime.pods import Pods
+from actors.runtime.store import StateDirectory
+from actors.runtime.types import Sandbox, SandboxRecord
+from protocols.wire import cri_pb2 as pb
+
+
+class Sandboxes:
+    def __init__(self, pods: Pods, containers: Containers, state: StateDirectory, events: Events, clock: Clock) -> None:
+        self._pods = pods
+        self._containers = containers
+        self._state = state
+        self._events = events
+        self._clock = clock
+        self._boot = boot_id()
+
+    async def run(self, config: pb.PodSandboxConfig, handler: str) -> str:
+        """Make a sandbox that is ready on return. Raises InvalidRequest, NameReserved, StateNotWritten."""
+        _check(config, handler)
+        key, id = sandbox_key(config.metadata), new_id()
+        self._pods.sandbox_names.reserve(key, id)
+        stored = SandboxRecord(id, self._clock.next(), self._boot, config.SerializeToString(), handler)
+        try:
+            await asyncio.to_thread(self._state.save, stored)
+        except BaseException:
+            self._pods.sandbox_names.release(key)
+            raise
+        sandbox = Sandbox(stored, config)
+        self._pods.add_sandbox(sandbox)
+        self._events.emit(pb.CONTAINER_CREATED_EVENT, id, sandbox)
+        self._events.emit(pb.CONTAINER_STARTED_EVENT, id, sandbox)
+        return id
+
+    async def stop(self, wanted: str) -> None:
+        """Kill its containers, then it is not ready for good. An unknown or stopped one is no error."""
+        if sandbox := self._find(wanted):
+            await self._stop(sandbox)
+
+    async def remove(self, wanted: str) -> None:
+        sandbox = self._find(wanted)
+        if sandbox is None:
+            return
+        await self._stop(sandbox)
+        for container in list(sandbox.containers.values()):
+            await self._containers.remove(container.id)
+        if sandbox.id not in self._pods.sandboxes:
+            return  # another call removed it meanwhile
+        await asyncio.to_thread(self._state.remove, sandbox.record)
+        if sandbox.id in self._pods.sandboxes:
+            self._events.emit(pb.CONTAINER_DELETED_EVENT, sandbox.id, sandbox)
+            self._pods.drop_sandbox(sandbox)
+
+    async def _stop(self, sandbox: Sandbox) -> None:
+        if sandbox.record.stopped_at:
+            return
+        sandbox.stopping = True
+        await asyncio.gather(*(self._containers.stop(id, 0) for id in list(sandbox.containers)))
+        stopped = msgspec.structs.replace(sandbox.record, stopped_at=self._clock.next())
+        await asyncio.to_thread(self._state.save, stopped)
+        if not sandbox.record.stopped_at:
+            sandbox.record = stopped
+            self._events.emit(pb.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
+
+    def _find(self, wanted: str) -> Sandbox | None:
+        try:
+            return self._pods.sandbox(wanted)
+        except NotFound:
+            return None
+
+
+def _check(config: pb.PodSandboxConfig, handler: str) -> None:
+    metadata = config.metadata
+    if not (metadata.name and metadata.namespace and metadata.uid):
+        raise InvalidRequest("config.metadata needs name, namespace and uid")
+    if handler:
+        raise InvalidRequest(f'no runtime handler "{handler}": the embedded runtime has only the default one, ""')

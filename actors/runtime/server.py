@@ -1,0 +1,104 @@
+"""The runtime as a whole: its parts put together, and its gRPC server on a unix socket."""
+
+import os
+import stat
+from pathlib import Path
+
+import grpc
+
+from actors.runtime.adopting import Adoption
+from actors.runtime.clock import Clock
+from actors.runtime.containers import Containers
+from actors.runtime.errors import SocketTaken
+from actors.runtime.events import Events
+from actors.runtime.hollow import HollowDriver
+from actors.runtime.launching import LauncherHandle
+from actors.runtime.lifecycle import Lifecycle
+from actors.runtime.pods import Pods
+from actors.runtime.processes import ProcessDriver
+from actors.runtime.rpc.containers import ContainerMethods
+from actors.runtime.rpc.events import EventMethods
+from actors.runtime.rpc.images import ImageMethods
+from actors.runtime.rpc.info import Info
+from actors.runtime.rpc.sandboxes import SandboxMethods
+from actors.runtime.rpc.stats import StatsMethods
+from actors.runtime.rpc.table import Table
+from actors.runtime.sandboxes import Sandboxes
+from actors.runtime.store import StateDirectory
+from actors.runtime.types import RuntimeOptions
+from protocols.wire import cri_pb2 as pb
+
+MESSAGE_LIMIT = 16 * 1024 * 1024
+CLOSE_GRACE_S = 0.2
+
+
+class RuntimeServer:
+    """Start it only under the lock of its bus name: two runtimes on one state directory would fight."""
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        self._options = options
+        self._state = StateDirectory(options.directory)
+        self._clock = Clock()
+        self.pods = Pods()
+        self.events = Events(self._clock, options.events_ring)
+        self._launcher = LauncherHandle()
+        lifecycle = Lifecycle(self.events)
+        self._processes = ProcessDriver(lifecycle, self._state, self._launcher)
+        self._hollow = HollowDriver(lifecycle, self._state)
+        self.containers = Containers(self.pods, self._state, self.events, self._clock, self._processes, self._hollow)
+        self._sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """The launcher first: no process is made by fork after gRPC has threads. Serving when it returns."""
+        self._launcher.start()
+        await Adoption(self.pods, self._state, self._clock, self._processes, self._hollow).run()
+        self._server = self._make_server()
+        _bind(self._server, self._options.socket)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Containers go on."""
+        if self._server is not None:
+            await self._server.stop(CLOSE_GRACE_S)
+        self._options.socket.unlink(missing_ok=True)
+        self._launcher.close()
+
+    def _make_server(self) -> grpc.aio.Server:
+        limits = [("grpc.max_receive_message_length", MESSAGE_LIMIT), ("grpc.max_send_message_length", MESSAGE_LIMIT)]
+        server = grpc.aio.server(options=limits)
+        services = pb.DESCRIPTOR.services_by_name
+        runtime = Table(services["RuntimeService"], self._runtime_parts())
+        images = Table(services["ImageService"], [ImageMethods(self.pods, self._options.directory)])
+        server.add_generic_rpc_handlers((runtime.handler(), images.handler()))
+        return server
+
+    def _runtime_parts(self) -> list[object]:
+        return [
+            Info(self.pods),
+            SandboxMethods(self.pods, self._sandboxes, self._clock),
+            ContainerMethods(self.pods, self.containers, self._processes),
+            StatsMethods(self.pods, self._processes, self._options.directory),
+            EventMethods(self.events),
+        ]
+
+
+def _bind(server: grpc.aio.Server, path: Path) -> None:
+    """A stale socket file is removed; mode 0600 from its first moment on."""
+    _clear(path)
+    mask = os.umask(0o177)
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError as error:
+        raise SocketTaken(f"cannot listen on {path}: {error}") from None
+    finally:
+        os.umask(mask)
+
+
+def _clear(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise SocketTaken(f"{path} exists and is no socket; move it away")
+        path.unlink()
+    except FileNotFoundError:
+        return

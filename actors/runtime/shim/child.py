@@ -1,0 +1,115 @@
+"""From a fork of the shim to the user's program: session, descriptors, signals, user, then exec."""
+
+import base64
+import errno
+import os
+import signal
+from typing import Any, NamedTuple, NoReturn
+
+from actors.runtime.shim import system
+
+START_ERROR = 128
+_FIRST_OPEN = 3
+_LAST_OPEN = 4096
+
+
+class Spec(NamedTuple):
+    """What to run and as whom; an empty `argv` sleeps until SIGTERM, like the pause image."""
+
+    argv: list[str]
+    env: dict[bytes, bytes]
+    cwd: str
+    log: str
+    tty: bool
+    uid: int
+    gid: int
+    groups: list[int]
+    no_new_privs: bool
+
+
+def parse(record: dict[str, Any]) -> Spec:
+    env = {base64.b64decode(name): base64.b64decode(value) for name, value in record["env"]}
+    return Spec(**{**record, "env": env})
+
+
+def spawn(spec: Spec, argv: list[str], stdout: int, stderr: int) -> tuple[int, str]:
+    """Fork and exec. Returns (pid, "") once the program runs, or (0, what went wrong)."""
+    readable, writable = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(spec, argv, stdout, stderr, writable, parent)
+    os.close(writable)
+    with os.fdopen(readable, "rb") as report:
+        error = report.read().decode(errors="replace")
+    if error:
+        os.waitpid(pid, 0)
+        return 0, error
+    return pid, ""
+
+
+def _become(spec: Spec, argv: list[str], stdout: int, stderr: int, report: int, parent: int) -> NoReturn:
+    try:
+        _own_session(stdout, stderr)
+        _default_signals()
+        _enter(spec)
+        system.die_with_parent()  # after the change of user, which clears it
+        if os.getppid() != parent:
+            os._exit(START_ERROR)
+        if not argv:
+            _sleep()
+        os.execvpe(argv[0], argv, spec.env)
+    except OSError as error:
+        os.write(report, _explain(argv, error).encode(errors="replace"))
+    except BaseException as error:
+        os.write(report, str(error).encode(errors="replace"))
+    os._exit(START_ERROR)
+
+
+def _own_session(stdout: int, stderr: int) -> None:
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((null, stdout, stderr)):
+        os.dup2(descriptor, number)
+
+
+def _default_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _enter(spec: Spec) -> None:
+    os.umask(0o022)
+    if spec.uid >= 0 and (spec.uid, spec.gid) != (os.geteuid(), os.getegid()):
+        os.setgroups(spec.groups)
+        os.setgid(spec.gid)
+        os.setuid(spec.uid)
+    _change_directory(spec.cwd)
+    if spec.no_new_privs:
+        system.no_new_privileges()
+
+
+def _change_directory(path: str) -> None:
+    try:
+        os.chdir(path)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise RuntimeError(
+            f'working directory "{path}": {reason}; embedded containers see the host\'s files, so it must exist there'
+        ) from None
+
+
+def _sleep() -> NoReturn:
+    os.closerange(_FIRST_OPEN, _LAST_OPEN)  # there is no exec to close the shim's descriptors, the report among them
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    signal.sigwait((signal.SIGTERM, signal.SIGINT))
+    os._exit(0)
+
+
+def _explain(argv: list[str], error: OSError) -> str:
+    program = argv[0] if argv else "pause"
+    if error.errno == errno.ENOENT and "/" not in program:
+        return f'exec: "{program}": executable file not found in $PATH'
+    return f'exec: "{program}": {os.strerror(error.errno or 0).lower()}'

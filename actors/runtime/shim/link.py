@@ -1,0 +1,32 @@
+"""Messages between a shim and the runtime: one JSON object per packet of a SOCK_SEQPACKET unix socket.
+
+From the runtime: `{"op": "go" | "signal" | "kill" | "reopen" | "exec" | "kill_exec", ...}`.
+From the shim: `{"kind": "ready" | "started" | "failed" | "exit" | "reply" | "exec_exit", ...}`.
+"""
+
+import contextlib
+import json
+import socket
+from typing import Any
+
+PACKET = 256 * 1024
+"""Largest message either side reads; the kernel's send buffer refuses larger ones before."""
+
+Message = dict[str, Any]
+
+
+def receive(connection: socket.socket) -> tuple[Message | None, list[int]]:
+    """The next message and the descriptors sent with it; (None, []) when the peer is gone or talks nonsense."""
+    try:
+        data, descriptors, _, _ = socket.recv_fds(connection, PACKET, 2)
+        message = json.loads(data) if data else None
+    except (OSError, ValueError):
+        return None, []
+    return (message if isinstance(message, dict) else None), descriptors
+
+
+def send(connection: socket.socket | None, message: Message) -> None:
+    """Never waits: a runtime that is gone, or does not read, learns the same from the files when it adopts."""
+    if connection is not None:
+        with contextlib.suppress(OSError):
+            connection.send(json.dumps(message).encode(), socket.MSG_DONTWAIT)

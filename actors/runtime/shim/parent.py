@@ -1,0 +1,247 @@
+"""The shim: parent of one container's processes, until they have all ended and the exit is on disk.
+
+It owns the container's log and its exit record. Killed with SIGKILL it loses the exit code, and for that reason the
+container dies with it; a runtime that finds no record then says so.
+"""
+
+import contextlib
+import functools
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+from actors.runtime.shim import child, link, record, system
+from actors.runtime.shim.logs import LogFile, Pump
+
+RETRY_RECORD_S = 1.0
+"""Pause between attempts to write the exit record on a full disk; until it succeeds the exit is kept in memory."""
+
+_BACKLOG = 8
+
+
+class Shim:
+    """One container. `channel` is the runtime that ordered the start; a later runtime connects to the socket file."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel: socket.socket | None = channel
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._wakeup, wake = socket.socketpair()
+        self._wakeup.setblocking(False)
+        wake.setblocking(False)
+        self._wake = wake
+        self._poll = select.poll()
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._pumps: list[Pump] = []
+        self._log: LogFile | None = None
+        self._execs: dict[int, int] = {}
+        self._pid = 0
+        self._status: int | None = None
+        self._started: link.Message = {"kind": "started", "shim": os.getpid(), "pid": 0, "started_at": 0}
+        self._exit: link.Message = {}
+        self._finished_at = 0
+
+    def run(self) -> None:
+        """The whole life. Nothing of the container exists before the runtime says go."""
+        self._listen()
+        if not self._permitted():
+            os.unlink(record.SOCKET)
+            return
+        if self._start():
+            self._serve()
+            self._finish()
+        self._record_exit()
+        os.unlink(record.SOCKET)
+        link.send(self._channel, self._exit)
+
+    def _listen(self) -> None:
+        old_mask = os.umask(0o177)
+        self._listener.bind(record.SOCKET)
+        os.umask(old_mask)
+        self._listener.listen(_BACKLOG)
+        self._listener.setblocking(False)
+
+    def _permitted(self) -> bool:
+        """Wait for go. A runtime that dies before it has said so has started nothing, and its successor may."""
+        assert self._channel is not None
+        link.send(self._channel, {"kind": "ready"})
+        message, _ = link.receive(self._channel)
+        return message is not None and message.get("op") == "go"
+
+    def _start(self) -> bool:
+        """The note goes first: a shim that dies from here on leaves a lost container, not one that never started."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        try:
+            self._note(pid=0, started_at=0, ticks=0, boot=_boot())
+            self._spec = child.parse(record.read(record.SPEC))
+            pid, error = self._spawn_main()
+        except OSError as failure:
+            pid, error = 0, f"{failure.filename or 'shim'}: {os.strerror(failure.errno or 0).lower()}"
+        now = time.time_ns()
+        if error:
+            self._exit = _exit(child.START_ERROR, 0, now) | {"message": error}
+            return False
+        self._pid = pid
+        with contextlib.suppress(OSError):  # on a full disk the first note stays, and the open socket says the rest
+            self._note(pid=pid, started_at=now, ticks=system.start_ticks(pid))
+        link.send(self._channel, self._started)
+        return True
+
+    def _note(self, **fields: int | str) -> None:
+        self._started |= fields
+        record.write(record.STARTED, self._started, durable=False)
+
+    def _spawn_main(self) -> tuple[int, str]:
+        spec = self._spec
+        if not spec.log:
+            null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                return child.spawn(spec, spec.argv, null, null)
+            finally:
+                os.close(null)
+        self._log = LogFile(spec.log)
+        streams = ["stdout"] if spec.tty else ["stdout", "stderr"]
+        pipes = [os.pipe() for _ in streams]
+        self._pumps = [Pump(ends[0], name, self._log) for ends, name in zip(pipes, streams, strict=True)]
+        try:
+            return child.spawn(spec, spec.argv, pipes[0][1], pipes[-1][1])
+        finally:
+            for _, writable in pipes:
+                os.close(writable)
+
+    def _serve(self) -> None:
+        self._watch(self._wakeup.fileno(), self._on_children)
+        self._watch(self._listener.fileno(), self._on_connect)
+        for pump in self._pumps:
+            self._watch(pump.descriptor, functools.partial(self._on_output, pump))
+        self._watch_channel()
+        self._on_children()
+        while self._status is None:
+            for descriptor, _ in self._poll.poll():
+                if handler := self._handlers.get(descriptor):
+                    handler()
+
+    def _watch(self, descriptor: int, handler: Callable[[], None]) -> None:
+        self._handlers[descriptor] = handler
+        self._poll.register(descriptor, select.POLLIN)
+
+    def _unwatch(self, descriptor: int) -> None:
+        if self._handlers.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+
+    def _on_children(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._wakeup.recv(4096)
+        system.reap(self._on_ended)
+
+    def _on_ended(self, pid: int, status: int) -> None:
+        if pid == self._pid:
+            self._status = status
+            self._finished_at = time.time_ns()
+        elif (number := self._execs.pop(pid, None)) is not None:
+            link.send(self._channel, {"kind": "exec_exit", "id": number, "code": _code(status)})
+
+    def _on_output(self, pump: Pump) -> None:
+        if not pump.read():
+            self._unwatch(pump.descriptor)
+
+    def _on_connect(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        if self._channel is not None:
+            self._drop_channel()
+        self._channel = connection
+        self._watch_channel()
+        link.send(connection, self._started)
+
+    def _watch_channel(self) -> None:
+        if self._channel is not None:
+            self._watch(self._channel.fileno(), self._on_order)
+
+    def _drop_channel(self) -> None:
+        assert self._channel is not None
+        self._unwatch(self._channel.fileno())
+        self._channel.close()
+        self._channel = None
+
+    def _on_order(self) -> None:
+        assert self._channel is not None
+        message, descriptors = link.receive(self._channel)
+        if message is None:
+            self._drop_channel()
+        else:
+            self._obey(message, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _obey(self, message: link.Message, descriptors: list[int]) -> None:
+        match message:
+            case {"op": "signal", "signal": int(number)}:
+                system.kill(self._pid, number)
+            case {"op": "kill"}:
+                system.kill(self._pid, signal.SIGKILL)
+            case {"op": "reopen", "id": int(number)}:
+                link.send(self._channel, {"kind": "reply", "id": number, "error": self._reopen()})
+            case {"op": "exec", "id": int(number), "argv": list(argv)} if len(descriptors) == 2:
+                self._exec(number, argv, descriptors)
+            case {"op": "kill_exec", "id": int(number)}:
+                self._kill_exec(number)
+
+    def _reopen(self) -> str:
+        try:
+            if self._log is not None:
+                self._log.reopen()
+        except OSError as error:
+            return f"log {self._spec.log}: {os.strerror(error.errno or 0).lower()}"
+        return ""
+
+    def _exec(self, number: int, argv: list[str], descriptors: list[int]) -> None:
+        try:
+            pid, error = child.spawn(self._spec, argv, descriptors[0], descriptors[1])
+        except OSError as failure:
+            pid, error = 0, os.strerror(failure.errno or 0).lower()
+        if pid:
+            self._execs[pid] = number
+        link.send(self._channel, {"kind": "reply", "id": number, "error": error})
+
+    def _kill_exec(self, number: int) -> None:
+        for pid in [pid for pid, wanted in self._execs.items() if wanted == number]:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def _finish(self) -> None:
+        """The container's first process has ended: so does everything it started, and the log gets its last lines."""
+        system.kill_descendants(self._on_ended)
+        for pump in self._pumps:
+            pump.finish()
+        assert self._status is not None
+        number = os.WTERMSIG(self._status) if os.WIFSIGNALED(self._status) else 0
+        self._exit = _exit(_code(self._status), number, self._finished_at)
+
+    def _record_exit(self) -> None:
+        """On disk before anyone is told. While the disk is full every runtime that connects is told from memory."""
+        while True:
+            try:
+                return record.write(record.EXIT, self._exit, durable=True)
+            except OSError:
+                link.send(self._channel, self._exit)
+                select.select([self._listener], [], [], RETRY_RECORD_S)
+                self._on_connect()
+
+
+def _exit(code: int, number: int, finished_at: int) -> link.Message:
+    return {"kind": "exit", "code": code, "signal": number, "finished_at": finished_at, "message": ""}
+
+
+def _code(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()

@@ -1,0 +1,145 @@
+"""The runtime's end of the connection to one shim: typed messages in, orders out, and the news of its end."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from actors.runtime.errors import InvalidRequest
+from actors.runtime.shim import record
+
+PACKET = 256 * 1024
+
+
+class Ready(msgspec.Struct, frozen=True, tag_field="kind", tag="ready"):
+    """The shim waits for go."""
+
+
+class Started(msgspec.Struct, frozen=True, tag_field="kind", tag="started"):
+    """Also the content of started.json. `pid` is 0 until the container's process runs."""
+
+    shim: int
+    pid: int
+    started_at: int
+    ticks: int = 0
+    boot: str = ""
+
+
+class Exit(msgspec.Struct, frozen=True, tag_field="kind", tag="exit"):
+    """Also the content of exit.json. `message` says why a start failed; it is empty otherwise."""
+
+    code: int
+    signal: int
+    finished_at: int
+    message: str = ""
+
+
+class Reply(msgspec.Struct, frozen=True, tag_field="kind", tag="reply"):
+    id: int
+    error: str
+
+
+class ExecExit(msgspec.Struct, frozen=True, tag_field="kind", tag="exec_exit"):
+    id: int
+    code: int
+
+
+_File = TypeVar("_File", Started, Exit)
+
+Message = Ready | Started | Exit | Reply | ExecExit
+_DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+class ShimLink:
+    """Calls on_message for each message, then on_gone once when the shim has closed its end."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        on_message: Callable[[Message], None],
+        on_gone: Callable[[], None],
+    ) -> None:
+        connection.setblocking(False)
+        self._connection = connection
+        self._on_message = on_message
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(connection.fileno(), self._on_readable)
+        self.shim = 0
+        """Pid of the shim, once it said so."""
+
+    def order(self, op: str, descriptors: tuple[int, ...] = (), **fields: Any) -> bool:
+        """False when the shim is gone or stuck. Raises InvalidRequest for an order larger than a packet."""
+        if self._connection.fileno() < 0:
+            return False
+        data = msgspec.json.encode({"op": op, **fields})
+        try:
+            if len(data) > PACKET:
+                raise InvalidRequest(f"the command is {len(data)} bytes long, at most {PACKET} fit")
+            socket.send_fds(self._connection, [data], list(descriptors))
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self._connection.fileno() >= 0:
+            self._loop.remove_reader(self._connection.fileno())
+            self._connection.close()
+
+    def _on_readable(self) -> None:
+        while self._connection.fileno() >= 0:
+            try:
+                data = self._connection.recv(PACKET)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                self._on_gone()
+                return
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            message = _DECODER.decode(data)
+        except msgspec.DecodeError:
+            return
+        if isinstance(message, Started):
+            self.shim = message.shim
+        self._on_message(message)
+
+
+def connect(directory: Path) -> socket.socket | None:
+    """Connect to the shim of a directory; None when none lives. The path may be longer than a socket path."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.setblocking(False)
+    try:
+        descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            connection.connect(f"/proc/self/fd/{descriptor}/{record.SOCKET}")
+        finally:
+            os.close(descriptor)
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def read_started(directory: Path) -> Started | None:
+    return _read(directory / record.STARTED, Started)
+
+
+def read_exit(directory: Path) -> Exit | None:
+    return _read(directory / record.EXIT, Exit)
+
+
+def _read(path: Path, kind: type[_File]) -> _File | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,109 @@
+"""From what is held to what CRI answers. Pure."""
+
+import hashlib
+
+from actors.runtime.pods import sandbox_state
+from actors.runtime.states import State
+from actors.runtime.types import Container, Sandbox
+from protocols.wire import cri_pb2 as pb
+
+POD_IP = "127.0.0.1"
+"""Pods share the host's network; a pod without an address would be taken for broken and recreated."""
+
+
+CONTAINER_STATES = {
+    State.CREATED: pb.CONTAINER_CREATED,
+    State.RUNNING: pb.CONTAINER_RUNNING,
+    State.EXITED: pb.CONTAINER_EXITED,
+}
+
+
+def image_id(name: str) -> str:
+    """A made-up image id: `sha256:` and the digest of the name."""
+    return "sha256:" + hashlib.sha256(name.partition("@")[0].encode()).hexdigest()
+
+
+def image_ref(name: str) -> str:
+    """Digest form that still tells the name, so a caller may use it as the image of a container."""
+    return f"{name.partition('@')[0]}@{image_id(name)}"
+
+
+def host_network(config: pb.PodSandboxConfig) -> bool:
+    return bool(config.linux.security_context.namespace_options.network == pb.NODE)
+
+
+def sandbox_status(sandbox: Sandbox) -> pb.PodSandboxStatus:
+    config, record = sandbox.config, sandbox.record
+    address = "" if host_network(config) or record.stopped_at else POD_IP
+    options = config.linux.security_context.namespace_options
+    return pb.PodSandboxStatus(
+        id=record.id,
+        metadata=config.metadata,
+        state=sandbox_state(sandbox),
+        created_at=record.created_at,
+        network=pb.PodSandboxNetworkStatus(ip=address),
+        linux=pb.LinuxPodSandboxStatus(namespaces=pb.Namespace(options=options)),
+        labels=config.labels,
+        annotations=config.annotations,
+        runtime_handler=record.handler,
+    )
+
+
+def sandbox_item(sandbox: Sandbox) -> pb.PodSandbox:
+    config, record = sandbox.config, sandbox.record
+    return pb.PodSandbox(
+        id=record.id,
+        metadata=config.metadata,
+        state=sandbox_state(sandbox),
+        created_at=record.created_at,
+        labels=config.labels,
+        annotations=config.annotations,
+        runtime_handler=record.handler,
+    )
+
+
+def container_status(container: Container) -> pb.ContainerStatus:
+    config, life = container.config, container.life
+    exited = life.state is State.EXITED
+    return pb.ContainerStatus(
+        id=container.id,
+        metadata=config.metadata,
+        state=CONTAINER_STATES[life.state],
+        created_at=life.created_at,
+        started_at=life.started_at,
+        finished_at=life.finished_at,
+        exit_code=life.exit_code,
+        image=config.image,
+        image_ref=image_ref(config.image.image),
+        image_id=image_id(config.image.image),
+        reason=life.reason if exited else "",
+        message=life.message,
+        labels=config.labels,
+        annotations=config.annotations,
+        mounts=config.mounts,
+        log_path=container.log_path,
+        resources=pb.ContainerResources(linux=config.linux.resources),
+        stop_signal=config.stop_signal,
+    )
+
+
+def container_item(container: Container) -> pb.Container:
+    config = container.config
+    return pb.Container(
+        id=container.id,
+        pod_sandbox_id=container.sandbox.id,
+        metadata=config.metadata,
+        image=config.image,
+        image_ref=image_ref(config.image.image),
+        image_id=image_id(config.image.image),
+        state=CONTAINER_STATES[container.life.state],
+        created_at=container.life.created_at,
+        labels=config.labels,
+        annotations=config.annotations,
+    )
+
+
+def container_statuses(sandbox: Sandbox) -> list[pb.ContainerStatus]:
+    """Of all containers of the sandbox, in order of creation."""
+    ordered = sorted(sandbox.containers.values(), key=lambda container: container.life.created_at)
+    return [container_status(container) for container in ordered]

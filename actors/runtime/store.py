@@ -1,0 +1,91 @@
+"""The state directory: one JSON file per sandbox and container, one folder per shim."""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from actors.runtime.errors import StateNotWritten
+from actors.runtime.types import ContainerRecord, SandboxRecord
+from protocols.files import sync_directory, write_atomic
+
+Record = TypeVar("Record", SandboxRecord, ContainerRecord)
+
+_LOG = logging.getLogger("runtime")
+
+
+class StateDirectory:
+    """Every method is a short system call or two; those that sync are meant for a thread."""
+
+    def __init__(self, root: Path) -> None:
+        self._sandboxes = root / "sandboxes"
+        self._containers = root / "containers"
+        self._shims = root / "shims"
+        for directory in (root, self._sandboxes, self._containers, self._shims):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root.chmod(0o700)
+
+    def shim(self, container: str) -> Path:
+        return self._shims / container
+
+    def shims(self) -> list[str]:
+        return os.listdir(self._shims)
+
+    def load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
+        """All records in order of creation. A file that does not decode is left alone and named in the log."""
+        sandboxes = _load(self._sandboxes, SandboxRecord)
+        containers = _load(self._containers, ContainerRecord)
+        sandboxes.sort(key=lambda record: record.created_at)
+        containers.sort(key=lambda record: record.life.created_at)
+        return sandboxes, containers
+
+    def save(self, record: SandboxRecord | ContainerRecord, durable: bool = True) -> None:
+        """Replace the record's file. Without `durable` it survives kill -9, but not the loss of power."""
+        try:
+            data = msgspec.json.encode(record)
+            if durable:
+                write_atomic(self._path(record), data)
+            else:
+                _replace(self._path(record), data)
+        except OSError as error:
+            raise StateNotWritten(
+                f"cannot write the runtime's state {self._path(record).parent}: {os.strerror(error.errno or 0).lower()}"
+            ) from None
+
+    def remove(self, record: SandboxRecord | ContainerRecord, durable: bool = True) -> None:
+        try:
+            self._path(record).unlink(missing_ok=True)
+            if durable:
+                sync_directory(self._path(record).parent)
+        except OSError as error:
+            raise StateNotWritten(f"cannot remove {self._path(record)}: {error.strerror}") from None
+
+    def remove_shim(self, container: str) -> None:
+        shutil.rmtree(self.shim(container), ignore_errors=True)
+
+    def _path(self, record: SandboxRecord | ContainerRecord) -> Path:
+        directory = self._sandboxes if isinstance(record, SandboxRecord) else self._containers
+        return directory / f"{record.id}.json"
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = f"{path.parent}/.{path.name}.tmp"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(data)
+    os.rename(temporary, path)
+
+
+def _load(directory: Path, kind: type[Record]) -> list[Record]:
+    records = []
+    for path in directory.iterdir():
+        if path.suffix != ".json" or path.name.startswith("."):
+            path.unlink(missing_ok=True)  # left by a write that was cut off
+            continue
+        try:
+            records.append(msgspec.json.decode(path.read_bytes(), type=kind))
+        except (msgspec.DecodeError, OSError) as error:
+            _LOG.error("state file %s is unusable and was passed over: %s", path, error)
+    return records

@@ -1,0 +1,127 @@
+"""The vocabulary: what is stored, what is held in memory, and what a way of running containers must offer."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from actors.runtime.states import Life
+from protocols.wire import cri_pb2 as pb
+
+
+class RuntimeOptions(msgspec.Struct, frozen=True):
+    directory: Path
+    """State directory, ROOT/runtime. Mode 0700."""
+    socket: Path
+    events_ring: int = 4096
+    """Events one subscriber may be behind before its stream ends."""
+
+
+class SandboxRecord(msgspec.Struct, frozen=True):
+    """File sandboxes/ID.json."""
+
+    id: str
+    created_at: int
+    boot: str
+    """Boot id of the machine: processes of an earlier boot are gone."""
+    config: bytes
+    """Serialized runtime.v1.PodSandboxConfig."""
+    handler: str = ""
+    stopped_at: int = 0
+
+
+class ContainerRecord(msgspec.Struct, frozen=True):
+    """File containers/ID.json. While a shim exists its own files are later than `life`."""
+
+    id: str
+    sandbox_id: str
+    boot: str
+    config: bytes
+    """Serialized runtime.v1.ContainerConfig."""
+    life: Life
+
+
+class Hollow(msgspec.Struct, frozen=True):
+    """Script of a simulated container."""
+
+    duration_ns: int = 0
+    """0 = until it is stopped."""
+    exit_code: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Sandbox:
+    record: SandboxRecord
+    config: pb.PodSandboxConfig
+    containers: dict[str, "Container"] = field(default_factory=dict)
+    stopping: bool = False
+    """No container is created or started any more."""
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def ready(self) -> bool:
+        return self.record.stopped_at == 0 and not self.stopping
+
+
+@dataclass(slots=True, eq=False)
+class Container:
+    record: ContainerRecord
+    config: pb.ContainerConfig
+    sandbox: Sandbox
+    hollow: Hollow | None = None
+    starting: "asyncio.Future[None] | None" = None
+    """Done when a start in flight has succeeded or failed."""
+    removing: bool = False
+    stop_sent: bool = False
+    ended: asyncio.Event | None = None
+    """Made by the first who waits: most containers have no waiter."""
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def life(self) -> Life:
+        return self.record.life
+
+    @property
+    def log_path(self) -> str:
+        """Absolute path of the log; empty when the caller wants none."""
+        directory, path = self.sandbox.config.log_directory, self.config.log_path
+        return f"{directory.rstrip('/')}/{path}" if directory and path else ""
+
+
+@dataclass(slots=True)
+class ExecResult:
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+
+
+class Driver(Protocol):
+    """A way to run containers: as processes, or simulated."""
+
+    async def start(self, container: Container) -> None:
+        """Returns once it runs; raises StartFailed after the life says so."""
+
+    def signal(self, container: Container, number: int) -> None:
+        """To the container's first process."""
+
+    def kill(self, container: Container) -> None:
+        """SIGKILL to its whole process set."""
+
+    def abandon(self, container: Container) -> None:
+        """Last resort when a kill had no effect: end the parent too."""
+
+    async def reopen_log(self, container: Container) -> None: ...
+
+    async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
+        """Run a command beside the container; a timeout of 0 means none."""
+
+    async def forget(self, container: Container) -> None:
+        """Remove what the driver keeps of an ended container."""

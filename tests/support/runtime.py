@@ -1,0 +1,222 @@
+"""The embedded runtime as a real process on a socket of its own, and the CRI calls its tests make."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from protocols.settings import Settings, save_settings
+from protocols.wire import cri_pb2 as pb
+
+OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", 16 * 1024 * 1024)]
+
+
+async def until(holds: Callable[[], Any], timeout: float = 10.0, what: str = "") -> Any:
+    deadline = time.monotonic() + timeout
+    while not (found := holds()):
+        assert time.monotonic() < deadline, what or "did not come about in time"
+        await asyncio.sleep(0.005)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Runs, and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def using(root: Path) -> list[int]:
+    """Processes whose working directory or arguments lie below `root`."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            here = os.readlink(f"/proc/{name}/cwd") + Path(f"/proc/{name}/cmdline").read_bytes().decode()
+        except OSError:
+            continue
+        if str(root) in here and int(name) != os.getpid() and alive(int(name)):
+            found.append(int(name))
+    return found
+
+
+class RuntimeProcess:
+    """`async with RuntimeProcess() as runtime:` starts it; at the end nothing of it may be left."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+        self.settings = Settings(
+            root=str(self.root),
+            kubelet_dir=str(self.root / "kubelet"),
+            node_name="n1",
+            port=1,
+            api_url="https://127.0.0.1:1",
+            store_endpoints=(),
+            store_embedded=True,
+            runtime_endpoint=f"unix://{self.root}/runtime/runtime.sock",
+            runtime_embedded=True,
+        )
+        layout = self.settings.layout
+        layout.run.mkdir(mode=0o700)
+        save_settings(layout.settings, self.settings)
+        self.socket = layout.runtime_socket
+        self.logs = self.root / "logs"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: grpc.aio.Channel | None = None
+        self._pods = 0
+
+    async def __aenter__(self) -> "RuntimeProcess":
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if self._process is None:
+                await self.start()
+            for item in (await self.call("ListPodSandbox")).items:
+                await self.call("RemovePodSandbox", pod_sandbox_id=item.id)
+            await self.stop()
+            await until(lambda: not using(self.root), what=f"left over: {using(self.root)}")
+        finally:
+            for pid in using(self.root):
+                os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    # the process
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self) -> None:
+        command = [sys.executable, "-m", "actors.runtime.actor", "--settings", str(self.settings.layout.settings)]
+        with open(self.root / "runtime.err", "ab") as errors:
+            self._process = subprocess.Popen(command, stderr=errors, start_new_session=True)
+        await self.connect()
+
+    async def connect(self) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+        self._channel = grpc.aio.insecure_channel(f"unix:{self.socket}", options=OPTIONS)
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                await self.call("Version")
+                return
+            except grpc.aio.AioRpcError as error:
+                waiting = error.code() is grpc.StatusCode.UNAVAILABLE and time.monotonic() < deadline
+                if not waiting:
+                    raise AssertionError(self.errors() or str(error)) from None
+                await asyncio.sleep(0.01)
+
+    def errors(self) -> str:
+        return (self.root / "runtime.err").read_text()
+
+    async def kill(self) -> None:
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> None:
+        await self._end(signal.SIGTERM)
+
+    async def _end(self, number: int) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
+        process.send_signal(number)
+        await asyncio.to_thread(process.wait, 10)
+
+    # CRI
+
+    async def call(self, method: str, service: str = "RuntimeService", **fields: Any) -> Any:
+        return await self.raw(method, self.request(method, service)(**fields), service)
+
+    async def raw(self, method: str, request: Any, service: str = "RuntimeService") -> Any:
+        described = pb.DESCRIPTOR.services_by_name[service].methods_by_name[method]
+        answer = getattr(pb, described.output_type.name)
+        data = request if isinstance(request, bytes) else request.SerializeToString()
+        assert self._channel is not None
+        stub = self._channel.unary_unary(f"/runtime.v1.{service}/{method}", response_deserializer=answer.FromString)
+        return await stub(data, timeout=20)
+
+    @staticmethod
+    def request(method: str, service: str = "RuntimeService") -> Any:
+        described = pb.DESCRIPTOR.services_by_name[service].methods_by_name[method]
+        return getattr(pb, described.input_type.name)
+
+    async def events(self) -> Any:
+        """An open GetContainerEvents call."""
+        assert self._channel is not None
+        stub = self._channel.unary_stream(
+            "/runtime.v1.RuntimeService/GetContainerEvents",
+            request_serializer=pb.GetEventsRequest.SerializeToString,
+            response_deserializer=pb.ContainerEventResponse.FromString,
+        )
+        call = stub(pb.GetEventsRequest())
+        await asyncio.wait_for(call.initial_metadata(), 5)
+        return call
+
+    async def sandbox(self, name: str = "", attempt: int = 0, host: bool = False, **fields: Any) -> str:
+        self._pods += 1
+        name = name or f"pod-{self._pods}"
+        network = pb.NODE if host else pb.POD
+        config = pb.PodSandboxConfig(
+            metadata=pb.PodSandboxMetadata(name=name, uid=f"uid-{name}", namespace="default", attempt=attempt),
+            log_directory=str(self.logs / name),
+            linux=pb.LinuxPodSandboxConfig(
+                security_context=pb.LinuxSandboxSecurityContext(namespace_options=pb.NamespaceOption(network=network))
+            ),
+            **fields,
+        )
+        return str((await self.call("RunPodSandbox", config=config)).pod_sandbox_id)
+
+    async def create(
+        self, sandbox: str, *command: str, name: str = "main", image: str = "busybox", **fields: Any
+    ) -> str:
+        config = pb.ContainerConfig(
+            metadata=fields.pop("metadata", pb.ContainerMetadata(name=name)),
+            image=pb.ImageSpec(image=image),
+            command=command,
+            log_path=fields.pop("log_path", f"{name}/0.log"),
+            **fields,
+        )
+        return str((await self.call("CreateContainer", pod_sandbox_id=sandbox, config=config)).container_id)
+
+    async def run(self, sandbox: str, *command: str, **fields: Any) -> str:
+        id = await self.create(sandbox, *command, **fields)
+        await self.call("StartContainer", container_id=id)
+        return id
+
+    async def status(self, id: str) -> Any:
+        return (await self.call("ContainerStatus", container_id=id)).status
+
+    async def ended(self, id: str, timeout: float = 10.0) -> Any:
+        deadline = time.monotonic() + timeout
+        while (status := await self.status(id)).state != pb.CONTAINER_EXITED:
+            assert time.monotonic() < deadline, f"{id} runs on"
+            await asyncio.sleep(0.005)
+        return status
+
+    async def shim(self, id: str) -> int:
+        import json
+
+        return int(
+            json.loads((await self.call("ContainerStatus", container_id=id, verbose=True)).info["info"])["shimPid"]
+        )
+
+    def started(self, id: str) -> dict[str, Any]:
+        """The shim's note of the start."""
+        import json
+
+        return dict(json.loads((self.root / "runtime" / "shims" / id / "started.json").read_text()))
