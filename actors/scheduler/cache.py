@@ -1,0 +1,66 @@
+"""Nodes with what is promised on them, and pods assumed to be bound before the API says so. Pure.
+
+Invariant: a pod counts on exactly one node, from the moment it is assumed until it is over or gone.
+"""
+
+from dataclasses import dataclass, field
+
+from actors.scheduler.fit import explained, reasons
+from actors.scheduler.types import NodeLoad, NodeView, PodView
+from actors.scheduler.views import added
+
+
+@dataclass
+class Cache:
+    nodes: dict[str, NodeLoad] = field(default_factory=dict)
+    placed: dict[str, tuple[str, PodView]] = field(default_factory=dict)
+    """Pod uid -> node and what it holds there."""
+
+    def node(self, view: NodeView) -> None:
+        used = self._used(view.name)
+        self.nodes[view.name] = NodeLoad(view, used)
+
+    def node_gone(self, name: str) -> None:
+        self.nodes.pop(name, None)
+
+    def place(self, node: str, pod: PodView) -> None:
+        """The pod holds its requests on `node`: bound, or assumed to be."""
+        if self.placed.get(pod.uid) == (node, pod):
+            return
+        self.forget(pod.uid)
+        self.placed[pod.uid] = (node, pod)
+        if load := self.nodes.get(node):
+            load.used = added(load.used, pod.requests)
+
+    def forget(self, uid: str) -> bool:
+        """The pod holds nothing any more; True when it did."""
+        held = self.placed.pop(uid, None)
+        if held is None:
+            return False
+        if load := self.nodes.get(held[0]):
+            load.used = {name: load.used[name] - held[1].requests.get(name, 0) for name in load.used}
+        return True
+
+    def choose(self, pod: PodView) -> tuple[str, str]:
+        """(node, "") for the fitting node with most left over, or ("", why none fits)."""
+        found = {name: reasons(pod, load) for name, load in self.nodes.items()}
+        fitting = [name for name, why in found.items() if not why]
+        if not fitting:
+            return "", explained(len(found), found.values())
+        return max(fitting, key=lambda name: (_left_over(pod, self.nodes[name]), name)), ""
+
+    def _used(self, node: str) -> dict[str, int]:
+        used: dict[str, int] = {}
+        for name, pod in self.placed.values():
+            if name == node:
+                used = added(used, pod.requests)
+        return used
+
+
+def _left_over(pod: PodView, load: NodeLoad) -> float:
+    """Mean share of cpu and memory that stays free: least allocated wins (upstream's default)."""
+    shares = []
+    for name in ("cpu", "memory"):
+        if total := load.view.allocatable.get(name, 0):
+            shares.append((total - load.used.get(name, 0) - pod.requests.get(name, 0)) / total)
+    return sum(shares) / len(shares) if shares else 0.0

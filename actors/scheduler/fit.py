@@ -1,0 +1,102 @@
+"""Why a pod cannot run on a node: upstream's filters and their words. Pure. No reason means that it fits."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.scheduler.types import NodeLoad, NodeView, PodView, Taint
+
+NOT_READY = "node(s) were not ready"
+UNSCHEDULABLE = "node(s) were unschedulable"
+SELECTOR = "node(s) didn't match Pod's node affinity/selector"
+
+
+def reasons(pod: PodView, load: NodeLoad) -> list[str]:
+    """All shortages are told at once; the other filters stop at the first, as upstream's do."""
+    node = load.view
+    if not node.ready:
+        return [NOT_READY]
+    if node.unschedulable and not _tolerated(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
+        return [UNSCHEDULABLE]
+    if not selected(pod, node):
+        return [SELECTOR]
+    if taint := _hostile_taint(pod, node):
+        value = f"{taint.key}: {taint.value}" if taint.value else taint.key
+        return [f"node(s) had untolerated taint {{{value}}}"]
+    return shortages(pod, load)
+
+
+def shortages(pod: PodView, load: NodeLoad) -> list[str]:
+    free = load.view.allocatable
+    short = [
+        name for name, asked in pod.requests.items() if asked and asked > free.get(name, 0) - load.used.get(name, 0)
+    ]
+    return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
+
+
+def selected(pod: PodView, node: NodeView) -> bool:
+    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+        return False
+    return not pod.affinity_terms or any(_term(term, node) for term in pod.affinity_terms)
+
+
+def _term(term: Mapping[str, Any], node: NodeView) -> bool:
+    """An empty term matches nothing (upstream)."""
+    labels, fields = term.get("matchExpressions", []), term.get("matchFields", [])
+    if not labels and not fields:
+        return False
+    by_field = {"metadata.name": node.name}
+    return all(_matches(item, node.labels) for item in labels) and all(_matches(item, by_field) for item in fields)
+
+
+def _matches(demand: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values, actual = demand.get("key", ""), demand.get("values", []), labels.get(demand.get("key", ""))
+    match demand.get("operator"):
+        case "In":
+            return actual in values
+        case "NotIn":
+            return actual not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case "Gt" | "Lt" as operator:
+            return _compared(operator, actual, values)
+    return False
+
+
+def _compared(operator: str, actual: str | None, values: list[str]) -> bool:
+    try:
+        left, right = int(actual or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return left > right if operator == "Gt" else left < right
+
+
+def _hostile_taint(pod: PodView, node: NodeView) -> Taint | None:
+    hard = (taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute"))
+    return next((taint for taint in hard if not _tolerated(pod, taint)), None)
+
+
+def _tolerated(pod: PodView, taint: Taint) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in pod.tolerations)
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
+    if toleration.get("effect") not in (None, "", taint.effect):
+        return False
+    if toleration.get("key", "") not in ("", taint.key):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("key")) and toleration.get("value", "") == taint.value
+
+
+def explained(nodes: int, found: Iterable[list[str]]) -> str:
+    """Upstream's sentence: `0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.`"""
+    if not nodes:
+        return "no nodes available to schedule pods"
+    counts = Counter(reason for reasons_ in found for reason in reasons_)
+    return (
+        f"0/{nodes} nodes are available: {', '.join(f'{count} {reason}' for reason, count in sorted(counts.items()))}."
+    )

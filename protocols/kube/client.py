@@ -1,0 +1,227 @@
+"""A small client of the Kubernetes API: JSON over HTTPS with a client certificate, a deadline on every request.
+
+Reads are repeated while the API is away, writes only when nothing can have been sent; everything else is the caller's.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import aiohttp
+import msgspec
+
+from protocols.errors import NodeplaneError
+from protocols.kube.resources import Resource
+
+Object = dict[str, Any]
+PATCH_TYPES = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+RETRY_FIRST_S, RETRY_MOST_S = 0.02, 0.5
+LINE_LIMIT = 16 << 20
+"""Bytes one watch event may have."""
+
+
+class ApiError(NodeplaneError):
+    """Raised when the API answers with a Status of failure; `code` and `reason` are the Status's."""
+
+    def __init__(self, code: int, status: Object) -> None:
+        super().__init__(status.get("message") or f"the API answered {code}")
+        self.code = code
+        self.status = status
+        self.reason: str = status.get("reason", "")
+        self.details: Object = status.get("details") or {}
+
+
+class ApiAway(NodeplaneError):
+    """Raised when the API could not be reached, or broke off, within the deadline; a write may have happened."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    server: str
+    """https://host:port"""
+    ca: Path
+    cert: Path
+    key: Path
+    user_agent: str = "nodeplane"
+    timeout: float = 10.0
+    """Seconds a request may take, its repetitions included."""
+
+
+class ApiClient:
+    """Use it in one event loop, between start() and close()."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Raises OSError or ssl.SSLError when the certificate files cannot be used."""
+        context = ssl.create_default_context(cafile=str(self._options.ca))
+        context.load_cert_chain(str(self._options.cert), str(self._options.key))
+        self._session = aiohttp.ClientSession(
+            base_url=self._options.server,
+            connector=aiohttp.TCPConnector(ssl=context, limit=64, keepalive_timeout=60),
+            headers={"User-Agent": self._options.user_agent, "Accept": "application/json"},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
+            read_bufsize=256 * 1024,
+        )
+
+    async def close(self) -> None:
+        if self._session:
+            await self._session.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", timeout: float | None = None) -> Object:
+        return await self._read(resource.path(name, namespace), {}, timeout)
+
+    async def list(
+        self, resource: Resource, namespace: str = "", *, query: Mapping[str, str] | None = None,
+        field_selector: str = "", label_selector: str = "", timeout: float | None = None,
+    ) -> Object:  # fmt: skip
+        """The List object as served, items and metadata.resourceVersion."""
+        parameters = dict(query or {}) | _selectors(field_selector, label_selector)
+        return await self._read(resource.path("", namespace), parameters, timeout)
+
+    async def create(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        """`subresource` (with the object's own name) posts to e.g. pods/NAME/binding."""
+        name = obj["metadata"]["name"] if subresource else ""
+        return await self._write("POST", resource.path(name, namespace, subresource), _json(obj))
+
+    async def update(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        name = obj["metadata"]["name"]
+        return await self._write("PUT", resource.path(name, namespace, subresource), _json(obj))
+
+    async def patch(
+        self, resource: Resource, name: str, namespace: str = "", body: Any = None, *, kind: str = "merge",
+        subresource: str = "", timeout: float | None = None,
+    ) -> Object:  # fmt: skip
+        """`kind`: merge, strategic or json."""
+        path = resource.path(name, namespace, subresource)
+        return await self._write("PATCH", path, _json(body), PATCH_TYPES[kind], timeout)
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, grace: int | None = None, uid: str = ""
+    ) -> Object:
+        """`uid`: only this very object (409 otherwise)."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        return await self._write("DELETE", resource.path(name, namespace), _json(options))
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, query: Mapping[str, str], silence: float
+    ) -> AsyncIterator[Object]:
+        """Events until the server's clean end. Raises ApiError (also for an ERROR event's Status), ApiAway on a broken
+        connection or `silence` seconds without a byte, msgspec.DecodeError on a line that is no event."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
+        try:
+            path = resource.path("", namespace)
+            async with self._http().get(path, params={"watch": "true", **query}, timeout=timeout) as answer:
+                if answer.status != 200:
+                    raise _failure(answer.status, await answer.read())
+                async for line in _lines(answer):
+                    yield _event(line)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiAway(f"watch of {resource.plural} broke: {_text(error)}") from None
+
+    async def _read(self, path: str, query: Mapping[str, str], timeout: float | None) -> Object:
+        return await self._repeat("GET", path, dict(query), None, "", timeout)
+
+    async def _write(
+        self, method: str, path: str, body: bytes, media: str = "application/json", timeout: float | None = None
+    ) -> Object:
+        return await self._repeat(method, path, {}, body, media, timeout)
+
+    async def _repeat(
+        self, method: str, path: str, query: dict[str, str], body: bytes | None, media: str, timeout: float | None
+    ) -> Object:
+        end = time.monotonic() + (timeout or self._options.timeout)
+        pause = RETRY_FIRST_S
+        while True:
+            try:
+                return await self._once(method, path, query, body, media, end - time.monotonic())
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                sent = body is not None and not isinstance(error, aiohttp.ClientConnectorError)
+                if sent or time.monotonic() + pause >= end:
+                    raise ApiAway(f"{method} {path}: {_text(error)}") from None
+            except ApiError as error:
+                wait = _retry_after(error)
+                if wait is None or time.monotonic() + wait >= end:
+                    raise
+                pause = wait
+            await asyncio.sleep(pause)
+            pause = min(RETRY_MOST_S, pause * 2)
+
+    async def _once(
+        self, method: str, path: str, query: dict[str, str], body: bytes | None, media: str, left: float
+    ) -> Object:
+        headers = {"Content-Type": media} if body is not None else {}
+        timeout = aiohttp.ClientTimeout(total=max(0.05, left), sock_connect=5)
+        request = self._http().request(method, path, params=query, data=body, headers=headers, timeout=timeout)
+        async with request as answer:
+            text = await answer.read()
+            if answer.status >= 400:
+                raise _failure(answer.status, text)
+            return msgspec.json.decode(text, type=Object)
+
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("ApiClient.start() was not called")
+        return self._session
+
+
+async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Whole lines, whatever their length up to LINE_LIMIT."""
+    rest = b""
+    async for chunk in answer.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+        if len(rest) > LINE_LIMIT:
+            raise aiohttp.ClientPayloadError("a watch event is larger than 16 MiB")
+
+
+def _event(line: bytes) -> Object:
+    event = msgspec.json.decode(line, type=Object)
+    if event.get("type") == "ERROR":
+        status = event.get("object") or {}
+        raise ApiError(int(status.get("code", 500)), status)
+    if "type" not in event or not isinstance(event.get("object"), dict):
+        raise msgspec.DecodeError("a watch line without type and object")
+    return event
+
+
+def _failure(code: int, text: bytes) -> ApiError:
+    try:
+        status = msgspec.json.decode(text, type=Object)
+    except msgspec.DecodeError:
+        status = {"message": f"the API answered {code}: {text[:200].decode(errors='replace')}"}
+    return ApiError(code, status)
+
+
+def _retry_after(error: ApiError) -> float | None:
+    """Seconds the server asks to wait; None when repeating is not asked for."""
+    seconds = error.details.get("retryAfterSeconds")
+    return float(seconds) if error.code in (429, 503) and seconds else None
+
+
+def _selectors(field: str, label: str) -> dict[str, str]:
+    return {name: text for name, text in (("fieldSelector", field), ("labelSelector", label)) if text}
+
+
+def _json(obj: Any) -> bytes:
+    return msgspec.json.encode(obj)
+
+
+def _text(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

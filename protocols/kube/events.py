@@ -1,0 +1,149 @@
+"""Writes Kubernetes Events without ever holding its caller up: bounded, aggregated, patient while the API is away."""
+
+import asyncio
+import time
+import uuid
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from protocols.kube.client import ApiAway, ApiClient, ApiError, Object
+from protocols.kube.meta import object_reference
+from protocols.kube.resources import EVENTS
+from protocols.kube.times import format_time
+
+WAITING = 1000
+"""Events that wait to be written; past it the oldest is dropped and counted."""
+REMEMBERED = 4096
+"""Written events that a repetition can still be added to."""
+PAUSE_S = 1.0
+TRIES = 60
+
+Key = tuple[str, str, str, str, str]
+
+
+class _Waiting(msgspec.Struct):
+    reference: dict[str, str]
+    type: str
+    reason: str
+    message: str
+    first: float
+    last: float
+    count: int = 1
+    tries: int = 0
+
+
+class _Written(msgspec.Struct):
+    name: str
+    namespace: str
+    count: int
+
+
+class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    component: str
+    """Source of the events, e.g. `kubelet`, `default-scheduler`."""
+    host: str = ""
+
+
+class EventRecorder:
+    """event() may be called from anywhere in the loop; run() writes, spawn it."""
+
+    def __init__(self, client: ApiClient, options: RecorderOptions) -> None:
+        self._client = client
+        self._options = options
+        self._waiting: OrderedDict[Key, _Waiting] = OrderedDict()
+        self._written: OrderedDict[Key, _Written] = OrderedDict()
+        self._wake = asyncio.Event()
+        self.dropped = 0
+
+    def event(self, obj: Object, type: str, reason: str, message: str, field_path: str = "") -> None:
+        """`type` is Normal or Warning; `field_path` e.g. spec.containers{main}. The same event again is counted."""
+        reference = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
+        key = (reference.get("uid", ""), field_path, type, reason, message)
+        now = time.time()
+        if waiting := self._waiting.get(key):
+            waiting.count += 1
+            waiting.last = now
+            return
+        self._waiting[key] = _Waiting(reference, type, reason, message, now, now)
+        if len(self._waiting) > WAITING:
+            self._waiting.popitem(last=False)
+            self.dropped += 1
+        self._wake.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                key, waiting = self._waiting.popitem(last=False)
+                if not await self._write(key, waiting):
+                    await asyncio.sleep(PAUSE_S)
+
+    async def _write(self, key: Key, waiting: _Waiting) -> bool:
+        """False when the API is away: the event waits on, up to TRIES times."""
+        try:
+            await self._create_or_count(key, waiting)
+        except ApiAway:
+            return self._again(key, waiting)
+        except ApiError as error:
+            if error.code == 429 or error.code >= 500:
+                return self._again(key, waiting)
+            self.dropped += 1  # refused for good, e.g. the namespace is gone
+        return True
+
+    def _again(self, key: Key, waiting: _Waiting) -> bool:
+        waiting.tries += 1
+        if waiting.tries >= TRIES:
+            self.dropped += 1
+        elif newer := self._waiting.get(key):
+            newer.count += waiting.count
+            newer.first = waiting.first
+        else:
+            self._waiting[key] = waiting
+            self._waiting.move_to_end(key, last=False)
+        return False
+
+    async def _create_or_count(self, key: Key, waiting: _Waiting) -> None:
+        if written := self._written.get(key):
+            body = {"count": written.count + waiting.count, "lastTimestamp": format_time(waiting.last)}
+            try:
+                await self._client.patch(EVENTS, written.name, written.namespace, body)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+            else:
+                written.count += waiting.count
+                return
+        self._remember(key, await self._create(waiting), waiting.count)
+
+    async def _create(self, waiting: _Waiting) -> Object:
+        namespace = waiting.reference.get("namespace") or "default"
+        return await self._client.create(EVENTS, self._object(waiting, namespace), namespace)
+
+    def _remember(self, key: Key, event: Object, count: int) -> None:
+        metadata = event["metadata"]
+        self._written[key] = _Written(metadata["name"], metadata["namespace"], count)
+        self._written.move_to_end(key)
+        if len(self._written) > REMEMBERED:
+            self._written.popitem(last=False)
+
+    def _object(self, waiting: _Waiting, namespace: str) -> dict[str, Any]:
+        source = {"component": self._options.component} | ({"host": self._options.host} if self._options.host else {})
+        name = f"{waiting.reference.get('name', 'object')[:200]}.{uuid.uuid4().hex[:16]}"
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": waiting.reference,
+            "type": waiting.type,
+            "reason": waiting.reason,
+            "message": waiting.message[:1024],
+            "source": source,
+            "reportingComponent": self._options.component,
+            "reportingInstance": self._options.host,
+            "firstTimestamp": format_time(waiting.first),
+            "lastTimestamp": format_time(waiting.last),
+            "count": waiting.count,
+        }

@@ -1,0 +1,153 @@
+"""A live copy of one collection: list once, watch from there, resume wherever the API went meanwhile."""
+
+import asyncio
+import random
+import time
+from typing import Any, Protocol
+
+import msgspec
+
+from protocols.kube.client import ApiAway, ApiClient, ApiError, Object
+from protocols.kube.meta import key_of, version_of
+from protocols.kube.reflector import Next, Reflector
+from protocols.kube.resources import Resource
+
+SILENCE_MARGIN_S = 30.0
+
+
+class Handler(Protocol):
+    """Told in order, in the event loop; `old` and `new` are the caller's to read, never to change."""
+
+    def on_add(self, obj: Object) -> None: ...
+    def on_update(self, old: Object, new: Object) -> None: ...
+    def on_delete(self, obj: Object) -> None: ...
+
+
+class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    namespace: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+    timeout_s: tuple[int, int] = (300, 600)
+    """A watch is asked to last a random time in this range."""
+    silence_s: float = 90.0
+    """Without a byte (bookmarks come each minute) for so long, the connection is given up."""
+
+
+class Informer:
+    """`items` by `namespace/name` (or `name`). run() never returns; spawn it, cancel it to end."""
+
+    def __init__(self, client: ApiClient, resource: Resource, options: InformerOptions, handler: Handler) -> None:
+        self._client = client
+        self._resource = resource
+        self._options = options
+        self._handler = handler
+        self._first = asyncio.Event()
+        self.reflector = Reflector()
+        self.items: dict[str, Object] = {}
+        self.failure = ""
+        """Why it is not watching right now; empty when all is well."""
+
+    @property
+    def synced(self) -> bool:
+        """A first list was taken in."""
+        return self._first.is_set()
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Raises TimeoutError."""
+        await asyncio.wait_for(self._first.wait(), timeout)
+
+    async def run(self) -> None:
+        while True:
+            pause = await (self._list() if self.reflector.next is Next.LIST else self._watch())
+            if pause:
+                await asyncio.sleep(pause * random.uniform(0.8, 1.2))
+
+    async def _list(self) -> float:
+        try:
+            answer = await self._client.list(
+                self._resource,
+                self._options.namespace,
+                field_selector=self._options.field_selector,
+                label_selector=self._options.label_selector,
+            )
+        except (ApiError, ApiAway) as error:
+            self.failure = str(error)
+            return self.reflector.broken(0.0)
+        self._replace(answer.get("items") or [])
+        self.reflector.listed(version_of(answer))
+        self._first.set()
+        return 0.0
+
+    def _replace(self, objects: list[Object]) -> None:
+        """Tell the difference: what vanished first, so that its place is free before it is taken again."""
+        fresh = {key_of(obj): self._typed(obj) for obj in objects}
+        for key in [key for key in self.items if key not in fresh]:
+            self._delete(self.items[key])
+        for obj in fresh.values():
+            self._upsert(obj)
+
+    def _typed(self, obj: Object) -> Object:
+        """Items of a list carry no kind of their own."""
+        return {"apiVersion": self._resource.api_version, "kind": self._resource.kind, **obj}
+
+    async def _watch(self) -> float:
+        began = time.monotonic()
+        try:
+            async for event in self._client.watch(
+                self._resource, self._options.namespace, query=self._query(), silence=self._options.silence_s
+            ):
+                self.failure = ""
+                self._take(event)
+        except ApiAway as error:
+            self.failure = str(error)
+            return self.reflector.broken(time.monotonic() - began)
+        except ApiError as error:
+            return self._refused(error, time.monotonic() - began)
+        except msgspec.DecodeError as error:
+            self.failure = f"not an event: {error}"
+            return self.reflector.expired()
+        return self.reflector.ended(time.monotonic() - began)
+
+    def _refused(self, error: ApiError, lasted: float) -> float:
+        self.failure = str(error)
+        if error.code in (401, 403, 429) or error.code >= 500:
+            return self.reflector.broken(lasted)
+        return self.reflector.expired()
+
+    def _query(self) -> dict[str, str]:
+        query = {
+            "resourceVersion": self.reflector.position,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(random.randint(*self._options.timeout_s)),
+            "fieldSelector": self._options.field_selector,
+            "labelSelector": self._options.label_selector,
+        }
+        return {name: text for name, text in query.items() if text}
+
+    def _take(self, event: Object) -> None:
+        obj = event["object"]
+        match event["type"]:
+            case "ADDED" | "MODIFIED":
+                self._upsert(obj)
+            case "DELETED":
+                self._delete(obj)
+        self.reflector.moved(version_of(obj))
+
+    def _upsert(self, obj: Object) -> None:
+        key = key_of(obj)
+        old, self.items[key] = self.items.get(key), obj
+        if old is None:
+            self._handler.on_add(obj)
+        elif _uid(old) != _uid(obj):
+            self._handler.on_delete(old)
+            self._handler.on_add(obj)
+        elif version_of(old) != version_of(obj):
+            self._handler.on_update(old, obj)
+
+    def _delete(self, obj: Object) -> None:
+        if self.items.pop(key_of(obj), None) is not None:
+            self._handler.on_delete(obj)
+
+
+def _uid(obj: Object) -> Any:
+    return obj.get("metadata", {}).get("uid")

@@ -1,0 +1,125 @@
+"""Placement: what fits where, in upstream's words, and never more than a node has."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.scheduler.cache import Cache
+from actors.scheduler.queue import Queue
+from actors.scheduler.views import node_view, pod_requests, pod_view, wants_placement
+from protocols.kube.quantity import NANO
+
+
+def node(name: str = "n1", ready: str = "True", **allocatable: str) -> dict[str, Any]:
+    amounts = {"cpu": "2", "memory": "1Gi", "pods": "110"} | {k.replace("__", "/"): v for k, v in allocatable.items()}
+    status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": ready}]}
+    return {"metadata": {"name": name, "labels": {"zone": name}}, "spec": {}, "status": status}
+
+
+def pod(name: str = "p", limits: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "resources": {"limits": limits or {}}}]
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def cache_of(*nodes: dict[str, Any]) -> Cache:
+    cache = Cache()
+    for item in nodes:
+        cache.node(node_view(item))
+    return cache
+
+
+def test_an_extended_resource_decides() -> None:
+    cache = cache_of(node("n1"), node("n2", example_com__gpu="4"))
+    cache.nodes["n2"].view.allocatable["example.com/gpu"] = 4 * NANO
+    wanted = pod_view(pod(limits={"example.com/gpu": "3"}))
+    assert cache.choose(wanted) == ("n2", "")
+    cache.place("n2", wanted)
+    other = pod_view(pod("q", limits={"example.com/gpu": "2"}))
+    assert cache.choose(other) == ("", "0/2 nodes are available: 2 Insufficient example.com/gpu.")
+    assert cache.forget(wanted.uid)
+    assert cache.choose(other) == ("n2", "")
+
+
+def test_words_of_each_filter() -> None:
+    cordoned, tainted, away = node("n1"), node("n2"), node("n3", ready="Unknown")
+    cordoned["spec"]["unschedulable"] = True
+    tainted["spec"]["taints"] = [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]
+    assert cache_of().choose(pod_view(pod()))[1] == "no nodes available to schedule pods"
+    assert cache_of(cordoned, tainted, away).choose(pod_view(pod()))[1] == (
+        "0/3 nodes are available: 1 node(s) had untolerated taint {dedicated: gpu}, 1 node(s) were not ready,"
+        " 1 node(s) were unschedulable."
+    )
+    assert (
+        "didn't match Pod's node affinity/selector"
+        in cache_of(node()).choose(pod_view(pod(nodeSelector={"zone": "mars"})))[1]
+    )
+
+
+def test_a_toleration_opens_a_tainted_node() -> None:
+    tainted = node("n2")
+    tainted["spec"]["taints"] = [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]
+    for toleration in ({"key": "dedicated", "value": "gpu"}, {"operator": "Exists"}):
+        assert cache_of(tainted).choose(pod_view(pod(tolerations=[toleration])))[0] == "n2"
+    assert cache_of(tainted).choose(pod_view(pod(tolerations=[{"key": "dedicated", "value": "x"}])))[0] == ""
+
+
+def test_required_affinity_is_a_choice_of_terms() -> None:
+    terms = [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["n7"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]},
+    ]
+    required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    assert cache_of(node("n1"), node("n2")).choose(pod_view(pod(affinity=required)))[0] == "n2"
+
+
+def test_requests_count_init_containers_and_sidecars_once() -> None:
+    def container(cpu: str, **more: Any) -> dict[str, Any]:
+        return {"resources": {"requests": {"cpu": cpu}}, **more}
+
+    spec = {
+        "initContainers": [container("1", restartPolicy="Always"), container("5")],
+        "containers": [container("2"), container("1")],
+    }
+    assert pod_requests(spec) == {"cpu": 6 * NANO, "pods": NANO}
+
+
+def test_only_unbound_pods_of_this_scheduler_want_placement() -> None:
+    assert wants_placement(pod(), "default-scheduler")
+    assert not wants_placement(pod(nodeName="n1"), "default-scheduler")
+    assert not wants_placement(pod(schedulerName="mine"), "default-scheduler")
+    assert not wants_placement(pod(schedulingGates=[{"name": "g"}]), "default-scheduler")
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3), st.booleans()), max_size=60))
+def test_no_node_is_ever_promised_twice(steps: list[tuple[int, int, bool]]) -> None:
+    cache, size = cache_of(node("n1", cpu="4"), node("n2", cpu="3")), {"n1": 4 * NANO, "n2": 3 * NANO}
+    for number, cpu, leave in steps:
+        view = pod_view(pod(f"p{number}", limits={"cpu": str(cpu)}))
+        if leave:
+            cache.forget(view.uid)
+        elif view.uid not in cache.placed and (chosen := cache.choose(view)[0]):
+            cache.place(chosen, view)
+        for name, load in cache.nodes.items():
+            expected = sum(held.requests["cpu"] for at, held in cache.placed.values() if at == name)
+            assert load.used.get("cpu", 0) == expected <= size[name]
+
+
+def test_a_pod_that_did_not_fit_waits_for_a_change_and_its_back_off() -> None:
+    queue = Queue()
+    queue.add("a")
+    assert queue.ready(0.0) == ["a"]
+    queue.failed("a", 0.0)
+    assert queue.ready(100.0) == []
+    queue.changed()
+    assert (queue.ready(0.5), queue.next_at(), queue.ready(1.0)) == ([], 1.0, ["a"])
+    waits = []
+    for _ in range(5):
+        queue.retry("a", 0.0)
+        waits.append(queue.next_at())
+    assert waits == [2.0, 4.0, 8.0, 10.0, 10.0]
+    queue.remove("a")
+    assert queue.next_at() is None
