@@ -85,6 +85,7 @@ class Manager:
         self.commits.touch()
         if order.resource in self._inventory.resources:
             self._streams.refresh(order.resource)
+        await self.commits.flushed()
         return Empty()
 
     async def history(self, request: Empty, call: Call) -> LedgerHistory:

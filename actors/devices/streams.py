@@ -1,7 +1,7 @@
 """What the plane sees of devices: the streams, published only where something really changed."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,7 +19,6 @@ from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, PodAll
 RING = 4096
 
 
-Publish = Callable[[Op, str, Value], None]
 V = TypeVar("V", bound=msgspec.Struct)
 
 
@@ -85,8 +84,13 @@ class Streams:
             self._devices[resource] = view
             self._device_stream.publish(Op.UPSERT, resource, view)
         healthy = {DeviceKey(resource, item.id).text: item for item in view.devices if item.health == messages.HEALTHY}
-        replace(resource, self._allocatable, healthy, self._allocatable_stream.publish)
+        self._publish_allocatable(replace(resource, self._allocatable, healthy))
         self._refresh_health(resource, view)
+
+    def _publish_allocatable(self, changes: list[tuple[Op, str, Value]]) -> None:
+        """The last of the changes that belong together carries a mark: followers show them in one step."""
+        for left, (op, key, value) in zip(reversed(range(len(changes))), changes, strict=True):
+            self._allocatable_stream.publish(op, key, value, 0 if left else self._allocatable_stream.mark + 1)
 
     def _refresh_health(self, resource: str, view: ResourceInventory) -> None:
         keys = {DeviceKey(resource, device.id) for device in view.devices}
@@ -95,12 +99,10 @@ class Streams:
         fresh = {key.text: self._device_health(key, now) for key in sorted(keys)}
         for text in [text for text in self._health if text.startswith(f"{resource} ") and text not in fresh]:
             self._options.metrics.forget(self._health[text])
-        replace(resource, self._health, fresh, self._publish_health)
-
-    def _publish_health(self, op: Op, key: str, value: Value) -> None:
-        if isinstance(value, DeviceHealth):
-            self._options.metrics.health(value)
-        self._health_stream.publish(op, key, value)
+        for op, text, value in replace(resource, self._health, fresh):
+            if isinstance(value, DeviceHealth):
+                self._options.metrics.health(value)
+            self._health_stream.publish(op, text, value)
 
     def _device_health(self, key: DeviceKey, now: int) -> DeviceHealth:
         """`changed_ns` moves only with the health or its message."""
@@ -111,13 +113,12 @@ class Streams:
         return DeviceHealth(resource=key.resource, id=key.id, health=health, message=message, changed_ns=now)
 
 
-def replace(resource: str, old: dict[str, V], new: dict[str, V], publish: Publish) -> None:
-    """Make one resource's part of `old` equal to `new`, publishing the difference: what is gone before what came."""
+def replace(resource: str, old: dict[str, V], new: dict[str, V]) -> list[tuple[Op, str, Value]]:
+    """Make one resource's part of `old` equal to `new`; returns the difference, what is gone before what came."""
     prefix = f"{resource} "
-    for key in [key for key in old if key.startswith(prefix) and key not in new]:
+    gone = [key for key in old if key.startswith(prefix) and key not in new]
+    for key in gone:
         del old[key]
-        publish(Op.DELETE, key, b"")
-    for key, value in new.items():
-        if old.get(key) != value:
-            old[key] = value
-            publish(Op.UPSERT, key, value)
+    came = {key: value for key, value in new.items() if old.get(key) != value}
+    old.update(came)
+    return [*((Op.DELETE, key, b"") for key in gone), *((Op.UPSERT, key, value) for key, value in came.items())]

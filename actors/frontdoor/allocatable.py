@@ -3,7 +3,6 @@
 Devices that change together (a plugin goes away) are told together, in one message per action.
 """
 
-import asyncio
 from collections.abc import Iterable
 from itertools import groupby, islice
 
@@ -19,7 +18,7 @@ CHUNK = 1000
 
 
 class AllocatableFeed:
-    """A sink of the bus. What arrives in one turn of the loop becomes visible, and is told, in one step."""
+    """A sink of the bus. Events up to one with a mark belong together: they become visible, and are told, in one step."""
 
     def __init__(self, journal: Journal, watchers: Watchers) -> None:
         self.devices: dict[str, Device] = {}
@@ -34,15 +33,14 @@ class AllocatableFeed:
             self._begun = True
             self.devices = fresh
             return
-        self.flush()
         self._pending = [(key, None) for key in self.devices if key not in fresh]
         self._pending += items
         self.flush()
 
     def on_event(self, event: Event[Device]) -> None:
-        if not self._pending:
-            asyncio.get_running_loop().call_soon(self.flush)
         self._pending.append((event.key, None if event.op is Op.DELETE else event.value))
+        if event.mark:
+            self.flush()
 
     def on_mark(self, mark: int) -> None:
         """This stream has no durable positions."""

@@ -12,7 +12,8 @@ ALLOCATIONS = "allocations"
 a release is published before any allocation that uses what it freed."""
 
 ALLOCATABLE = "allocatable"
-"""State stream, key = `RESOURCE ID` (one space), value = Device (healthy and connected ones only)."""
+"""State stream, key = `RESOURCE ID` (one space), value = Device (healthy and connected ones only). Events up to one that
+carries a mark (a plain count, not durable) belong together."""
 
 HEALTH = "health"
 """State stream, key = `RESOURCE ID` (one space), value = DeviceHealth, also of devices that vanished while allocated."""

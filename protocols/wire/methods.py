@@ -1,9 +1,12 @@
 """Typed gRPC methods over unix sockets: a client's callables and a server's handlers, named by their wire path."""
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # read at import: its own lines on stderr are for its developers
 
 import grpc
 import grpc.aio

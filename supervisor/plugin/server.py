@@ -13,6 +13,7 @@ from protocols.wire.methods import LIMITS, Service
 from supervisor.plugin.types import HEALTHY, PluginOptions
 
 Context = grpc.aio.ServicerContext[Any, Any]
+STOP_GRACE = 0.5
 
 
 class PluginServer:
@@ -23,11 +24,13 @@ class PluginServer:
         self._say = say
         self._health = dict.fromkeys(options.device_ids, HEALTHY)
         self._changed = asyncio.Event()
+        self._ending = False
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
         """Listen, on a new socket if there was one before: a node that starts removes every plugin's socket."""
         await self.stop()
+        self._ending = False
         self._server = grpc.aio.server(options=LIMITS)
         self._server.add_generic_rpc_handlers((self._service().handler(),))
         with private_sockets():
@@ -35,8 +38,11 @@ class PluginServer:
         await self._server.start()
 
     async def stop(self) -> None:
+        """End our lists in good order, then the server; a new one on the same path may only start after that."""
         if self._server is not None:
-            await self._server.stop(None)
+            self._ending = True
+            self._notify()
+            await self._server.stop(STOP_GRACE)
             self._server = None
         self._options.socket.unlink(missing_ok=True)
 
@@ -47,8 +53,12 @@ class PluginServer:
             self._say(f"{id} is {fresh[id]}")
         if fresh != self._health:
             self._health = fresh
-            self._changed.set()
-            self._changed = asyncio.Event()
+            self._notify()
+
+    def _notify(self) -> None:
+        """Wake every open ListAndWatch, once."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def _service(self) -> Service:
         service = Service().unary(GET_OPTIONS, self._get_options).stream(LIST_AND_WATCH, self._list_and_watch)
@@ -61,7 +71,7 @@ class PluginServer:
 
     async def _list_and_watch(self, request: pb.Empty, context: Context) -> AsyncIterator[pb.ListAndWatchResponse]:
         """The whole list now, and again on each change. When this ends, the node counts our devices as gone."""
-        while True:
+        while not self._ending:
             changed = self._changed
             yield pb.ListAndWatchResponse(devices=[self._device(*item) for item in enumerate(self._health)])
             await changed.wait()

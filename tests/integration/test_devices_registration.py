@@ -1,0 +1,176 @@
+"""Plugins come, change and go, over real sockets (scenarios S01-S09 of the device facts)."""
+
+import asyncio
+import contextlib
+import os
+import stat
+
+import grpc
+import pytest
+
+from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.stub_plugin import device
+
+ONLY = {"actors": ("devices",)}
+
+
+def test_register_makes_capacity_with_exactly_two_calls() -> None:
+    async def story(node: DeviceNode) -> None:
+        plugin = node.stub().with_devices("a", "b")
+        await plugin.start()
+        await node.settled(2, 2)
+        assert [name for name, _ in plugin.calls] == ["options", "list"]
+
+    play(story, **ONLY)
+
+
+def test_failing_options_refuse_the_registration() -> None:
+    async def story(node: DeviceNode) -> None:
+        plugin = node.stub().with_devices("a")
+        plugin.fail["options"] = "no such luck"
+        await plugin.serve()
+        with pytest.raises(grpc.aio.AioRpcError, match=r"failed to get device plugin options.*no such luck"):
+            await plugin.register()
+        assert plugin.called("list") == []
+        assert node.figures() is None
+
+    play(story, **ONLY)
+
+
+def test_failing_list_leaves_the_keys_at_zero_and_is_not_retried() -> None:
+    async def story(node: DeviceNode) -> None:
+        plugin = node.stub().with_devices("a")
+        plugin.fail["list"] = "broken"
+        await plugin.start()
+        await node.settled(0, 0)
+        await asyncio.sleep(0.5)
+        assert [name for name, _ in plugin.calls] == ["options", "list"]
+
+    play(story, **ONLY)
+
+
+def test_a_plugin_that_stops_takes_allocatable_not_capacity() -> None:
+    async def story(node: DeviceNode) -> None:
+        plugin = node.stub().with_devices("a", "b")
+        await plugin.start()
+        await node.settled(2, 2)
+        await plugin.stop()
+        await node.settled(0, 2)
+
+    play(story, **ONLY)
+
+
+def test_allocatable_follows_health() -> None:
+    async def story(node: DeviceNode) -> None:
+        plugin = node.stub().with_devices("a", "b", "c", "d")
+        await plugin.start()
+        for change, healthy in (
+            ({"a": "Unhealthy"}, 3),
+            ({"b": "gone mad"}, 2),
+            ({"a": "Healthy"}, 3),
+            ({"b": "Healthy"}, 4),
+        ):
+            plugin.set_health(**change)
+            await node.settled(healthy, 4)
+
+    play(story, **ONLY)
+
+
+def test_bad_registrations_are_refused_and_leave_nothing() -> None:
+    names = ["cpu", "kubernetes.io/x", "a.kubernetes.io/x", "requests.foo/x", "noslash", f"example.com/{'x' * 64}"]
+
+    async def story(node: DeviceNode) -> None:
+        plugin = await node.stub().with_devices("a").start()
+        for name in names:
+            with pytest.raises(grpc.aio.AioRpcError, match=f'the ResourceName "{name}" is invalid'):
+                await plugin.register(resource=name)
+        with pytest.raises(grpc.aio.AioRpcError, match='requested API version "v1" is not supported by kubelet') as old:
+            await plugin.register(version="v1")
+        assert old.value.code() is grpc.StatusCode.UNKNOWN
+        for endpoint in ("../x.sock", "a/b", "..", "kubelet.sock"):
+            with pytest.raises(grpc.aio.AioRpcError, match=r"endpoint .* is invalid"):
+                await plugin.register(endpoint=endpoint)
+        assert set(node.resources.items) == {RESOURCE}
+        assert await metric(node, "kubelet_device_plugin_registration_total") == {RESOURCE: 1.0}
+
+    play(story, **ONLY)
+
+
+def test_a_rolling_update_shows_no_dip() -> None:
+    async def story(node: DeviceNode) -> None:
+        old = await node.stub(endpoint="one.sock").with_devices("a").start()
+        await node.settled(1, 1)
+        await node.stub(endpoint="two.sock").with_devices("a", "b").start()
+        await node.settled(2, 2)
+        await old.stop()
+        await asyncio.sleep(0.2)
+        assert node.figures() == (2, 2)
+
+    play(story, **ONLY)
+
+
+def test_start_removes_sockets_only_and_the_plugin_comes_back() -> None:
+    async def story(node: DeviceNode) -> None:
+        (node.layout.device_plugins / "kubelet_internal_checkpoint").write_text("{}")
+        (node.layout.device_plugins / "sub").mkdir()
+        await node.stub(endpoint="foreign.sock").with_devices("a").start()
+        node.plugin("--resource", "example.com/nic", "--devices", "3")
+        await node.settled(3, 3, "example.com/nic")
+        await node.restart("devices")
+        await until("capacity without a plugin", lambda: node.figures(RESOURCE) == (0, 0))
+        await node.settled(3, 3, "example.com/nic")
+        names = {path.name for path in node.layout.device_plugins.iterdir()}
+        assert {"kubelet_internal_checkpoint", "sub", "kubelet.sock"} < names
+        assert "foreign.sock" not in names
+
+    play(story, **ONLY)
+
+
+def test_socket_and_directory_are_private() -> None:
+    async def story(node: DeviceNode) -> None:
+        assert stat.S_IMODE(os.stat(node.layout.registration_socket).st_mode) == 0o600
+        assert stat.S_IMODE(os.stat(node.layout.device_plugins).st_mode) == 0o750
+
+    play(story, **ONLY)
+
+
+def test_garbage_on_the_socket_disturbs_nobody() -> None:
+    async def story(node: DeviceNode) -> None:
+        plugin = await node.stub().with_devices("a").start()
+        for garbage in (b"\0" * 1000, b"GET / HTTP/1.1\r\n\r\n", os.urandom(100_000)):
+            reader, writer = await asyncio.open_unix_connection(str(node.layout.registration_socket))
+            with contextlib.suppress(ConnectionError):
+                writer.write(garbage)
+                writer.write_eof()
+                await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+        plugin.devices.append(device("b"))
+        plugin.change()
+        await node.settled(2, 2)
+        await plugin.register()
+
+    play(story, **ONLY)
+
+
+def test_a_list_over_the_limit_ends_that_plugin_alone() -> None:
+    async def story(node: DeviceNode) -> None:
+        await node.stub(endpoint="good.sock").with_devices("a").start()
+        big = node.stub("example.com/big", "big.sock")
+        big.devices = [device("x" * (17 << 20))]
+        await big.start()
+        await until("a log line", lambda: "RESOURCE_EXHAUSTED" in node.log("devices"))
+        assert node.figures("example.com/big") == (0, 0)
+        await node.settled(1, 1)
+
+    play(story, **ONLY)
+
+
+async def metric(node: DeviceNode, name: str) -> dict[str, float]:
+    """Value by resource_name."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    from protocols.messages.supervisor import METRICS, Empty, MetricsText
+
+    page = await node.bus.call("devices", METRICS, Empty(), MetricsText)
+    samples = [sample for family in text_string_to_metric_families(page.text) for sample in family.samples]
+    return {sample.labels["resource_name"]: sample.value for sample in samples if sample.name == name}

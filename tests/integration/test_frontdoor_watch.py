@@ -1,0 +1,312 @@
+"""The pod resources API as node agents see it (scenarios S27-S42 of the device facts), over real sockets."""
+
+import asyncio
+import contextlib
+import os
+import stat
+
+import grpc
+import pytest
+
+from protocols.messages.devices import AdmitPod, ContainerRequest
+from protocols.wire import podresources_v1_pb2 as v1
+from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
+from protocols.wire.pod_resources import FEATURES, LIST_V1ALPHA1, RESUME, REVISION, SEQUENCE, SNAPSHOT
+from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.pod_resources_client import Agent, PodEvent, fold, ids
+
+AllocatableEvent = v1.ListAndWatchAllocatableResourcesResponse
+
+
+def with_agent(story: object, **settings: object) -> None:
+    async def whole(node: DeviceNode) -> None:
+        agent = Agent(node.layout.pod_resources_socket)
+        try:
+            await story(node, agent)  # type: ignore[operator]  # each story takes a node and an agent
+        finally:
+            await agent.close()
+
+    play(whole, **settings)
+
+
+def test_list_get_and_allocatable_of_a_node() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        assert await agent.list_all() == []
+        plugin = await node.stub().with_devices("a", "b", "c", numa={"a": 0, "b": 1}).start()
+        await node.settled(3, 3)
+        kinds = (("init", "init", 1), ("side", "sidecar", 0), ("main", "app", 2), ("bare", "app", 0))
+        asked = tuple(ContainerRequest(name, kind, {RESOURCE: count} if count else {}) for name, kind, count in kinds)
+        await node.admit_pod(AdmitPod(uid="u2", namespace="default", name="b", containers=asked))
+        await node.admit("a")
+        pods = await until("both pods", lambda: listed(agent, 2))
+        assert [pod.name for pod in pods] == ["a", "b"]
+        assert [(item.name, len(item.devices)) for item in pods[1].containers] == [
+            ("side", 0),
+            ("main", 2),
+            ("bare", 0),
+        ]
+        assert await agent.get("b") == pods[1]
+        with pytest.raises(grpc.aio.AioRpcError, match="pod zz in namespace default not found") as unknown:
+            await agent.get("zz")
+        assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
+        assert await agent.allocatable() == ["a", "b", "c"]
+        plugin.set_health(b="Unhealthy")
+        await until("b gone", lambda: gone(agent, ["a", "c"]))
+        old = await LIST_V1ALPHA1.unary(agent.channel)(v1alpha1.ListPodResourcesRequest())
+        assert [item.name for item in old.pod_resources[1].containers] == ["main", "bare"]
+
+    with_agent(story)
+
+
+def test_headers_come_at_once_and_every_change_is_one_event() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        await node.stub().with_devices("a", "b", numa={"a": 0, "b": 1}).start()
+        await node.settled(2, 2)
+        watch = await agent.watch()
+        assert watch.headers[FEATURES] == "snapshot,resume,sequence"
+        await node.admit("p1", main={RESOURCE: 2}, idle={})
+        added = await watch.next()
+        assert (added.action, added.uid, added.sequence) == (PodEvent.ADDED, "p1", 0)
+        [pod] = added.pod_resources
+        assert [ids(item.devices) for item in pod.containers] == [["a", "b"], []]
+        assert [[node.ID for node in item.topology.nodes] for item in pod.containers[0].devices] == [[0], [1]]
+        await node.release("p1")
+        deleted = await watch.next()
+        assert (deleted.action, deleted.uid) == (PodEvent.DELETED, "p1")
+        assert deleted.pod_resources == [v1.PodResources(name="p1", namespace="default")]
+        lineage, _, number = watch.headers[REVISION].partition("-")
+        _, revision = await agent.list_at()
+        assert revision == f"{lineage}-{int(number) + 2}"
+
+    with_agent(story)
+
+
+def test_failed_admission_health_and_registration_make_no_pod_event() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        plugin = await node.stub().with_devices("a").start()
+        await node.settled(1, 1)
+        await node.admit("p1", main={RESOURCE: 1})
+        await until("listed", lambda: listed(agent, 1))
+        watch = await agent.watch()
+        with contextlib.suppress(Exception):
+            await node.admit("p2", main={RESOURCE: 1})
+        plugin.set_health(a="Unhealthy")
+        await node.settled(0, 1)
+        await node.stub(endpoint="again.sock").with_devices("a").start()
+        await node.settled(1, 1)
+        assert await watch.quiet()
+
+    with_agent(story)
+
+
+def test_existing_pods_are_silent_until_they_change() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        await node.admit("p1", main={})
+        await until("listed", lambda: listed(agent, 1))
+        watch = await agent.watch()
+        await node.release("p1")
+        event = await watch.next()
+        assert (event.action, event.uid) == (PodEvent.DELETED, "p1")
+
+    with_agent(story)
+
+
+def test_a_device_is_released_before_it_is_given_again() -> None:
+    rounds = 100
+
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        await node.stub().with_devices("a", "b").start()
+        await node.settled(2, 2)
+        watch = await agent.watch()
+        holders: dict[str, str] = {}
+        await node.admit("pod-0", main={RESOURCE: 2})
+        for number in range(1, rounds):
+            await node.release(f"pod-{number - 1}")
+            await node.admit(f"pod-{number}", main={RESOURCE: 2})
+        for event in await watch.take(2 * rounds - 1):
+            if event.action == PodEvent.DELETED:
+                holders = {id: uid for id, uid in holders.items() if uid != event.uid}
+                continue
+            got = ids(event.pod_resources[0].containers[0].devices)
+            assert not set(got) & set(holders), "a device in two pods"
+            holders.update(dict.fromkeys(got, event.uid))
+        assert holders == {"a": f"pod-{rounds - 1}", "b": f"pod-{rounds - 1}"}
+
+    with_agent(story)
+
+
+def test_list_then_watch_converges_while_pods_churn() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        await node.stub().with_devices(*(f"d{number}" for number in range(8))).start()
+        await node.settled(8, 8)
+        churning = asyncio.create_task(churn(node, 60))
+        await asyncio.sleep(0.05)
+        plain = await agent.watch()
+        start = await agent.list_all()
+        exact_start, revision = await agent.list_at()
+        exact = await agent.watch((RESUME, revision), (SEQUENCE, "1"))
+        await churning
+        await node.admit("last")
+        for watch in (plain, exact):
+            while (await watch.next()).uid != "last":
+                pass
+        final = fold(await agent.list_all(), [])
+        assert fold(start, plain.seen) == final
+        assert fold(exact_start, exact.seen) == final
+        sequences = [event.sequence for event in exact.seen]
+        assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+
+    with_agent(story)
+
+
+def test_snapshot_ends_with_a_bookmark_one_can_resume_from() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        await node.admit("p1", main={})
+        await node.admit("p2", main={})
+        await until("listed", lambda: listed(agent, 2))
+        watch = await agent.watch((SNAPSHOT, "1"), (SEQUENCE, "1"))
+        first, second, bookmark = await watch.take(3)
+        assert [(item.action, item.uid, item.sequence) for item in (first, second)] == [(0, "p1", 0), (0, "p2", 0)]
+        assert (bookmark.action, bookmark.uid, len(bookmark.pod_resources)) == (PodEvent.BOOKMARK, "", 0)
+        await node.release("p1")
+        again = await agent.watch((RESUME, str(bookmark.sequence)), (SEQUENCE, "1"))
+        event = await again.next()
+        assert (event.action, event.uid, event.sequence) == (PodEvent.DELETED, "p1", bookmark.sequence + 1)
+
+    with_agent(story)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code"),
+    [
+        (((RESUME, "1-1"),), grpc.StatusCode.OUT_OF_RANGE),
+        (((RESUME, "nonsense"),), grpc.StatusCode.INVALID_ARGUMENT),
+        (((RESUME, "1-99999999999"),), grpc.StatusCode.INVALID_ARGUMENT),
+        (((SNAPSHOT, "yes"),), grpc.StatusCode.INVALID_ARGUMENT),
+        (((SNAPSHOT, "1"), (RESUME, "1-1")), grpc.StatusCode.INVALID_ARGUMENT),
+    ],
+)
+def test_bad_wishes_are_refused(metadata: tuple[tuple[str, str], ...], code: grpc.StatusCode) -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        for watch in (agent.watch, agent.watch_allocatable):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await watch(*metadata)
+            assert refused.value.code() is code
+
+    with_agent(story)
+
+
+def test_gate_off_means_unimplemented_and_lists_go_on() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        for watch in (agent.watch, agent.watch_allocatable):
+            with pytest.raises(grpc.aio.AioRpcError, match="is disabled") as refused:
+                await watch()
+            assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert await agent.list_all() == []
+
+    with_agent(story, feature_gates={"KubeletPodResourcesWatch": False})
+
+
+def test_allocatable_events_are_whole_actions() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        watch = await agent.watch_allocatable()
+        plugin = await node.stub().with_devices("a", "b", numa={"a": 0}).start()
+        added = await watch.next()
+        assert (added.action, ids(added.devices)) == (AllocatableEvent.ADDED, ["a", "b"])
+        plugin.set_health(a="Unhealthy")
+        lost = await watch.next()
+        assert (lost.action, ids(lost.devices)) == (AllocatableEvent.DELETED, ["a"])
+        plugin.set_health(a="Healthy")
+        assert (await watch.next()).action == AllocatableEvent.ADDED
+        snapshot = await agent.watch_allocatable((SNAPSHOT, "1"))
+        everything, bookmark = await snapshot.take(2)
+        assert (ids(everything.devices), bookmark.action) == (["a", "b"], AllocatableEvent.BOOKMARK)
+        await plugin.stop()
+        gone_all = await watch.next()
+        assert (gone_all.action, ids(gone_all.devices)) == (AllocatableEvent.DELETED, ["a", "b"])
+        assert await agent.allocatable() == []
+
+    with_agent(story)
+
+
+def test_unary_calls_are_limited_and_watches_are_not() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        watch = await agent.watch()
+        answers = await asyncio.gather(*(agent.list_all() for _ in range(60)), return_exceptions=True)
+        refused = [error for error in answers if isinstance(error, grpc.aio.AioRpcError)]
+        assert 10 <= len(answers) - len(refused) < 60
+        assert {error.code() for error in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert {error.details() for error in refused} == {"rejected by rate limit"}
+        await node.admit("p1", main={})
+        assert (await watch.next()).uid == "p1"
+
+    with_agent(story)
+
+
+def test_watches_are_bounded_in_number() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        watches = [await agent.watch() for _ in range(64)]
+        with pytest.raises(grpc.aio.AioRpcError, match="64 watches are open") as refused:
+            await agent.watch_allocatable()
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        watches[0].call.cancel()
+        await until("a free place", lambda: opened(agent), timeout=1)
+
+    with_agent(story)
+
+
+def test_socket_is_private_and_garbage_disturbs_nobody() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        socket = node.layout.pod_resources_socket
+        assert stat.S_IMODE(os.stat(socket).st_mode) == 0o600
+        assert stat.S_IMODE(os.stat(socket.parent).st_mode) == 0o750
+        watch = await agent.watch()
+        for garbage in (b"\0" * 1000, b"GET / HTTP/1.1\r\n\r\n", os.urandom(100_000)):
+            reader, writer = await asyncio.open_unix_connection(str(socket))
+            with contextlib.suppress(ConnectionError):
+                writer.write(garbage)
+                writer.write_eof()
+                await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+        await node.admit("p1", main={})
+        assert (await watch.next()).uid == "p1"
+
+    with_agent(story)
+
+
+def test_orderly_stop_ends_watches_with_unavailable() -> None:
+    async def story(node: DeviceNode, agent: Agent) -> None:
+        watch = await agent.watch()
+        process = node.processes.pop("frontdoor")
+        process.terminate()
+        with pytest.raises((grpc.aio.AioRpcError, EOFError)):
+            await watch.next()
+        assert await watch.call.code() is grpc.StatusCode.UNAVAILABLE
+        assert await asyncio.to_thread(process.wait, 5) == 0
+
+    with_agent(story)
+
+
+async def listed(agent: Agent, count: int) -> list[v1.PodResources] | None:
+    pods = await agent.list_all()
+    return pods if len(pods) == count else None
+
+
+async def gone(agent: Agent, left: list[str]) -> bool:
+    return await agent.allocatable() == left
+
+
+async def opened(agent: Agent) -> bool:
+    try:
+        await agent.watch_allocatable()
+    except grpc.aio.AioRpcError:
+        return False
+    return True
+
+
+async def churn(node: DeviceNode, rounds: int) -> None:
+    """Eight devices, up to four pods at once."""
+    for number in range(rounds):
+        await node.admit(f"pod-{number}", main={RESOURCE: 2})
+        if number >= 3:
+            await node.release(f"pod-{number - 3}")

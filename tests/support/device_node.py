@@ -1,0 +1,213 @@
+"""The device side of a node alone: `devices` and `frontdoor` as real processes, the test plays podworker on the bus."""
+
+import asyncio
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc.aio
+
+from protocols.bus import Bus, BusOptions, Replica
+from protocols.layout import Layout
+from protocols.messages import devices as messages
+from protocols.messages.devices import (
+    AdmitPod,
+    AdmittedPod,
+    ChaosDevice,
+    ContainerRequest,
+    Empty,
+    PodAllocation,
+    PreStart,
+    ReconcilePods,
+    ReleasePod,
+    ResourceInventory,
+)
+from protocols.settings import Settings, save_settings
+from protocols.wire.methods import unix_channel
+from tests.support.stub_plugin import StubPlugin
+
+R = TypeVar("R")
+RESOURCE = "example.com/gpu"
+
+
+def play(story: Callable[["DeviceNode"], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """Run one test's story on a node of its own; nothing of it is left afterwards."""
+
+    async def whole() -> None:
+        node = DeviceNode(**settings)
+        try:
+            async with asyncio.timeout(40):
+                await node.open()
+                await story(node)
+        except BaseException:
+            await node.end()
+            raise
+        await node.close()
+
+    asyncio.run(whole())
+
+
+async def until(what: str, holds: Callable[[], R | Awaitable[R]], timeout: float = 10.0) -> R:
+    deadline, answer = time.monotonic() + timeout, None
+    while time.monotonic() < deadline:
+        got = holds()
+        answer = await got if asyncio.iscoroutine(got) else got
+        if answer:
+            return answer  # type: ignore[return-value]  # the awaitable case is resolved above
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
+
+
+class DeviceNode:
+    def __init__(self, actors: tuple[str, ...] = ("devices", "frontdoor"), **settings: Any) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+        self.layout = Layout(root=self.root, kubelet=self.root / "kubelet")
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._actors = actors
+        self._stubs: list[StubPlugin] = []
+        self.layout.run.mkdir(mode=0o700)
+        save_settings(self.layout.settings, Settings(**{**self._settings(), **settings}))
+        self.bus = Bus(BusOptions(name="", run_dir=self.layout.run))
+        self.resources = Replica[ResourceInventory]()
+        self.allocations = Replica[PodAllocation]()
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "root": str(self.root),
+            "kubelet_dir": str(self.layout.kubelet),
+            "node_name": "n1",
+            "port": 6443,
+            "api_url": "https://127.0.0.1:6443",
+            "store_endpoints": ("unix:none",),
+            "store_embedded": True,
+            "runtime_endpoint": "unix:///none",
+            "runtime_embedded": True,
+        }
+
+    async def open(self) -> None:
+        await self.bus.start()
+        for actor in self._actors:
+            self.start(actor)
+        follow = self.bus.follow
+        follow(owner="devices", stream=messages.DEVICES, sink=self.resources, type=ResourceInventory)
+        follow(owner="devices", stream=messages.ALLOCATIONS, sink=self.allocations, type=PodAllocation)
+        await until("devices streams", lambda: self.resources.synced and self.allocations.synced)
+        await self.listening(self.layout.registration_socket)
+        if "frontdoor" in self._actors:
+            await self.listening(self.layout.pod_resources_socket)
+
+    async def close(self) -> None:
+        """End everything in good order and prove that nothing is left."""
+        codes, left = await self.end()
+        assert set(codes.values()) <= {0, -signal.SIGTERM}, f"exit codes: {codes}"
+        assert left == [], f"sockets left: {left}"
+
+    async def end(self) -> tuple[dict[str, int], list[Path]]:
+        """Exit codes, and sockets that are left."""
+        for plugin in self._stubs:
+            await plugin.stop()
+        for process in reversed(self.processes.values()):
+            process.terminate()
+        codes = {name: await asyncio.to_thread(process.wait, 10) for name, process in self.processes.items()}
+        await self.bus.close()
+        left = [path for path in self.root.rglob("*") if stat.S_ISSOCK(path.lstat().st_mode)]
+        shutil.rmtree(self.root)
+        return codes, left
+
+    def start(self, actor: str) -> None:
+        command = [sys.executable, "-m", f"actors.{actor}.actor", "--settings", str(self.layout.settings)]
+        with open(self.root / f"{actor}.log", "ab") as log:
+            self.processes[actor] = subprocess.Popen(command, stderr=log, stdout=log)
+
+    def plugin(self, *flags: str) -> subprocess.Popen[bytes]:
+        """The product's own plugin, as a process."""
+        command = [sys.executable, "-m", "tests.support.run_plugin", "--root", str(self.root), *flags]
+        with open(self.root / "plugin.log", "ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.processes[f"plugin-{process.pid}"] = process
+        return process
+
+    def stub(self, resource: str = RESOURCE, endpoint: str = "stub.sock") -> StubPlugin:
+        """A plugin in this process; stopped with the node."""
+        plugin = StubPlugin(self.layout.device_plugins, resource, endpoint)
+        self._stubs.append(plugin)
+        return plugin
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait()
+
+    async def restart(self, name: str) -> None:
+        """kill -9, and what the supervisor does then."""
+        self.kill(name)
+        self.start(name)
+
+    def log(self, name: str) -> str:
+        path = self.root / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    async def listening(self, socket: Path) -> None:
+        async def answers() -> bool:
+            try:
+                _, writer = await asyncio.open_unix_connection(str(socket))
+            except OSError:
+                return False
+            writer.close()
+            return True
+
+        await until(f"{socket} listening", answers)
+
+    def channel(self) -> grpc.aio.Channel:
+        return unix_channel(self.layout.pod_resources_socket)
+
+    # what podworker does
+
+    async def admit(self, uid: str, timeout: float = 10.0, **containers: dict[str, int]) -> AdmittedPod:
+        asked = tuple(ContainerRequest(name=name, resources=wanted) for name, wanted in containers.items())
+        return await self.admit_pod(AdmitPod(uid=uid, namespace="default", name=uid, containers=asked), timeout)
+
+    async def admit_pod(self, pod: AdmitPod, timeout: float = 10.0) -> AdmittedPod:
+        return await self.bus.call("devices", messages.ADMIT, pod, AdmittedPod, timeout=timeout, idempotent=True)
+
+    async def release(self, uid: str) -> None:
+        await self._order(messages.RELEASE, ReleasePod(uid=uid))
+
+    async def reconcile(self, *active: str) -> None:
+        await self._order(messages.RECONCILE, ReconcilePods(active=active))
+
+    async def chaos(self, id: str, health: str, resource: str = RESOURCE) -> None:
+        await self._order(messages.CHAOS_DEVICE, ChaosDevice(resource=resource, id=id, health=health))
+
+    async def pre_start(self, uid: str, container: str) -> None:
+        await self._order(messages.PRE_START, PreStart(uid=uid, container=container))
+
+    async def _order(self, method: str, request: Any) -> None:
+        await self.bus.call("devices", method, request, Empty, timeout=10, idempotent=True)
+
+    # what the streams say
+
+    def figures(self, resource: str = RESOURCE) -> tuple[int, int] | None:
+        """(allocatable, capacity), None when the resource was never registered."""
+        view = self.resources.items.get(resource)
+        if view is None:
+            return None
+        healthy = [device for device in view.devices if device.health == messages.HEALTHY]
+        return len(healthy) if view.connected else 0, len(view.devices)
+
+    async def settled(self, allocatable: int, capacity: int, resource: str = RESOURCE) -> None:
+        await until(f"{allocatable}/{capacity}", lambda: self.figures(resource) == (allocatable, capacity))
+
+    def held(self) -> dict[str, list[str]]:
+        """Device ids by pod."""
+        return {
+            uid: sorted({device.id for container in pod.containers for device in container.devices})
+            for uid, pod in self.allocations.items.items()
+        }
