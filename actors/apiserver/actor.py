@@ -1,0 +1,162 @@
+"""One API server process: REST over HTTPS from replicas of the watch cache, writes to the etcd API.
+
+N of these share one port, so that one may die or be replaced while the others serve. It owns nothing: kill -9 loses
+open connections and half-answered requests, never an acknowledged write nor a client's place in a watch.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+
+from actors.apiserver.authz import Authorizer
+from actors.apiserver.endpoints.health import Check, Health
+from actors.apiserver.endpoints.reading import Reading
+from actors.apiserver.endpoints.static import Static
+from actors.apiserver.endpoints.watching import Watching
+from actors.apiserver.endpoints.writing import Writing
+from actors.apiserver.handler import Handler
+from actors.apiserver.metrics import Metrics, ReplicaCollector
+from actors.apiserver.objects import Obj
+from actors.apiserver.reads.reader import Reader
+from actors.apiserver.replica.replica import FRESH_TIMEOUT, Replica
+from actors.apiserver.server import Server, ServerOptions
+from actors.apiserver.storage import Storage
+from actors.apiserver.table import TABLE
+from actors.apiserver.watch.hub import Hub
+from actors.apiserver.writes.create import Creator
+from actors.apiserver.writes.loop import WriteLoop
+from protocols.actor import Context, run_actor
+from protocols.errors import NodeplaneError
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import etcd_options
+from protocols.messages.objects import FRESHEN, OWNER, Freshen, ObjectEvent, stream_of
+from protocols.messages.supervisor import Empty
+
+FRESH_BEFORE_STOP = 1.0
+"""Seconds a leaving process waits for its replicas to reach the store's revision, so that last bookmarks carry far."""
+DRAIN_SECONDS = 2.0
+
+
+class ApiServer:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._etcd = EtcdClient(etcd_options(context.settings, context.layout))
+        self._storage = Storage(self._etcd)
+        self._wanted = 0
+        self._asking: asyncio.Task[None] | None = None
+        self._metrics = Metrics(context.registry)
+        self.replicas = {row.full_name: Replica(row, self._nudge) for row in TABLE.rows}
+        self._hubs = {name: self._hub(replica) for name, replica in self.replicas.items()}
+        context.registry.register(ReplicaCollector(self._positions))
+        reader = Reader(self._storage, self.replicas)
+        self._watching = Watching(reader, self._hubs, self._metrics)
+        self._server = Server(self._server_options(), self._handler(reader))
+
+    async def start(self) -> None:
+        await self._etcd.start()
+        for replica in self.replicas.values():
+            row = replica.resource
+            self._context.bus.follow(
+                owner=OWNER, stream=stream_of(row.group, row.plural), sink=replica, type=ObjectEvent
+            )
+        await self._server.start()
+        self._context.note("waiting for the watch cache")
+        self._context.spawn(self._become_ready(), "become-ready")
+
+    async def stop(self) -> None:
+        """Readiness goes first; then each watch gets a bookmark as fresh as can be had soon, and a clean end."""
+        self._watching.closing = True
+        await self._server.stop_listening()
+        with suppress(NodeplaneError, TimeoutError):
+            async with asyncio.timeout(FRESH_BEFORE_STOP):
+                await asyncio.gather(*(self._freshen(replica) for replica in self.replicas.values()))
+        for hub in self._hubs.values():
+            hub.close()
+        await self._drain()
+        await self._server.close()
+        await self._etcd.close()
+
+    async def _become_ready(self) -> None:
+        for replica in self.replicas.values():
+            await replica.wait_filled()
+        self._context.ready(f"serving {self._context.settings.api_url}")
+
+    async def _drain(self) -> None:
+        """The streams' last bytes go out; a client that does not read is not waited for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await asyncio.gather(*(hub.empty.wait() for hub in self._hubs.values()))
+
+    async def _freshen(self, replica: Replica) -> None:
+        if not self._hubs[replica.resource.full_name].empty.is_set():
+            await replica.wait_for(await self._storage.revision(replica.resource), FRESH_BEFORE_STOP)
+
+    def _nudge(self, revision: int) -> None:
+        """Somebody waits for `revision`: ask the watch cache to look now. One question at a time is enough."""
+        self._wanted = max(self._wanted, revision)
+        if self._asking is None or self._asking.done():
+            self._asking = self._context.spawn(self._ask(), "freshen")
+
+    async def _ask(self) -> None:
+        asked = 0
+        while asked < self._wanted:
+            asked = self._wanted
+            with suppress(NodeplaneError):
+                await self._context.bus.call(OWNER, FRESHEN, Freshen(asked), Empty, timeout=FRESH_TIMEOUT)
+
+    def _hub(self, replica: Replica) -> Hub:
+        row = replica.resource
+        slow = self._metrics.terminated.labels(row.group, row.plural)
+        sent = self._metrics.watch_events.labels(row.group, row.version, row.plural)
+        return Hub(replica, slow.inc, sent.inc)
+
+    def _handler(self, reader: Reader) -> Handler:
+        loop = WriteLoop(self._storage, self.replicas)
+        creator = Creator(self._storage, self.replicas["namespaces"])
+        address = self._context.settings.api_url.removeprefix("https://")
+        return Handler(
+            table=TABLE,
+            authorizer=Authorizer(partial(self._shown, "pods"), partial(self._shown, "resourceslices.resource.k8s.io")),
+            static=Static(TABLE, Health(self._checks()), address),
+            reading=Reading(reader),
+            writing=Writing(creator, loop, reader),
+            watching=self._watching,
+            metrics=self._metrics,
+        )
+
+    def _shown(self, name: str, key: str) -> Obj | None:
+        found = self.replicas[name].objects.get(key)
+        return None if found is None else found.obj
+
+    def _checks(self) -> dict[str, Check]:
+        return {"etcd": self._check_store, "replicas": self._check_replicas, "shutdown": self._check_leaving}
+
+    async def _check_store(self) -> str:
+        await self._etcd.current_revision(timeout=2.0)
+        return ""
+
+    async def _check_replicas(self) -> str:
+        empty = [name for name, replica in self.replicas.items() if not replica.filled]
+        return f"not synced: {', '.join(empty)}" if empty else ""
+
+    async def _check_leaving(self) -> str:
+        return "this process is leaving" if self._watching.closing else ""
+
+    def _positions(self) -> Iterable[tuple[str, str, int, float, bool, int]]:
+        for replica in self.replicas.values():
+            row = replica.resource
+            yield row.group, row.plural, replica.mark, replica.changed_at, replica.synced, len(replica.objects)
+
+    def _server_options(self) -> ServerOptions:
+        layout = self._context.layout
+        cert, key = layout.client_cert("apiserver")
+        return ServerOptions(port=self._context.settings.port, cert=cert, key=key, client_ca=layout.ca_cert)
+
+
+def main(argv: list[str] | None = None) -> None:
+    run_actor("apiserver", ApiServer, argv)
+
+
+if __name__ == "__main__":
+    main()

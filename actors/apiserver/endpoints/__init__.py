@@ -1,0 +1,1 @@
+"""What answers a request once it is known who asks, and for what."""

@@ -1,0 +1,131 @@
+"""POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
+
+from actors.apiserver.authz import check_written
+from actors.apiserver.body import decode_object, media_type, read_body
+from actors.apiserver.endpoints.types import Reply, Request
+from actors.apiserver.errors import NotFound
+from actors.apiserver.negotiate import PLAIN
+from actors.apiserver.objects import Obj
+from actors.apiserver.query import WriteOptions, write_options
+from actors.apiserver.reads.reader import Reader
+from actors.apiserver.render import dump, render_list, render_object, render_stored
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.target import Target
+from actors.apiserver.types import Attributes
+from actors.apiserver.writes.binding import bound
+from actors.apiserver.writes.create import Creator
+from actors.apiserver.writes.delete import DeleteOptions, delete_options, deleted
+from actors.apiserver.writes.loop import Outcome, WriteLoop
+from actors.apiserver.writes.patch import APPLY_PATCH, applied_configuration, apply_mutation, patch_mutation
+from actors.apiserver.writes.update import replace_mutation
+
+
+class Writing:
+    def __init__(self, creator: Creator, loop: WriteLoop, reader: Reader) -> None:
+        self._creator = creator
+        self._loop = loop
+        self._reader = reader
+
+    async def create(self, request: Request) -> Reply:
+        options, body = _options(request), await _body(request)
+        if request.target.subresource == "binding":
+            return await self._bind(request, body, options)
+        return await self._create(request, body, options)
+
+    async def update(self, request: Request) -> Reply:
+        options, body = _options(request), await _body(request)
+        try:
+            outcome = await self._loop.run(request.target, replace_mutation(request.target, body), options.dry_run)
+        except NotFound:
+            if not request.target.resource.create_on_update or request.target.subresource:
+                raise
+            return await self._create(request, body, options)
+        return _written(request, outcome.stored)
+
+    async def patch(self, request: Request) -> Reply:
+        options, target = _options(request), request.target
+        media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
+        if media != APPLY_PATCH:
+            outcome = await self._loop.run(target, patch_mutation(target, media, raw, options), options.dry_run)
+            return _written(request, outcome.stored)
+        wanted = applied_configuration(target, raw, options)
+        try:
+            outcome = await self._loop.run(target, apply_mutation(target, wanted), options.dry_run)
+        except NotFound:
+            if target.subresource:
+                raise
+            return await self._create(request, wanted, options)
+        return _written(request, outcome.stored)
+
+    async def delete(self, request: Request) -> Reply:
+        options = await _delete_options(request)
+        outcome = await self._delete(request.target, options)
+        if request.target.resource.returns_object or not outcome.removed:
+            return _written(request, outcome.stored)
+        return Reply(dump(_success(request.target, outcome.stored), request.form), media_type=request.form.media_type)
+
+    async def deletecollection(self, request: Request) -> Reply:
+        """Not one transaction: each object for itself; what is gone already is not missed."""
+        options = await _delete_options(request)
+        listing = await self._reader.list(request.target, request.options, request.wanted)
+        done = []
+        for stored in listing.objects:
+            named = Target(request.target.resource, "delete", stored.namespace, stored.name)
+            try:
+                done.append((await self._delete(named, options)).stored)
+            except NotFound:
+                continue
+        body = render_list(request.target.resource, done, request.form, {"resourceVersion": str(listing.rv)})
+        return Reply(body, media_type=request.form.media_type)
+
+    async def _delete(self, target: Target, options: DeleteOptions) -> Outcome:
+        return await self._loop.run(target, lambda old: deleted(target, options, old), options.dry_run)
+
+    async def _create(self, request: Request, body: Obj, options: WriteOptions) -> Reply:
+        target = request.target
+        wanted = Attributes("create", request.http.path, target.resource.group, target.resource.plural)
+        if isinstance(body.get("metadata"), dict):
+            check_written(request.user, wanted, body)
+        stored = await self._creator.create(target, body, options.dry_run)
+        return _written(request, stored, 201)
+
+    async def _bind(self, request: Request, binding: Obj, options: WriteOptions) -> Reply:
+        await self._loop.run(request.target, lambda pod: bound(request.target, binding, pod), options.dry_run)
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        return Reply(dump(status, request.form), 201, request.form.media_type)
+
+
+async def _body(request: Request) -> Obj:
+    return decode_object(await read_body(request.http), request.http.headers.get("Content-Type", ""))
+
+
+def _options(request: Request) -> WriteOptions:
+    return write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""))
+
+
+async def _delete_options(request: Request) -> DeleteOptions:
+    raw = await read_body(request.http)
+    body = decode_object(raw, request.http.headers.get("Content-Type", "")) if raw.strip() else {}
+    return delete_options(body, request.query, request.dry_runs)
+
+
+def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
+    """A dry run's new object has no revision yet."""
+    if stored.rv:
+        body = render_stored(request.target.resource, stored, request.form)
+    else:
+        bare = {**stored.obj, "metadata": {k: v for k, v in stored.obj["metadata"].items() if k != "resourceVersion"}}
+        body = render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
+    return Reply(body, status, request.form.media_type)
+
+
+def _success(target: Target, stored: Stored) -> Obj:
+    details = {"name": target.name, "group": target.resource.group, "kind": target.resource.plural}
+    details["uid"] = stored.obj["metadata"].get("uid", "")
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }

@@ -1,0 +1,147 @@
+"""One request from its first line to its answer: who, what, may they, do it; every fault becomes a Status."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+
+from actors.apiserver.auth import user_of
+from actors.apiserver.authz import Authorizer
+from actors.apiserver.endpoints.reading import Reading
+from actors.apiserver.endpoints.static import Static
+from actors.apiserver.endpoints.types import Reply, Request
+from actors.apiserver.endpoints.watching import Watching
+from actors.apiserver.endpoints.writing import Writing
+from actors.apiserver.errors import InternalError, RequestTimeout
+from actors.apiserver.faults import as_fault
+from actors.apiserver.metrics import Metrics
+from actors.apiserver.negotiate import negotiate
+from actors.apiserver.query import ListOptions, list_options
+from actors.apiserver.selection import selection
+from actors.apiserver.table import Table
+from actors.apiserver.target import Target, parse_target
+from actors.apiserver.types import Attributes, User
+from protocols.errors import NodeplaneError
+from protocols.kube.status import StatusError
+
+REQUEST_SECONDS = 60.0
+WRITE_SECONDS = 34.0
+COLLECTION = ("list", "deletecollection")
+
+
+class Handler:
+    def __init__(
+        self,
+        table: Table,
+        authorizer: Authorizer,
+        static: Static,
+        reading: Reading,
+        writing: Writing,
+        watching: Watching,
+        metrics: Metrics,
+    ) -> None:
+        self._table, self._authorizer, self._static = table, authorizer, static
+        self._watching, self._metrics = watching, metrics
+        self._verbs: dict[str, Callable[[Request], Awaitable[Reply]]] = {
+            "get": reading.get,
+            "list": reading.list,
+            "create": writing.create,
+            "update": writing.update,
+            "patch": writing.patch,
+            "delete": writing.delete,
+            "deletecollection": writing.deletecollection,
+        }
+
+    async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
+        started = time.monotonic()
+        call = _Call(http)
+        try:
+            response = await self._answer(call)
+        except StatusError as fault:
+            response = status_reply(fault).response()
+        except NodeplaneError as error:
+            response = status_reply(as_fault(error)).response()
+        except ConnectionError:
+            raise
+        except Exception as error:  # a bug of ours: the client gets a Status, the log the place
+            logging.getLogger(__name__).exception("%s %s failed", http.method, http.path)
+            response = status_reply(InternalError(f"{type(error).__name__}: {error}")).response()
+        seconds = time.monotonic() - started
+        self._metrics.answered(call.target, call.verb, "dryRun" in http.query, response.status, seconds)
+        return response
+
+    async def _answer(self, call: "_Call") -> web.StreamResponse:
+        http = call.http
+        transport = http.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        user = user_of(certificate, http.headers.get("Authorization", ""))
+        call.target = target = parse_target(self._table, http.method, http.path) if _known(user) else None
+        if target is None:
+            return await self._answer_static(http, user)
+        options = list_options(http.query) if target.verb in COLLECTION else ListOptions()
+        call.verb = "watch" if options.watch and target.verb == "list" else target.verb
+        request = self._request(http, user, target, options)
+        self._authorizer.check(user, _attributes(request, call.verb))
+        if call.verb == "watch":
+            return await self._watching.watch(request)
+        limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
+        try:
+            async with asyncio.timeout(limit):
+                reply = await self._verbs[target.verb](request)
+        except TimeoutError:
+            raise RequestTimeout(limit) from None
+        return reply.response()
+
+    async def _answer_static(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
+        self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))
+        async with asyncio.timeout(REQUEST_SECONDS):
+            return (await self._static.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
+
+    def _request(self, http: web.BaseRequest, user: User, target: Target, options: ListOptions) -> Request:
+        query = http.query
+        return Request(
+            http=http,
+            user=user,
+            target=target,
+            query=query,
+            dry_runs=query.getall("dryRun", []),
+            form=negotiate(http.headers.get("Accept", ""), query.get("includeObject", "")),
+            options=options,
+            wanted=selection(target.resource, options.labels, options.fields),
+        )
+
+
+class _Call:
+    """What is known of a request so far, for the metrics."""
+
+    def __init__(self, http: web.BaseRequest) -> None:
+        self.http = http
+        self.target: Target | None = None
+        self.verb = http.method.lower()
+
+
+def _known(user: User) -> bool:
+    """Strangers do not learn which resources exist."""
+    return user.name != "system:anonymous"
+
+
+def _attributes(request: Request, verb: str) -> Attributes:
+    target = request.target
+    return Attributes(
+        verb=verb,
+        path=request.http.path,
+        group=target.resource.group,
+        resource=target.resource.plural,
+        subresource=target.subresource,
+        namespace=target.namespace,
+        name=target.name or request.wanted.name,
+        fields=request.wanted.equals,
+    )
+
+
+def status_reply(fault: StatusError) -> Reply:
+    headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
+    return Reply(msgspec.json.encode(fault.status) + b"\n", fault.code, headers=headers)

@@ -1,0 +1,29 @@
+"""Objects as plain JSON, and safe steps into what clients wrote: any field may be missing or of the wrong type."""
+
+from typing import Any
+
+Obj = dict[str, Any]
+"""A Kubernetes object."""
+
+
+def at(obj: Any, *path: str) -> Any:
+    """The value at `path`, None when any step is missing or no object."""
+    for step in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(step)
+    return obj
+
+
+def text(obj: Any, *path: str) -> str:
+    """The value at `path` as text; missing = empty, booleans as JSON writes them."""
+    value = at(obj, *path)
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def items(obj: Any, *path: str) -> list[Obj]:
+    """The list of objects at `path`; whatever else stands there reads as empty."""
+    value = at(obj, *path)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,131 @@
+"""GET and LIST: from the replica when it is fresh enough for what was asked, else from the store."""
+
+from dataclasses import dataclass
+
+from actors.apiserver.errors import BadRequest
+from actors.apiserver.objects import Obj
+from actors.apiserver.query import EXACT, NOT_OLDER_THAN, ListOptions
+from actors.apiserver.reads.token import LATEST, decode_token, encode_token
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.selection import Selection
+from actors.apiserver.storage import Compacted, Storage
+from actors.apiserver.target import Target
+from actors.apiserver.types import Resource
+from actors.apiserver.writes.faults import not_found
+
+SMALLEST_PAGE, LARGEST_PAGE = 500, 10_000
+
+
+@dataclass(frozen=True)
+class Listing:
+    objects: list[Stored]
+    rv: int
+    resume: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> Obj:
+        found: Obj = {"resourceVersion": str(self.rv)}
+        if self.resume:
+            found["continue"] = self.resume
+            if self.remaining is not None:
+                found["remainingItemCount"] = self.remaining
+        return found
+
+
+class Reader:
+    def __init__(self, storage: Storage, replicas: dict[str, Replica]) -> None:
+        self._storage = storage
+        self._replicas = replicas
+
+    async def get(self, target: Target, version: int | None) -> Stored:
+        replica = self._replicas[target.resource.full_name]
+        if version is None or not replica.filled:
+            found = await self._storage.get(target.resource, target.key)
+        else:
+            await replica.wait_for(version)
+            found = replica.objects.get(target.key)
+        if found is None:
+            raise not_found(target.resource, target.name)
+        return found
+
+    async def fresh(self, resource: Resource) -> Replica:
+        """The replica, once it shows everything acknowledged before this call."""
+        replica = self._replicas[resource.full_name]
+        replica.check_filled()
+        await replica.wait_for(await self._storage.revision(resource))
+        return replica
+
+    async def list(self, target: Target, options: ListOptions, wanted: Selection) -> Listing:
+        query = _Query(target.resource, f"{target.namespace}/" if target.namespace else "", wanted, options.limit)
+        if options.resume:
+            return await self._continue(query, options.resume)
+        legacy = bool(options.version) and options.limit and not options.match
+        if options.match == EXACT or legacy:
+            return await self._exact(query, options.version or 0)
+        if options.version is None:
+            return _first_page(query, await self.fresh(target.resource))
+        replica = self._replicas[target.resource.full_name]
+        await replica.wait_for(options.version)
+        if options.version == 0 and options.match in ("", NOT_OLDER_THAN):
+            query = _Query(query.resource, query.prefix, wanted, 0)
+        return _first_page(query, replica)
+
+    async def _exact(self, query: "_Query", rv: int) -> Listing:
+        replica = self._replicas[query.resource.full_name]
+        if replica.filled:
+            await replica.wait_for(rv)
+            if replica.mark == rv:
+                return _first_page(query, replica)
+        return await self._page(query, rv, "")
+
+    async def _continue(self, query: "_Query", text: str) -> Listing:
+        token = decode_token(text)
+        if query.prefix and not token.start.startswith(query.prefix):
+            raise BadRequest("invalid continue token: it is not of this namespace")
+        rv = 0 if token.rv == LATEST else token.rv
+        return await self._page(query, rv, token.start)
+
+    async def _page(self, query: "_Query", rv: int, start: str) -> Listing:
+        """From the store at one revision; reads on while a selector leaves the page short."""
+        found: list[Stored] = []
+        size = query.limit or SMALLEST_PAGE
+        while True:
+            try:
+                page = await self._storage.page(query.resource, query.prefix, start, size, rv)
+            except Compacted:
+                raise Compacted(encode_token(LATEST, start) if start else "") from None
+            rv = page.rv
+            for index, stored in enumerate(page.objects):
+                if query.limit and len(found) == query.limit:
+                    return _cut(query, found, rv, page.objects[index - 1].key, page.count - index)
+                if query.wanted.matches(stored):
+                    found.append(stored)
+            if not page.more:
+                return Listing(found, rv)
+            start = page.objects[-1].key + "\0"
+            if query.limit and len(found) == query.limit:
+                return _cut(query, found, rv, page.objects[-1].key, page.count - len(page.objects))
+            size = min(LARGEST_PAGE, size * 2)
+
+
+@dataclass(frozen=True)
+class _Query:
+    resource: Resource
+    prefix: str
+    wanted: Selection
+    limit: int
+
+
+def _first_page(query: _Query, replica: Replica) -> Listing:
+    """What the replica holds now; its mark is the revision every later page is read at."""
+    held = list(replica.objects.below(query.prefix))
+    found = held if query.wanted.everything else [stored for stored in held if query.wanted.matches(stored)]
+    if not query.limit or len(found) <= query.limit:
+        return Listing(found, replica.mark)
+    return _cut(query, found[: query.limit], replica.mark, found[query.limit - 1].key, len(found) - query.limit)
+
+
+def _cut(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> Listing:
+    counted = remaining if query.wanted.everything else None
+    return Listing(found, rv, encode_token(rv, last + "\0"), counted)

@@ -1,0 +1,18 @@
+"""One change of one object: what it was, what it is, and its encoded forms, made once and shared."""
+
+from actors.apiserver.replica.stored import Stored
+
+
+class Change:
+    """`before` None = created, `after` None = deleted."""
+
+    __slots__ = ("after", "at", "before", "encoded", "key", "rv")
+
+    def __init__(self, key: str, rv: int, before: Stored | None, after: Stored | None, at: float = 0.0) -> None:
+        self.key = key
+        self.rv = rv
+        self.before = before
+        self.after = after
+        self.at = at
+        self.encoded: dict[object, bytes] = {}
+        """Bytes by (event type, form): one encoding serves every watcher that wants it."""

@@ -1,0 +1,146 @@
+"""Follower of one objects stream. What it shows is the store's state at `mark`, exactly.
+
+A new epoch of the watch cache brings a snapshot with history: changes already applied are dropped by revision, the
+others are applied in order, so an open watch sees neither gap nor repetition.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from actors.apiserver.errors import TooLargeVersion, TooManyRequests
+from actors.apiserver.replica.change import Change
+from actors.apiserver.replica.objects import Objects
+from actors.apiserver.replica.resync import Resync, read_snapshot
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.replica.waiters import Waiters
+from actors.apiserver.replica.window import Window
+from actors.apiserver.types import Resource
+from protocols.bus import Event
+from protocols.messages.objects import DELETED, MODIFIED, ObjectEvent
+
+FRESH_TIMEOUT = 3.0
+PATIENCE = 0.005
+"""Seconds for a revision to come by itself, as it does after a write, before the watch cache is asked for it."""
+
+
+class Replica:
+    """A bus StreamSink of ObjectEvent. Every method runs in the event loop and none of the sink's awaits."""
+
+    def __init__(self, resource: Resource, nudge: Callable[[int], None] | None = None) -> None:
+        self.resource = resource
+        self.objects = Objects()
+        self.window = Window()
+        self.mark = 0
+        """Everything up to this revision has been applied and handed to the watchers."""
+        self.filled = False
+        """A first snapshot came; from then on there is always something to serve."""
+        self.synced = False
+        self.resyncs = 0
+        self.changed_at = time.monotonic()
+        self._latest: tuple[int, set[str]] = (0, set())
+        self._waiters = Waiters()
+        self._nudge = nudge or (lambda _rv: None)
+        self._listeners: list[Callable[[Change], None]] = []
+        self._first_fill = asyncio.Event()
+
+    def listen(self, listener: Callable[[Change], None]) -> None:
+        """`listener` is told each change after the objects show it."""
+        self._listeners.append(listener)
+
+    def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
+        snapshot = read_snapshot(items, mark)
+        if self.filled:
+            self._catch_up(snapshot, mark)
+        else:
+            self._fill(snapshot, mark)
+        self.on_mark(mark)
+
+    def on_event(self, event: Event[ObjectEvent]) -> None:
+        if event.value is not None:
+            self._apply_once(event.key, event.value)
+        self.on_mark(event.mark)
+
+    def on_mark(self, mark: int) -> None:
+        if mark > self.mark:
+            self.mark = mark
+            self.changed_at = time.monotonic()
+            self._waiters.advance(mark)
+
+    def on_synced(self, synced: bool) -> None:
+        self.synced = synced
+
+    def check_filled(self) -> None:
+        if not self.filled:
+            raise TooManyRequests("storage is (re)initializing: the replica is not filled yet", retry_after=1)
+
+    async def wait_filled(self) -> None:
+        await self._first_fill.wait()
+
+    async def wait_for(self, rv: int, timeout: float = FRESH_TIMEOUT) -> None:
+        """Return once `mark` has reached `rv`; raises TooLargeVersion at the deadline."""
+        self.check_filled()
+        if self.mark >= rv:
+            return
+        if await self._waiters.wait(rv, PATIENCE):
+            return
+        self._nudge(rv)
+        if not await self._waiters.wait(rv, timeout):
+            raise TooLargeVersion(rv, self.mark)
+
+    def _fill(self, snapshot: Resync, mark: int) -> None:
+        self.objects.replace(snapshot.stored)
+        self.window = Window(floor=min(snapshot.floor, mark))
+        for key, event in snapshot.history:
+            change = _change(key, event, None)
+            self.window.append(change)
+            self._remember(key, event.rv)
+        self.filled = True
+        self._first_fill.set()
+
+    def _catch_up(self, snapshot: Resync, mark: int) -> None:
+        """Apply what this replica has not seen yet; without a gapless history, the difference of the states."""
+        self.resyncs += 1
+        if snapshot.floor <= self.mark:
+            for key, event in snapshot.history:
+                self._apply_once(key, event)
+            return
+        for key, event in snapshot.difference(self.objects, mark):
+            self._apply_once(key, event)
+        self.window = Window(floor=mark)
+
+    def _apply_once(self, key: str, event: ObjectEvent) -> None:
+        if self._seen(key, event.rv):
+            return
+        self._remember(key, event.rv)
+        change = _change(key, event, self.objects.get(key))
+        if change.after is None:
+            self.objects.remove(key)
+        else:
+            self.objects.put(change.after)
+        self.window.append(change)
+        for listener in self._listeners:
+            listener(change)
+
+    def _seen(self, key: str, rv: int) -> bool:
+        latest, keys = self._latest
+        return key in keys if rv == latest else rv <= max(latest, self.mark)
+
+    def _remember(self, key: str, rv: int) -> None:
+        """Several objects may change in one revision: the latest revision's keys tell repetition from company."""
+        if rv == self._latest[0]:
+            self._latest[1].add(key)
+        else:
+            self._latest = (rv, {key})
+
+
+def _change(key: str, event: ObjectEvent, known: Stored | None) -> Change:
+    """`known` saves decoding `previous` again when it is the very object we hold."""
+    if event.type == DELETED:
+        before = known if known is not None and known.raw == event.object else Stored(key, event.rv, event.object)
+        return Change(key, event.rv, before, None, time.monotonic())
+    after = Stored(key, event.rv, event.object)
+    if not event.previous:
+        return Change(key, event.rv, known if event.type == MODIFIED else None, after, time.monotonic())
+    before = known if known is not None and known.raw == event.previous else Stored(key, event.rv, event.previous)
+    return Change(key, event.rv, before, after, time.monotonic())

@@ -1,0 +1,69 @@
+"""One object at one revision: stored bytes, decoded only when a selector or a table asks."""
+
+from typing import Any
+
+import msgspec
+
+from actors.apiserver.objects import Obj
+
+_METADATA = b'"metadata":{'
+_HEAD = 256
+"""Our own encoder writes kind, apiVersion, metadata first, so the splice point lies near the start."""
+
+
+class Stored:
+    """Immutable by convention: shared by every request and watch that shows this object."""
+
+    __slots__ = ("_json", "_obj", "key", "raw", "rv")
+
+    def __init__(self, key: str, rv: int, raw: bytes) -> None:
+        self.key = key
+        self.rv = rv
+        self.raw = raw
+        self._obj: Obj | None = None
+        self._json: bytes | None = None
+
+    @property
+    def obj(self) -> Obj:
+        """The object with its resourceVersion. Shared: copy before changing it."""
+        if self._obj is None:
+            self._obj = decode_stored(self.raw, self.rv)
+        return self._obj
+
+    @property
+    def json(self) -> bytes:
+        """The object as clients get it."""
+        if self._json is None:
+            self._json = splice_version(self.raw, self.rv) or msgspec.json.encode(self.obj)
+        return self._json
+
+    @property
+    def namespace(self) -> str:
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+    def at(self, rv: int) -> "Stored":
+        """The same content under another revision (a deletion's)."""
+        return Stored(self.key, rv, self.raw)
+
+
+def decode_stored(raw: bytes, rv: int) -> Obj:
+    obj: Any = msgspec.json.decode(raw)
+    obj.setdefault("metadata", {})["resourceVersion"] = str(rv)
+    return dict(obj)
+
+
+def splice_version(raw: bytes, rv: int) -> bytes | None:
+    """Put the resourceVersion into encoded JSON without decoding it; None when the place is not certain.
+
+    Certain means: `kind` and `apiVersion` stand before `metadata` and hold no brace, so the first `"metadata":{`
+    after them is the object's own.
+    """
+    place = raw.find(_METADATA, 0, _HEAD)
+    if place < 0 or raw.find(b"{", 1, place) >= 0 or raw[place + len(_METADATA) : place + len(_METADATA) + 1] == b"}":
+        return None
+    cut = place + len(_METADATA)
+    return b'%b"resourceVersion":"%d",%b' % (raw[:cut], rv, raw[cut:])

@@ -1,0 +1,56 @@
+"""ConfigMaps: plain data, immutable when they say so."""
+
+from actors.apiserver.causes import Cause, forbidden, invalid, too_long
+from actors.apiserver.cells import AGE, NAME
+from actors.apiserver.objects import Obj, at
+from actors.apiserver.strategy import Strategy
+from actors.apiserver.types import Column, Resource
+
+SIZE_LIMIT = 1024 * 1024
+
+
+def data_count(obj: Obj) -> int:
+    return len(at(obj, "data") or {}) + len(at(obj, "binaryData") or {})
+
+
+def data_causes(obj: Obj, *fields: str) -> list[Cause]:
+    """Maps of strings, below the size limit together."""
+    causes, size = [], 0
+    for name in fields:
+        data = obj.get(name)
+        if data is None:
+            continue
+        if not isinstance(data, dict) or not all(isinstance(value, str) for value in data.values()):
+            causes.append(invalid(name, data, "must be a map of strings"))
+            continue
+        size += sum(len(value) for value in data.values())
+    return [*causes, too_long("data", SIZE_LIMIT)] if size > SIZE_LIMIT else causes
+
+
+def immutable_causes(new: Obj, old: Obj, *fields: str) -> list[Cause]:
+    if old.get("immutable") is not True:
+        return []
+    causes = [forbidden("immutable", "field is immutable when `immutable` is set")] if not new.get("immutable") else []
+    changed = [name for name in fields if new.get(name) != old.get(name)]
+    return causes + [forbidden(name, "field is immutable when `immutable` is set") for name in changed]
+
+
+class ConfigMapStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        return data_causes(obj, "data", "binaryData")
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        return self.validate_create(new) + immutable_causes(new, old, "data", "binaryData")
+
+
+CONFIGMAPS = Resource(
+    group="",
+    version="v1",
+    plural="configmaps",
+    singular="configmap",
+    kind="ConfigMap",
+    namespaced=True,
+    strategy=ConfigMapStrategy(),
+    short_names=("cm",),
+    columns=(NAME, Column("Data", data_count), AGE),
+)

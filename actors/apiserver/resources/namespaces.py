@@ -1,0 +1,61 @@
+"""Namespaces: live while `spec.finalizers` holds them, Terminating after a delete until the content is gone."""
+
+from actors.apiserver.cells import AGE, NAME, cell, field
+from actors.apiserver.objects import Obj
+from actors.apiserver.strategy import Strategy, restore, restore_all_but
+from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
+
+KEEPER = "kubernetes"
+"""The finalizer every namespace starts with; whoever empties the namespace removes it through /finalize."""
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class NamespaceStrategy(Strategy):
+    has_status = True
+
+    def default(self, obj: Obj) -> None:
+        metadata = obj["metadata"]
+        if metadata.get("name"):
+            metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
+
+    def prepare_create(self, obj: Obj) -> None:
+        self.default(obj)
+        finalizers = list((obj.get("spec") or {}).get("finalizers") or [])
+        obj["spec"] = {"finalizers": finalizers if KEEPER in finalizers else [*finalizers, KEEPER]}
+        obj["status"] = {"phase": "Active"}
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        restore(new, old, "spec", "status")
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        restore_all_but(new, old, "status")
+        if (new.get("status") or {}).get("phase") is None:
+            new["status"] = {**(new.get("status") or {}), "phase": "Active"}
+
+    def prepare_finalize(self, new: Obj, old: Obj) -> None:
+        """The finalize subresource: nothing but spec.finalizers changes."""
+        finalizers = (new.get("spec") or {}).get("finalizers")
+        restore_all_but(new, old)
+        new["spec"] = {**(old.get("spec") or {}), "finalizers": finalizers or []}
+        if not finalizers:
+            new["spec"].pop("finalizers")
+
+
+NAMESPACES = Resource(
+    group="",
+    version="v1",
+    plural="namespaces",
+    singular="namespace",
+    kind="Namespace",
+    namespaced=False,
+    strategy=NamespaceStrategy(),
+    short_names=("ns",),
+    columns=(NAME, Column("Status", cell("status", "phase")), AGE),
+    verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+    subresources=(
+        Subresource("finalize", ("update",), "Namespace", version="v1"),
+        Subresource("status", STATUS_VERBS, "Namespace", version="v1"),
+    ),
+    fields={"status.phase": field("status", "phase")},
+    returns_object=True,
+)

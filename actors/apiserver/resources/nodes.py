@@ -1,0 +1,81 @@
+"""Nodes: a node object keeps the status it is created with; later it changes through /status only."""
+
+from actors.apiserver.causes import Cause, invalid
+from actors.apiserver.cells import AGE, NAME, NONE, cell, field
+from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.strategy import Strategy
+from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
+
+ROLE_PREFIX = "node-role.kubernetes.io/"
+ROLE_LABEL = "kubernetes.io/role"
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class NodeStrategy(Strategy):
+    has_status = True
+
+    def prepare_create(self, obj: Obj) -> None:
+        """The status stays: a kubelet registers with it."""
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        causes = []
+        for index, taint in enumerate(items(obj, "spec", "taints")):
+            if taint.get("effect") not in EFFECTS:
+                causes.append(
+                    invalid(f"spec.taints[{index}].effect", taint.get("effect"), f"must be one of {', '.join(EFFECTS)}")
+                )
+        return causes
+
+
+def status(obj: Obj) -> str:
+    ready = next((item for item in items(obj, "status", "conditions") if item.get("type") == "Ready"), None)
+    words = {"True": "Ready", "False": "NotReady"}
+    shown = "Unknown" if ready is None else words.get(text(ready, "status"), "NotReady")
+    return f"{shown},SchedulingDisabled" if at(obj, "spec", "unschedulable") else shown
+
+
+def roles(obj: Obj) -> str:
+    found = set()
+    for key, value in (at(obj, "metadata", "labels") or {}).items():
+        if key.startswith(ROLE_PREFIX) and key != ROLE_PREFIX:
+            found.add(key.removeprefix(ROLE_PREFIX))
+        elif key == ROLE_LABEL and value:
+            found.add(str(value))
+    return ",".join(sorted(found)) or NONE
+
+
+def address(kind: str, obj: Obj) -> str:
+    return next((text(item, "address") for item in items(obj, "status", "addresses") if item.get("type") == kind), NONE)
+
+
+def kernel(obj: Obj) -> str:
+    version = text(obj, "status", "nodeInfo", "kernelVersion")
+    architecture = text(obj, "status", "nodeInfo", "architecture")
+    return f"{version} ({architecture})" if version and architecture else version or "<unknown>"
+
+
+NODES = Resource(
+    group="",
+    version="v1",
+    plural="nodes",
+    singular="node",
+    kind="Node",
+    namespaced=False,
+    strategy=NodeStrategy(),
+    prefix="minions",
+    short_names=("no",),
+    columns=(
+        NAME,
+        Column("Status", status),
+        Column("Roles", roles),
+        AGE,
+        Column("Version", cell("status", "nodeInfo", "kubeletVersion")),
+        Column("Internal-IP", lambda obj: address("InternalIP", obj), 1),
+        Column("External-IP", lambda obj: address("ExternalIP", obj), 1),
+        Column("OS-Image", cell("status", "nodeInfo", "osImage", missing="<unknown>"), 1),
+        Column("Kernel-Version", kernel, 1),
+        Column("Container-Runtime", cell("status", "nodeInfo", "containerRuntimeVersion", missing="<unknown>"), 1),
+    ),
+    subresources=(Subresource("status", STATUS_VERBS, "Node", version="v1"),),
+    fields={"spec.unschedulable": lambda obj: field("spec", "unschedulable")(obj) or "false"},
+)

@@ -1,0 +1,88 @@
+"""Pods: the row, and how their writes differ: defaults, status on its own path, graceful deletion."""
+
+from actors.apiserver.causes import Cause
+from actors.apiserver.cells import AGE, NAME, NONE, cell, field
+from actors.apiserver.objects import Obj, at, text
+from actors.apiserver.resources import pod_cells
+from actors.apiserver.resources.pod_defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
+from actors.apiserver.resources.pod_rules import pod_causes, spec_change_causes
+from actors.apiserver.strategy import Strategy, restore_all_but
+from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
+
+TERMINAL = ("Succeeded", "Failed")
+
+
+class PodStrategy(Strategy):
+    has_status = True
+    has_generation = True
+
+    def default(self, obj: Obj) -> None:
+        apply_defaults(obj)
+
+    def prepare_create(self, obj: Obj) -> None:
+        obj.pop("status", None)
+        obj["status"] = initial_status(obj)
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        restore_all_but(new, old, "status", "metadata")
+        new["metadata"].pop("ownerReferences", None)
+        if "ownerReferences" in old["metadata"]:
+            new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+        status = new.setdefault("status", {})
+        if isinstance(status, dict):
+            status.setdefault("qosClass", at(old, "status", "qosClass") or qos_class(old))
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        return pod_causes(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        return pod_causes(new) or spec_change_causes(new, old)
+
+    def grace_seconds(self, obj: Obj, asked: int | None) -> int:
+        """Nobody has to wait for a pod that never reached a node, or has ended."""
+        if not text(obj, "spec", "nodeName") or text(obj, "status", "phase") in TERMINAL:
+            return 0
+        if asked is not None:
+            return 1 if asked < 0 else asked
+        stored = at(obj, "spec", "terminationGracePeriodSeconds")
+        return stored if isinstance(stored, int) else GRACE_SECONDS
+
+
+PODS = Resource(
+    group="",
+    version="v1",
+    plural="pods",
+    singular="pod",
+    kind="Pod",
+    namespaced=True,
+    strategy=PodStrategy(),
+    short_names=("po",),
+    categories=("all",),
+    columns=(
+        NAME,
+        Column("Ready", pod_cells.ready),
+        Column("Status", pod_cells.status),
+        Column("Restarts", pod_cells.restarts),
+        AGE,
+        Column("IP", pod_cells.ip, 1),
+        Column("Node", cell("spec", "nodeName", missing=NONE), 1),
+        Column("Nominated Node", cell("status", "nominatedNodeName", missing=NONE), 1),
+        Column("Readiness Gates", pod_cells.gates, 1),
+    ),
+    subresources=(
+        Subresource("binding", ("create",), "Binding", version="v1"),
+        Subresource("status", STATUS_VERBS, "Pod", version="v1"),
+    ),
+    fields={
+        "spec.nodeName": field("spec", "nodeName"),
+        "spec.host": field("spec", "nodeName"),
+        "spec.restartPolicy": field("spec", "restartPolicy"),
+        "spec.schedulerName": field("spec", "schedulerName"),
+        "spec.serviceAccountName": field("spec", "serviceAccountName"),
+        "spec.hostNetwork": lambda pod: text(pod, "spec", "hostNetwork") or "false",
+        "status.phase": field("status", "phase"),
+        "status.podIP": field("status", "podIP"),
+        "status.nominatedNodeName": field("status", "nominatedNodeName"),
+    },
+    returns_object=True,
+)

@@ -1,0 +1,83 @@
+"""The listening side: TLS on loopback, one port shared by all processes, aiohttp's low-level server."""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from aiohttp import web
+
+from actors.apiserver.handler import Handler
+from protocols.errors import NodeplaneError
+
+KEEPALIVE_SECONDS = 75.0
+BACKLOG = 4096
+
+
+class CannotListen(NodeplaneError):
+    """Raised when the port is taken or the certificates cannot be used."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    port: int
+    cert: Path
+    key: Path
+    client_ca: Path
+    host: str = "127.0.0.1"
+
+
+class Server:
+    def __init__(self, options: ServerOptions, handler: Handler) -> None:
+        self._options = options
+        server = web.Server(
+            handler, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS, tcp_keepalive=True
+        )
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
+        self._site: web.TCPSite | None = None
+
+    async def start(self) -> None:
+        """Raises CannotListen."""
+        options = self._options
+        await self._runner.setup()
+        site = web.TCPSite(
+            self._runner,
+            options.host,
+            options.port,
+            ssl_context=tls_context(options),
+            reuse_port=True,
+            backlog=BACKLOG,
+        )
+        try:
+            await site.start()
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise CannotListen(
+                f"cannot listen on {options.host}:{options.port}: {text}; choose another --port"
+            ) from None
+        self._site = site
+
+    async def stop_listening(self) -> None:
+        """New connections go to the other processes of the port; open ones live on."""
+        if self._site is not None:
+            site, self._site = self._site, None
+            await site.stop()
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+
+def tls_context(options: ServerOptions) -> ssl.SSLContext:
+    """Client certificates are asked for, not required: health checks come without one. Raises CannotListen."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(options.cert, options.key)
+        context.load_verify_locations(options.client_ca)
+    except (OSError, ssl.SSLError) as error:
+        raise CannotListen(f"cannot use {options.cert} with {options.client_ca}: {error}") from None
+    return context

@@ -1,0 +1,118 @@
+"""Objects in the etcd API: ranges, and writes that hold only if the revision they build on still stands."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from actors.apiserver.errors import Expired, TooLargeVersion
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.ttl import SharedLease
+from actors.apiserver.types import Resource
+from protocols.errors import NodeplaneError
+from protocols.etcd import errors as etcd
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.types import KeyValue
+
+TIMEOUT = 10.0
+"""Deadline of each call, retries included: a store that restarts meanwhile is waited for."""
+
+
+class Taken(NodeplaneError):
+    """Raised by create when the key exists."""
+
+    http: ClassVar[int] = 409
+
+    def __init__(self, existing: Stored) -> None:
+        super().__init__(f"{existing.key} exists")
+        self.terminating = bool(existing.obj["metadata"].get("deletionTimestamp"))
+
+
+class Changed(NodeplaneError):
+    """Raised by update and delete when another write came first; `current` is what stands there now."""
+
+    http: ClassVar[int] = 409
+
+    def __init__(self, current: Stored | None) -> None:
+        super().__init__("the object has been modified")
+        self.current = current
+
+
+class Compacted(Expired):
+    """Raised by page when its revision is no longer kept."""
+
+    def __init__(self, resume: str = "") -> None:
+        super().__init__("The resourceVersion for the provided list is too old.", resume=resume)
+
+
+@dataclass(frozen=True)
+class Page:
+    objects: list[Stored]
+    rv: int
+    more: bool
+    count: int
+    """Objects in the whole range, these included."""
+
+
+class Storage:
+    """Raises EtcdError when the store cannot be asked, beside what the methods name."""
+
+    def __init__(self, client: EtcdClient) -> None:
+        self._client = client
+        self._leases: dict[int, SharedLease] = {}
+
+    async def get(self, resource: Resource, key: str) -> Stored | None:
+        """The object as it is now, linearizable."""
+        found, _ = await self._client.get(_full(resource, key), timeout=TIMEOUT)
+        return None if found is None else _stored(resource, found)
+
+    async def revision(self, resource: Resource) -> int:
+        """The revision now of the store that holds this resource, linearizable; reads no object."""
+        return await self._client.current_revision(resource.storage_prefix.encode(), timeout=TIMEOUT)
+
+    async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int) -> Page:
+        """Objects whose key begins with `below`, from key `start` on, as of revision `rv` (0 = now)."""
+        prefix, first = _full(resource, below), _full(resource, max(below, start))
+        try:
+            found = await self._client.range(prefix, first, limit, rv, timeout=TIMEOUT)
+        except etcd.Compacted:
+            raise Compacted from None
+        except etcd.FutureRevision:
+            raise TooLargeVersion(rv, await self.revision(resource)) from None
+        return Page([_stored(resource, kv) for kv in found.kvs], rv or found.revision, found.more, found.count)
+
+    async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
+        lease = await self._lease(resource)
+        done = await self._client.create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
+        if done.ok:
+            return Stored(key, done.revision, raw)
+        if done.current is None:
+            raise Changed(None)
+        raise Taken(_stored(resource, done.current))
+
+    async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
+        lease = await self._lease(resource)
+        full = _full(resource, old.key)
+        done = await self._client.update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
+        if done.ok:
+            return Stored(old.key, done.revision, raw)
+        raise Changed(None if done.current is None else _stored(resource, done.current))
+
+    async def delete(self, resource: Resource, old: Stored) -> int:
+        """The deletion's revision."""
+        done = await self._client.delete_if_revision(_full(resource, old.key), old.rv, timeout=TIMEOUT)
+        if done.ok:
+            return done.revision
+        raise Changed(None if done.current is None else _stored(resource, done.current))
+
+    async def _lease(self, resource: Resource) -> int:
+        if not resource.ttl:
+            return 0
+        shared = self._leases.setdefault(resource.ttl, SharedLease(self._client, resource.ttl))
+        return await shared.take()
+
+
+def _stored(resource: Resource, kv: KeyValue) -> Stored:
+    return Stored(kv.key.decode().removeprefix(resource.storage_prefix), kv.mod_revision, kv.value)
+
+
+def _full(resource: Resource, key: str) -> bytes:
+    return f"{resource.storage_prefix}{key}".encode()

@@ -1,0 +1,58 @@
+"""THE table: every resource the API server serves, one row each, from one file per family under resources/."""
+
+from collections.abc import Iterable
+
+from actors.apiserver.resources import (
+    configmaps,
+    devices,
+    events,
+    leases,
+    namespaces,
+    nodes,
+    pods,
+    secrets,
+    serviceaccounts,
+)
+from actors.apiserver.types import Resource
+
+
+class Table:
+    """Rows by (group, version, plural)."""
+
+    def __init__(self, rows: Iterable[Resource]) -> None:
+        self.rows = tuple(rows)
+        self._by_path = {(row.group, row.version, row.plural): row for row in self.rows}
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        return self._by_path.get((group, version, plural))
+
+    def of(self, plural: str) -> Resource:
+        """The row of a plural; for our own use, where the plural is known to be unique."""
+        return next(row for row in self.rows if row.plural == plural)
+
+    def versions(self) -> dict[str, list[str]]:
+        """Versions by group, preferred first, groups in table order."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows:
+            versions = found.setdefault(row.group, [])
+            if row.version not in versions:
+                versions.append(row.version)
+        return found
+
+    def in_version(self, group: str, version: str) -> list[Resource]:
+        return [row for row in self.rows if (row.group, row.version) == (group, version)]
+
+
+TABLE = Table(
+    (
+        configmaps.CONFIGMAPS,
+        events.EVENTS,
+        namespaces.NAMESPACES,
+        nodes.NODES,
+        pods.PODS,
+        secrets.SECRETS,
+        serviceaccounts.SERVICEACCOUNTS,
+        leases.LEASES,
+        *devices.ROWS,
+    )
+)

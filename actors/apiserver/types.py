@@ -1,0 +1,107 @@
+"""The vocabulary of the API server: what a served resource is, who asks, and what for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.apiserver.objects import Obj
+from actors.apiserver.strategy import Strategy
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+STATUS_VERBS = ("get", "patch", "update")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of `kubectl get`; `cell` computes it from the object, `priority` 1 shows it only with -o wide."""
+
+    name: str
+    cell: Callable[[Obj], Any]
+    priority: int = 0
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Subresource:
+    """A path below an object; group, version and kind are those of its body."""
+
+    name: str
+    verbs: tuple[str, ...]
+    kind: str
+    group: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """All the API server knows of one kind of object: the one row a new resource needs."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    strategy: Strategy
+    singular: str
+    columns: tuple[Column, ...]
+    prefix: str = ""
+    """Storage prefix below /registry/; empty = the plural."""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[Subresource, ...] = ()
+    fields: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
+    """Field selectors beyond metadata.name and metadata.namespace."""
+    returns_object: bool = False
+    """DELETE answers with the object; otherwise with a Status."""
+    create_on_update: bool = False
+    """PUT of a missing object creates it."""
+    versioned_update: bool = False
+    """PUT must carry a resourceVersion."""
+    ttl: int = 0
+    """Seconds an object lives after its last write; 0 = for ever."""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """`pods`, `leases.coordination.k8s.io`: how error texts name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def storage_prefix(self) -> str:
+        return f"/registry/{self.prefix or self.plural}/"
+
+    def subresource(self, name: str) -> Subresource | None:
+        return next((sub for sub in self.subresources if sub.name == name), None)
+
+
+@dataclass(frozen=True)
+class User:
+    """Who a request comes from; `name` empty = nobody proved anything."""
+
+    name: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What a request wants, as authorization sees it."""
+
+    verb: str
+    path: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Equality terms of the field selector."""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource

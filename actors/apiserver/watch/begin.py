@@ -1,0 +1,68 @@
+"""How a watch begins: from the window, from the state, or from now, as facts of the request decide."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from actors.apiserver.errors import Expired
+from actors.apiserver.query import ListOptions
+from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
+from actors.apiserver.watch.hub import Channel, Hub, Scope
+from actors.apiserver.watch.watcher import Watcher
+from protocols.messages.objects import ADDED
+
+
+@dataclass(frozen=True)
+class Opened:
+    watcher: Watcher
+    channel: Channel
+    initial: Iterator[bytes]
+    """Written before anything queued; lazily encoded, its content fixed when the watch joined."""
+
+
+def wants_state(options: ListOptions) -> bool:
+    """Whether the stream begins with the objects as ADDED."""
+    if options.initial_events is not None:
+        return options.initial_events
+    return not options.version
+
+
+def open_watch(hub: Hub, scope: Scope, options: ListOptions) -> Opened:
+    """Join without a gap: no await between reading the replica and joining. Raises Expired."""
+    replica = hub.replica
+    if wants_state(options):
+        watcher = Watcher(replica.mark, scope.form, options.bookmarks)
+        channel = hub.join(scope, watcher)
+        return Opened(watcher, channel, _state(hub, scope, watcher))
+    start = options.version or replica.mark
+    if start < replica.window.floor:
+        raise Expired(f"too old resource version: {start} ({replica.window.floor})")
+    watcher = Watcher(start, scope.form, options.bookmarks)
+    channel = hub.join(scope, watcher)
+    return Opened(watcher, channel, _history(hub, channel, watcher, start))
+
+
+def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
+    replica, resource = hub.replica, hub.resource
+    prefix = f"{scope.namespace}/" if scope.namespace else ""
+    found = [s for s in replica.objects.below(prefix) if scope.covers(s.key) and scope.selection.matches(s)]
+    end = bookmark_bytes(resource, replica.mark, scope.form, initial_end=True) if watcher.bookmarks else b""
+    watcher.virgin = not found
+    events = (event_bytes(resource, ADDED, stored, scope.form, first=index == 0) for index, stored in enumerate(found))
+    return _chain(events, end)
+
+
+def _history(hub: Hub, channel: Channel, watcher: Watcher, start: int) -> Iterator[bytes]:
+    events = []
+    for change in hub.replica.window.since(start):
+        data = channel.event_for(change, first=watcher.virgin)
+        if data is not None:
+            events.append(data)
+            watcher.virgin = False
+            watcher.position = change.rv
+    return iter(events)
+
+
+def _chain(events: Iterator[bytes], end: bytes) -> Iterator[bytes]:
+    yield from events
+    if end:
+        yield end

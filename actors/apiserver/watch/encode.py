@@ -1,0 +1,38 @@
+"""Watch events as bytes: one JSON document a line."""
+
+import msgspec
+
+from actors.apiserver.negotiate import PLAIN, Form
+from actors.apiserver.objects import Obj
+from actors.apiserver.render import render_object
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.types import Resource
+
+INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+
+def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first: bool = False) -> bytes:
+    """One event; `first` matters to tables only: the first carries the columns."""
+    if form == PLAIN:
+        return b'{"type":"%b","object":%b}\n' % (kind.encode(), stored.json)
+    return frame(kind, render_object(resource, stored.obj, form, columns=first))
+
+
+def bookmark_bytes(resource: Resource, rv: int, form: Form, initial_end: bool = False) -> bytes:
+    metadata: Obj = {"resourceVersion": str(rv), "creationTimestamp": None}
+    if initial_end:
+        metadata["annotations"] = INITIAL_END
+    body: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    if form.view == "Table":
+        return frame("BOOKMARK", render_object(resource, body, form, columns=False))
+    if form.view:
+        body.update(kind="PartialObjectMetadata", apiVersion=f"meta.k8s.io/{form.version}")
+    return frame("BOOKMARK", msgspec.json.encode(body))
+
+
+def error_bytes(status: Obj) -> bytes:
+    return frame("ERROR", msgspec.json.encode(status))
+
+
+def frame(kind: str, body: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)

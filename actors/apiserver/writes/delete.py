@@ -1,0 +1,138 @@
+"""DELETE: at once, or marked until its grace is over and its finalizers are gone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from actors.apiserver.causes import forbidden, invalid_options, unsupported
+from actors.apiserver.errors import BadRequest, Conflict
+from actors.apiserver.objects import Obj
+from actors.apiserver.target import Target
+from actors.apiserver.types import Resource
+from actors.apiserver.writes import faults
+from actors.apiserver.writes.update import finished
+
+PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
+POLICIES = ("Background", "Foreground", "Orphan")
+LONGEST_GRACE = 10 * 365 * 86400
+
+
+@dataclass(frozen=True)
+class DeleteOptions:
+    grace: int | None = None
+    uid: str = ""
+    version: str = ""
+    dry_run: bool = False
+
+
+def delete_options(body: Obj, query: Mapping[str, str], dry_runs: list[str]) -> DeleteOptions:
+    """From the body, or from the query when there is none. Raises BadRequest, Invalid."""
+    body = body or _from_query(query)
+    if body.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise BadRequest(f"the kind in the data ({body['kind']}) does not match the expected kind (DeleteOptions)")
+    preconditions = body.get("preconditions") or {}
+    if not isinstance(preconditions, dict):
+        raise BadRequest("preconditions must be an object")
+    dry_runs = [*dry_runs, *(body.get("dryRun") or [])]
+    _check_policy(body, dry_runs)
+    return DeleteOptions(
+        grace=_grace(body.get("gracePeriodSeconds")),
+        uid=str(preconditions.get("uid") or ""),
+        version=str(preconditions.get("resourceVersion") or ""),
+        dry_run=bool(dry_runs),
+    )
+
+
+def _from_query(query: Mapping[str, str]) -> Obj:
+    found: Obj = {}
+    if "gracePeriodSeconds" in query:
+        text = query["gracePeriodSeconds"]
+        found["gracePeriodSeconds"] = int(text) if text.removeprefix("-").isascii() and text.isdigit() else text
+    if "propagationPolicy" in query:
+        found["propagationPolicy"] = query["propagationPolicy"]
+    return found
+
+
+def _grace(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LONGEST_GRACE:
+        raise BadRequest(f"invalid gracePeriodSeconds {value!r}: must be an integer of seconds")
+    return value
+
+
+def _check_policy(body: Obj, dry_runs: list[Any]) -> None:
+    policy = body.get("propagationPolicy")
+    causes = [unsupported("dryRun", value, ("All",)) for value in dry_runs if value != "All"]
+    if policy is not None and policy not in POLICIES:
+        causes.append(unsupported("propagationPolicy", policy, POLICIES))
+    if policy is not None and body.get("orphanDependents") is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        causes.append(forbidden("propagationPolicy", text))
+    if causes:
+        raise invalid_options("DeleteOptions", *causes)
+
+
+def deleted(target: Target, options: DeleteOptions, old: Obj) -> Obj | None:
+    """What remains of `old` after this request: None when it goes now."""
+    check_preconditions(target, options, old)
+    if target.resource.kind == "Namespace" and target.name in PROTECTED_NAMESPACES:
+        raise faults.forbidden(target.resource, target.name, "this namespace may not be deleted")
+    grace = target.resource.strategy.grace_seconds(old, options.grace)
+    if old["metadata"].get("deletionTimestamp"):
+        _shorten(old, grace)
+    elif grace > 0 or old["metadata"].get("finalizers") or _kept(old):
+        _mark(old, grace)
+    else:
+        return None
+    return None if finished(old) else old
+
+
+def check_preconditions(target: Target, options: DeleteOptions, old: Obj) -> None:
+    metadata = old["metadata"]
+    for field, wanted, label, fate in (
+        ("uid", options.uid, "UID", "deleted and then recreated"),
+        ("resourceVersion", options.version, "ResourceVersion", "modified"),
+    ):
+        found = metadata.get(field)
+        if wanted and wanted != found:
+            text = f"the {label} in the precondition ({wanted}) does not match the {label} in record ({found})"
+            raise _refused(target.resource, target.name, f"{text}. The object might have been {fate}")
+
+
+def _refused(resource: Resource, name: str, text: str) -> Conflict:
+    subject = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    message = f'Operation cannot be fulfilled on {subject} "{name}": {text}'
+    return Conflict(message, {"name": name, "group": resource.group, "kind": resource.kind})
+
+
+def _kept(obj: Obj) -> bool:
+    """A namespace stays until its content is gone and /finalize says so."""
+    return obj["kind"] == "Namespace" and bool((obj.get("spec") or {}).get("finalizers"))
+
+
+def _mark(obj: Obj, grace: int) -> None:
+    metadata = obj["metadata"]
+    metadata["deletionTimestamp"] = _stamp(datetime.now(UTC) + timedelta(seconds=grace))
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+    if obj["kind"] == "Namespace":
+        del metadata["deletionGracePeriodSeconds"]
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+
+
+def _shorten(obj: Obj, grace: int) -> None:
+    """A second delete only shortens what is left."""
+    metadata = obj["metadata"]
+    before = metadata.get("deletionGracePeriodSeconds")
+    if not before or grace >= before:
+        return
+    asked = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=before)
+    metadata["deletionTimestamp"] = _stamp(asked + timedelta(seconds=grace))
+    metadata["deletionGracePeriodSeconds"] = grace
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

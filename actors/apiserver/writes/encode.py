@@ -1,0 +1,21 @@
+"""Objects as they are stored: kind, apiVersion, metadata first (readers splice there), no resourceVersion."""
+
+import msgspec
+
+from actors.apiserver.objects import Obj
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_object(obj: Obj) -> bytes:
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    rest = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
+    return _encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **rest})
+
+
+def same(new: Obj, old: Obj) -> bool:
+    """Equal but for the resourceVersion, whatever the order of keys."""
+    left, right = {**new["metadata"]}, {**old["metadata"]}
+    left.pop("resourceVersion", None)
+    right.pop("resourceVersion", None)
+    return left == right and {**new, "metadata": 0} == {**old, "metadata": 0}

@@ -1,0 +1,80 @@
+"""The optimistic loop: change what the replica shows, store it if nobody was faster, else change what the store says.
+
+Nothing is decided on stale data: a refusal or a no-op that the replica suggests is checked against the store.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actors.apiserver.objects import Obj
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.storage import Changed, Storage
+from actors.apiserver.target import Target
+from actors.apiserver.writes.encode import encode_object, same
+from actors.apiserver.writes.faults import conflict, may_be_stale, not_found
+from protocols.kube.status import StatusError
+
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    stored: Stored
+    """What is in the store now; for a removal the last content under the deletion's revision."""
+    removed: bool = False
+
+
+Mutation = Callable[[Obj], Obj | None]
+"""From a private copy of the stored object to the new one; None = remove it. Raises StatusError to refuse."""
+
+
+class WriteLoop:
+    def __init__(self, storage: Storage, replicas: dict[str, Replica]) -> None:
+        self.storage = storage
+        self._replicas = replicas
+
+    async def run(self, target: Target, mutate: Mutation, dry_run: bool = False) -> Outcome:
+        """Raises NotFound, Conflict after ATTEMPTS, and whatever `mutate` raises on fresh data."""
+        resource = target.resource
+        current = self._replicas[resource.full_name].objects.get(target.key)
+        fresh = current is None
+        if current is None:
+            current = await self._read(target)
+        for _ in range(ATTEMPTS):
+            try:
+                wanted = mutate(copy.deepcopy(current.obj))
+            except StatusError as fault:
+                if fresh or not may_be_stale(fault):
+                    raise
+                current, fresh = await self._read(target), True
+                continue
+            if wanted is not None and same(wanted, current.obj) and not fresh:
+                seen, current, fresh = current, await self._read(target), True
+                if current.rv != seen.rv:
+                    continue
+            try:
+                return await self._store(target, current, wanted, dry_run)
+            except Changed as changed:
+                if changed.current is None:
+                    raise not_found(resource, target.name) from None
+                current, fresh = changed.current, True
+        raise conflict(resource, target.name)
+
+    async def _read(self, target: Target) -> Stored:
+        found = await self.storage.get(target.resource, target.key)
+        if found is None:
+            raise not_found(target.resource, target.name)
+        return found
+
+    async def _store(self, target: Target, current: Stored, wanted: Obj | None, dry_run: bool) -> Outcome:
+        if wanted is None:
+            rv = current.rv if dry_run else await self.storage.delete(target.resource, current)
+            return Outcome(current.at(rv), removed=True)
+        if same(wanted, current.obj):
+            return Outcome(current)
+        raw = encode_object(wanted)
+        if dry_run:
+            return Outcome(Stored(current.key, current.rv, raw))
+        return Outcome(await self.storage.update(target.resource, current, raw))

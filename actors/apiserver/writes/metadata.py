@@ -1,0 +1,195 @@
+"""ObjectMeta on the way in: what the server sets, what the client may set, and what it may look like."""
+
+import random
+import re
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from actors.apiserver.causes import Cause, forbidden, invalid, required
+from actors.apiserver.errors import BadRequest
+from actors.apiserver.objects import Obj
+from actors.apiserver.target import Target
+from actors.apiserver.types import Resource
+
+SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+GENERATE_BASE = 58
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+QUALIFIED = re.compile(r"([a-zA-Z0-9][-a-zA-Z0-9_.]*)?[a-zA-Z0-9]")
+SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def check_body(obj: Obj, target: Target) -> None:
+    """The body is an object of this resource, meant for this path. Raises BadRequest; fills the namespace."""
+    resource = target.resource
+    check_kind(obj, resource.kind, resource.api_version)
+    metadata = check_metadata(obj)
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if target.name and name and name != target.name:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    if target.name and not name:
+        metadata["name"] = target.name
+    if not resource.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if namespace and namespace != target.namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request "
+            f"({namespace} != {target.namespace})"
+        )
+    metadata["namespace"] = target.namespace
+
+
+def check_kind(obj: Obj, kind: str, api_version: str) -> None:
+    for field, wanted in (("kind", kind), ("apiVersion", api_version)):
+        found = obj.get(field)
+        if not found:
+            title = field[0].upper() + field[1:]
+            raise BadRequest(f"Object '{title}' is missing in the body of the request")
+        if found != wanted:
+            raise BadRequest(f"the {field} in the data ({found}) does not match the expected {field} ({wanted})")
+
+
+def check_metadata(obj: Obj) -> Obj:
+    """Types of what every part of the server relies on."""
+    metadata = obj.setdefault("metadata", {})
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise BadRequest("metadata must be an object")
+    for field in ("name", "generateName", "namespace", "uid", "resourceVersion"):
+        if not isinstance(metadata.get(field) or "", str):
+            raise BadRequest(f"metadata.{field} must be a string")
+    for field in ("labels", "annotations"):
+        _check_strings(metadata, field)
+    _check_list(metadata, "finalizers", str)
+    _check_list(metadata, "ownerReferences", dict)
+    for part in ("spec", "status"):
+        if part in obj and obj[part] is None:
+            del obj[part]
+        elif part in obj and not isinstance(obj[part], dict):
+            raise BadRequest(f"{part} must be an object")
+    metadata.pop("managedFields", None)
+    return metadata
+
+
+def _check_strings(metadata: Obj, field: str) -> None:
+    value = metadata.get(field)
+    if value is None:
+        metadata.pop(field, None)
+    elif not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise BadRequest(f"metadata.{field} must be a map of strings")
+
+
+def _check_list(metadata: Obj, field: str, kind: type) -> None:
+    value = metadata.get(field)
+    if not value:
+        metadata.pop(field, None)
+        if value not in (None, [], ""):
+            raise BadRequest(f"metadata.{field} must be a list")
+    elif not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
+        raise BadRequest(f"metadata.{field} must be a list of {'strings' if kind is str else 'objects'}")
+
+
+def stamp_new(obj: Obj, resource: Resource) -> None:
+    """What the server decides about a new object. Raises BadRequest when a resourceVersion is given."""
+    metadata = obj["metadata"]
+    if metadata.pop("resourceVersion", ""):
+        raise BadRequest("resourceVersion should not be set on objects to be created")
+    for field in SERVER_FIELDS:
+        metadata.pop(field, None)
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = now()
+    if resource.strategy.has_generation:
+        metadata["generation"] = 1
+
+
+def generated_name(base: str) -> str:
+    return base[:GENERATE_BASE] + "".join(random.choices(SUFFIX_ALPHABET, k=5))
+
+
+def carry_over(new: Obj, old: Obj) -> None:
+    """Fields no client changes come from the stored object."""
+    metadata, stored = new["metadata"], old["metadata"]
+    for field in (*SERVER_FIELDS, "uid", "generateName"):
+        if field in stored:
+            metadata[field] = stored[field]
+        else:
+            metadata.pop(field, None)
+
+
+def metadata_causes(obj: Obj, resource: Resource) -> list[Cause]:
+    metadata: Obj = obj["metadata"]
+    name = metadata.get("name") or ""
+    causes = [required("metadata.name", "name or generateName is required")] if not name else []
+    if name:
+        causes += _name_causes(name, resource)
+    for key, value in (metadata.get("labels") or {}).items():
+        causes += _label_causes(key, value)
+    for key in metadata.get("annotations") or {}:
+        causes += _key_causes("metadata.annotations", key.lower())
+    for index, owner in enumerate(metadata.get("ownerReferences") or []):
+        path = f"metadata.ownerReferences[{index}]"
+        causes += [required(f"{path}.{f}") for f in ("apiVersion", "kind", "name", "uid") if not owner.get(f)]
+    return causes
+
+
+def finalizer_causes(new: Obj, old: Obj) -> list[Cause]:
+    """While an object is being deleted its finalizers only become fewer."""
+    if not old["metadata"].get("deletionTimestamp"):
+        return []
+    had = set(old["metadata"].get("finalizers") or ())
+    added = [item for item in new["metadata"].get("finalizers") or () if item not in had]
+    text = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+    return [forbidden("metadata.finalizers", text)] if added else []
+
+
+def _name_causes(name: str, resource: Resource) -> list[Cause]:
+    label = resource.kind == "Namespace"
+    pattern, text, limit = (LABEL, LABEL_TEXT, 63) if label else (SUBDOMAIN, SUBDOMAIN_TEXT, 253)
+    if len(name) > limit:
+        return [invalid("metadata.name", name, f"must be no more than {limit} bytes")]
+    return [] if pattern.fullmatch(name) else [invalid("metadata.name", name, text)]
+
+
+def _label_causes(key: str, value: Any) -> list[Cause]:
+    causes = _key_causes("metadata.labels", key)
+    if len(value) > 63:
+        causes.append(invalid("metadata.labels", value, "must be no more than 63 bytes"))
+    elif value and not QUALIFIED.fullmatch(value):
+        causes.append(invalid("metadata.labels", value, VALUE_TEXT))
+    return causes
+
+
+def _key_causes(field: str, key: str) -> list[Cause]:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (not SUBDOMAIN.fullmatch(prefix) or len(prefix) > 253):
+        return [invalid(field, key, f"prefix part {SUBDOMAIN_TEXT}")]
+    if not name or len(name) > 63 or not QUALIFIED.fullmatch(name):
+        return [invalid(field, key, QUALIFIED_TEXT)]
+    return []

@@ -1,0 +1,70 @@
+"""PUT, and what PATCH makes of an object: the new object checked against the old one."""
+
+import copy
+from collections.abc import Callable
+
+from actors.apiserver.causes import Cause, invalid, invalid_object
+from actors.apiserver.objects import Obj
+from actors.apiserver.target import Target
+from actors.apiserver.writes.faults import conflict
+from actors.apiserver.writes.metadata import carry_over, check_body, finalizer_causes, metadata_causes
+
+
+def updated(target: Target, new: Obj, old: Obj, patching: bool = False) -> Obj | None:
+    """The object to store, None when its last finalizer went while it was being deleted."""
+    check_body(new, target)
+    _check_identity(target, new, old, patching)
+    carry_over(new, old)
+    causes = _prepare(target, new, old)
+    causes = metadata_causes(new, target.resource) + finalizer_causes(new, old) + causes
+    if causes:
+        raise invalid_object(target.resource.kind, target.resource.group, target.name, causes)
+    _count_generation(target, new, old)
+    return None if finished(new) else new
+
+
+def finished(obj: Obj) -> bool:
+    """Being deleted, with nothing left to wait for."""
+    metadata = obj["metadata"]
+    waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    holds = obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers")
+    return bool(metadata.get("deletionTimestamp")) and not waits and not holds
+
+
+def _prepare(target: Target, new: Obj, old: Obj) -> list[Cause]:
+    strategy = target.resource.strategy
+    if target.subresource == "status":
+        strategy.prepare_status(new, old)
+        return strategy.validate_status(new, old)
+    if target.subresource == "finalize":
+        strategy.prepare_finalize(new, old)
+        return []
+    strategy.default(new)
+    strategy.prepare_update(new, old)
+    return strategy.validate_update(new, old)
+
+
+def _check_identity(target: Target, new: Obj, old: Obj, patching: bool) -> None:
+    resource, metadata, stored = target.resource, new["metadata"], old["metadata"]
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    if uid and uid != stored.get("uid"):
+        text = (
+            f"StorageError: invalid object, Code: 4, Key: {resource.storage_prefix}{target.key}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored['uid']}"
+        )
+        raise conflict(resource, target.name, text)
+    if version and version != stored["resourceVersion"]:
+        raise conflict(resource, target.name)
+    if not version and resource.versioned_update and not patching:
+        cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid_object(resource.kind, resource.group, target.name, [cause])
+    metadata["resourceVersion"] = stored["resourceVersion"]
+
+
+def _count_generation(target: Target, new: Obj, old: Obj) -> None:
+    if target.resource.strategy.has_generation and new.get("spec") != old.get("spec"):
+        new["metadata"]["generation"] = int(old["metadata"].get("generation") or 0) + 1
+
+
+def replace_mutation(target: Target, body: Obj) -> Callable[[Obj], Obj | None]:
+    return lambda old: updated(target, copy.deepcopy(body), old)

@@ -1,0 +1,213 @@
+"""A small control plane for tests: store, watchcache and apiserver processes under a short root of their own."""
+
+import asyncio
+import contextlib
+import datetime
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from protocols.settings import Settings, save_settings
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+USERS = {
+    "admin": ("admin", "system:masters"),
+    "scheduler": ("system:kube-scheduler", ""),
+    "controllers": ("system:kube-controller-manager", ""),
+    "podworker": ("system:node:n1", "system:nodes"),
+    "stranger": ("stranger", ""),
+}
+READY_SECONDS = 20.0
+
+
+class Authority:
+    """A CA that lives as long as the test."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        self._directory = directory
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test-ca")])
+        constraints = x509.BasicConstraints(ca=True, path_length=None)
+        self._cert = self._sign(self._name, self._key, constraints)
+        (directory / "ca.crt").write_bytes(self._cert.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, file: str, common_name: str, organization: str = "") -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        parts = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+        if organization:
+            parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+        cert = self._sign(x509.Name(parts), key, x509.BasicConstraints(ca=False, path_length=None))
+        (self._directory / f"{file}.crt").write_bytes(cert.public_bytes(serialization.Encoding.PEM))
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        (self._directory / f"{file}.key").write_bytes(private)
+
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, constraints: x509.BasicConstraints
+    ) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        import ipaddress
+
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(constraints, critical=True)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+
+
+class Plane:
+    """Start with `start()`; processes are killed and the root removed by `close()`."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+        self.port = _free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.settings = Settings(
+            root=str(self.root),
+            kubelet_dir=str(self.root / "kubelet"),
+            node_name="n1",
+            port=self.port,
+            api_url=self.url,
+            store_endpoints=(f"unix:{self.root}/run/store.sock",),
+            store_embedded=True,
+            runtime_endpoint=f"unix://{self.root}/runtime/runtime.sock",
+            runtime_embedded=True,
+            metrics_port=0,
+        )
+
+    def start(self) -> None:
+        layout = self.settings.layout
+        layout.run.mkdir(mode=0o700, parents=True)
+        authority = Authority(layout.pki)
+        for file, (name, organization) in USERS.items():
+            authority.issue(file, name, organization)
+        for file in ("apiserver", "store", "store-client"):
+            authority.issue(file, file)
+        save_settings(layout.settings, self.settings)
+        (self.root / "kubeconfig").write_text(json.dumps(self._kubeconfig("admin")))
+        for instance in ("store", "watchcache", "apiserver-0"):
+            self.spawn(instance)
+        self.wait_ready()
+
+    def spawn(self, instance: str) -> None:
+        module = f"actors.{instance.partition('-')[0]}.actor"
+        arguments = ["--settings", str(self.settings.layout.settings), "--instance", instance]
+        with (self.root / f"{instance}.log").open("ab") as log:
+            self.processes[instance] = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments], cwd=REPOSITORY, stdin=subprocess.DEVNULL, stderr=log
+            )
+
+    def kill(self, instance: str, number: int = signal.SIGKILL) -> int:
+        process = self.processes.pop(instance)
+        process.send_signal(number)
+        return process.wait(15)
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                if self.get_text("/readyz")[0] == 200:
+                    return
+            dead = [name for name, process in self.processes.items() if process.poll() is not None]
+            if dead:
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"plane is not ready:\n{self.logs()}")
+
+    def get_text(self, path: str) -> tuple[int, str]:
+        """One anonymous GET, by hand."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as raw:
+            context = ssl.create_default_context(cafile=str(self.settings.layout.ca_cert))
+            with context.wrap_socket(raw, server_hostname="127.0.0.1") as tls:
+                tls.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                answer = b"".join(iter(lambda: tls.recv(65536), b"")).decode()
+        return int(answer.split(" ", 2)[1]), answer.partition("\r\n\r\n")[2]
+
+    def logs(self) -> str:
+        return "\n".join(f"{log.name}: {log.read_text()[-3000:]}" for log in self.root.glob("*.log"))
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+        for process in self.processes.values():
+            process.wait(10)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def tls(self, user: str = "admin") -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.settings.layout.ca_cert))
+        if user:
+            context.load_cert_chain(*self.settings.layout.client_cert(user))
+        return context
+
+    @contextlib.asynccontextmanager
+    async def client(self, user: str = "admin"):  # type: ignore[no-untyped-def]  # an async generator of one session
+        connector = aiohttp.TCPConnector(ssl=self.tls(user))
+        timeout = aiohttp.ClientTimeout(total=30)
+        async with aiohttp.ClientSession(self.url, connector=connector, timeout=timeout) as session:
+            yield session
+        await asyncio.sleep(0.05)  # the TLS transports close in the background
+
+    def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
+        command = [str(Path(sys.executable).parent / "kubectl"), "--kubeconfig", str(self.root / "kubeconfig")]
+        environment = {**os.environ, "HOME": str(self.root)}
+        done = subprocess.run(
+            [*command, *arguments], input=stdin, capture_output=True, text=True, timeout=30, env=environment, check=False
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}\n{self.logs()}")
+        return done.stdout + ("" if check else done.stderr)
+
+    def _kubeconfig(self, user: str) -> dict[str, Any]:
+        cert, key = self.settings.layout.client_cert(user)
+        cluster = {"server": self.url, "certificate-authority": str(self.settings.layout.ca_cert)}
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"client-certificate": str(cert), "client-key": str(key)}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+
+
+@contextlib.contextmanager
+def running_plane() -> Iterator[Plane]:
+    plane = Plane()
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
