@@ -20,7 +20,7 @@ from actors.cri.metrics import cri_metrics
 from actors.cri.operations import OPERATIONS
 from actors.cri.runtime import RuntimeInfo, read_status, read_version
 from protocols.actor import Context, run_actor
-from protocols.bus import BusError, Call, Op, StateSource
+from protocols.bus import BusError, Call, EdgeSource, Op, StateSource, error_for
 from protocols.messages import cri as messages
 
 STATUS_S = 5.0
@@ -38,7 +38,7 @@ class Cri:
         self._state = messages.RuntimeState()
         self._published: dict[str, messages.RuntimeState] = {}
         self._states = context.bus.own(messages.RUNTIME_STATE, StateSource(self._published))
-        self._events = context.bus.own(messages.CONTAINER_EVENTS, StateSource({}))
+        self._events = context.bus.own(messages.CONTAINER_EVENTS, EdgeSource())
         self._stream = EventStream(EventStreamOptions(self._channel, self._on_event, self._on_stream))
         self._poll_now = asyncio.Event()
 
@@ -55,7 +55,7 @@ class Cri:
         operation = OPERATIONS.get(request.operation)
         if operation is None:
             raise OperationUnknown(f"CRI operation {request.operation!r} is not passed on; use a v1 unary method")
-        return messages.CriReply(await self._run(request.operation, request.request, call.remaining))
+        return messages.CriReply(await self._run(request.operation, request.request, left(call)))
 
     async def _run(self, name: str, request: bytes, timeout: float) -> bytes:
         operation = OPERATIONS[name]
@@ -65,7 +65,7 @@ class Cri:
             return await self._channel.call(operation, request, timeout)
         except grpc.aio.AioRpcError as error:
             self._metrics.errors.labels(operation.metric).inc()
-            raise BusError.of(error.code().name, error.details() or "", {"operation": name}) from None
+            raise error_for(error.code().name, error.details() or "", {"operation": name}) from None
         finally:
             self._metrics.durations.labels(operation.metric).observe(time.perf_counter() - started)
 
@@ -126,6 +126,11 @@ class Cri:
             return f"{state.name} {state.version}, events streaming"
         given_up = ", events given up for now" if state.failures >= FALLEN_BACK else ""
         return f"{state.name} {state.version}, no events ({state.message}){given_up}"
+
+
+def left(call: Call) -> float:
+    """Seconds until the caller's deadline."""
+    return max(0.0, call.deadline - asyncio.get_running_loop().time())
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -38,13 +38,17 @@ class RuntimeChannel:
         await old.close(grace=None)
 
     async def call(self, operation: Operation, request: bytes, timeout: float) -> bytes:
-        method = self._channel.unary_unary(operation.path)
-        reply: bytes = await method(request, timeout=min(timeout, operation.limit_s))
-        return reply
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
+            operation.path, request_serializer=_as_is, response_deserializer=_as_is
+        )
+        return await method(request, timeout=min(timeout, operation.limit_s))
 
     def events(self) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
         """Open GetContainerEvents; the empty request is zero bytes."""
-        return self._channel.unary_stream(EVENTS_PATH)(b"")
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(
+            EVENTS_PATH, request_serializer=_as_is, response_deserializer=_as_is
+        )
+        return method(b"")
 
     async def close(self) -> None:
         await self._channel.close(grace=None)
@@ -54,6 +58,10 @@ async def messages(call: "grpc.aio.UnaryStreamCall[bytes, bytes]") -> AsyncItera
     """Messages of an open stream until its clean end."""
     while True:
         message = await call.read()
-        if message is grpc.aio.EOF:
-            return
+        if not isinstance(message, bytes):
+            return  # grpc.aio.EOF
         yield message
+
+
+def _as_is(message: bytes) -> bytes:
+    return message

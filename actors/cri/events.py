@@ -83,7 +83,7 @@ class EventStream:
     async def _pause(self, delay: float) -> None:
         """Wait as the table says, or less: until the runtime's socket listens again."""
         self._again.clear()
-        waits = [asyncio.ensure_future(self._again.wait())]
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._again.wait())]
         if self.connection.phase is Phase.BROKEN:
             waits.append(asyncio.ensure_future(self._listening()))
         try:

@@ -5,6 +5,7 @@ Owns: the pod status cache (derived); the streams `pod-lifecycle` and `pod-statu
 On kill -9: the cache is rebuilt by one relist; transitions of the gap reach followers as changed statuses.
 """
 
+import asyncio
 import time
 
 from google.protobuf.message import DecodeError
@@ -17,7 +18,7 @@ from actors.pleg.relister import Relister, RelisterOptions
 from actors.pleg.runtime import Runtime
 from actors.pleg.waiters import Waiters
 from protocols.actor import Context, run_actor
-from protocols.bus import Call, Event, Op, Replica, StateSource
+from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource
 from protocols.messages import cri as cri_messages
 from protocols.messages import pleg as messages
 from protocols.wire import cri_pb2
@@ -33,7 +34,7 @@ class Pleg:
         self._plan = plan(self._state, self._stamps, self._gate)
         self._published: dict[str, messages.PodStatus] = {}
         self._statuses = context.bus.own(messages.POD_STATUS, StateSource(self._published))
-        self._lifecycle = context.bus.own(messages.POD_LIFECYCLE, StateSource({}))
+        self._lifecycle = context.bus.own(messages.POD_LIFECYCLE, EdgeSource())
         self._relister = Relister(self._relister_options())
         self._metrics = PlegMetrics(context.registry, self._ledger, self._relister)
 
@@ -56,8 +57,9 @@ class Pleg:
         bus.serve(messages.GET_NEWER_THAN, messages.GetNewerThan, self._get_newer_than)
         bus.serve(messages.RELIST_POD, messages.RelistPod, self._relist_pod)
         states = Replica[cri_messages.RuntimeState](self._on_state)
-        bus.follow(cri_messages.OWNER, cri_messages.RUNTIME_STATE, states, cri_messages.RuntimeState)
-        bus.follow(cri_messages.OWNER, cri_messages.CONTAINER_EVENTS, self, cri_messages.ContainerEvent)
+        cri, state, events = cri_messages.OWNER, cri_messages.RUNTIME_STATE, cri_messages.CONTAINER_EVENTS
+        bus.follow(owner=cri, stream=state, sink=states, type=cri_messages.RuntimeState)
+        bus.follow(owner=cri, stream=events, sink=self, type=cri_messages.ContainerEvent)
         self._context.spawn(self._relister.run(), "relist")
 
     async def stop(self) -> None:
@@ -70,6 +72,8 @@ class Pleg:
         self._distrust()
 
     def on_event(self, event: Event[cri_messages.ContainerEvent]) -> None:
+        if event.value is None:
+            return
         try:
             response = cri_pb2.ContainerEventResponse.FromString(event.value.payload)
         except DecodeError:
@@ -142,7 +146,8 @@ class Pleg:
         cache, uid = self._ledger.cache, request.uid
         if not cache.newer_than(uid, request.min_ns):
             self._relister.one(uid).add_done_callback(lambda _: self._waiters.wake(uid))
-            if not await self._waiters.until(uid, lambda: cache.newer_than(uid, request.min_ns), call.remaining):
+            left = max(0.0, call.deadline - asyncio.get_running_loop().time())
+            if not await self._waiters.until(uid, lambda: cache.newer_than(uid, request.min_ns), left):
                 raise NotNewer(f"nothing newer became known of pod {uid}: {self._relister.failure or 'runtime slow'}")
         return cache.get(uid) or messages.PodStatus(uid=uid)
 

@@ -1,0 +1,221 @@
+"""The story of docs/tutorial.md, told by script: each step shows its evidence and is checked. `make demo` runs it.
+
+It starts a plane of its own in a short-lived root on free ports, so that it disturbs nothing that runs already.
+Exit code 0 when every check held.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BIN = Path(sys.executable).parent
+HERE = Path(__file__).parent
+ACTORS = (
+    *("store", "watchcache", "apiserver-0", "scheduler", "controllers", "runtime"),
+    *("cri", "pleg", "devices", "podworker", "health", "frontdoor"),
+)
+
+
+class Demo:
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="npdemo", dir="/tmp"))
+        self.environment = {
+            **os.environ,
+            "NODEPLANE_ROOT": str(self.root),
+            "KUBECONFIG": str(self.root / "kubeconfig"),
+            "HOME": str(self.root),
+        }
+        self.failures: list[str] = []
+        self.background: list[subprocess.Popen[str]] = []
+
+    def run(self, *command: str, quiet: bool = False, check: bool = True) -> str:
+        if not quiet:
+            print(f"$ {' '.join(command)}")
+        done = subprocess.run(
+            [str(BIN / command[0]), *command[1:]],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        if not quiet:
+            print(done.stdout + done.stderr, end="")
+        if check and done.returncode:
+            self.failures.append(f"{' '.join(command)} ended with {done.returncode}")
+        return done.stdout
+
+    def start(self, *command: str, log: str) -> None:
+        print(f"$ {' '.join(command)} &")
+        with (self.root / log).open("w") as output:
+            process = subprocess.Popen(
+                [str(BIN / command[0]), *command[1:]], env=self.environment, stdout=output, stderr=output, text=True
+            )
+        self.background.append(process)
+
+    def check(self, what: str, holds: Callable[[], object], timeout: float = 20) -> None:
+        """Wait until it holds, print how long that took, remember when it did not."""
+        began = time.monotonic()
+        while not (answer := holds()) and time.monotonic() - began < timeout:
+            time.sleep(0.05)
+        print(f"{'✓' if answer else '✗'} {what} ({time.monotonic() - began:.2f} s)")
+        if not answer:
+            self.failures.append(what)
+
+    def get(self, *what: str) -> dict[str, Any]:
+        text = self.run("kubectl", "get", *what, "-o", "json", quiet=True, check=False)
+        return json.loads(text) if text else {}
+
+    def pod(self) -> dict[str, Any]:
+        return self.get("pod", "gpu-pod")
+
+    def container(self) -> dict[str, Any]:
+        return next(iter(self.pod().get("status", {}).get("containerStatuses", [])), {})
+
+    def held(self) -> list[str]:
+        """Devices the pod holds, as its status names them."""
+        entries = self.container().get("allocatedResourcesStatus", [])
+        return [resource["resourceID"] for entry in entries for resource in entry["resources"]]
+
+    def health(self, device: str) -> str:
+        entries = self.container().get("allocatedResourcesStatus", [])
+        found = {item["resourceID"]: item["health"] for entry in entries for item in entry["resources"]}
+        return found.get(device, "")
+
+    def watched(self) -> str:
+        return (self.root / "watch.log").read_text()
+
+    def actors(self) -> dict[str, Any]:
+        text = self.run("nodeplane", "status", "-o", "json", quiet=True, check=False)
+        return {actor["instance"]: actor for actor in json.loads(text)["actors"]} if text else {}
+
+    def live(self) -> bool:
+        actors = self.actors()
+        return bool(actors) and all(actor["state"] == "live" for actor in actors.values())
+
+    def ready(self) -> bool:
+        conditions = self.pod().get("status", {}).get("conditions", [])
+        return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+    def close(self) -> None:
+        for process in self.background:
+            process.terminate()
+            process.wait(10)
+        self.run("nodeplane", "down", quiet=True, check=False)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def title(text: str) -> None:
+    print(f"\n== {text}")
+
+
+def start(demo: Demo) -> None:
+    title("1. Start the node")
+    demo.run("nodeplane", "up", "--detach", "--port", "0", "--metrics-port", "0")
+    demo.run("kubectl", "get", "nodes")
+    demo.check("the node is Ready", lambda: "Ready" in demo.run("kubectl", "get", "nodes", quiet=True))
+
+
+def plug(demo: Demo) -> None:
+    title("2. A device plugin offers four devices")
+    demo.start(
+        "nodeplane", "plugin", "--resource", "example.com/gpu", "--devices", "4", "--numa", "2", log="plugin.log"
+    )
+
+    def four() -> bool:
+        nodes = demo.get("nodes").get("items", [])
+        return [node["status"]["allocatable"].get("example.com/gpu") for node in nodes] == ["4"]
+
+    demo.check("the node's allocatable shows 4", four)
+    demo.start("nodeplane", "watch", "pods", log="watch.log")
+
+
+def apply(demo: Demo) -> None:
+    title("3. A pod asks for two of them")
+    demo.run("kubectl", "apply", "-f", str(HERE / "gpu-pod.yaml"))
+    demo.check("the pod is Running and Ready", demo.ready)
+    demo.run("kubectl", "get", "pods", "-o", "wide")
+    demo.check("its status names two devices", lambda: len(demo.held()) == 2)
+    demo.check("the watch printed it", lambda: "ADDED" in demo.watched() and "gpu-pod" in demo.watched())
+    print(demo.watched(), end="")
+    logs = sorted((demo.root / "pods-logs").rglob("*.log"))
+    said = lambda: any("my devices: gpu-" in log.read_text() for log in logs)  # noqa: E731 # one use, one line
+    demo.check("the process sees the plugin's variable", said)
+
+
+def break_device(demo: Demo) -> None:
+    title("4. Break a device, and mend it")
+    device = demo.held()[0] if demo.held() else "gpu-0"
+    demo.run("nodeplane", "chaos", "device", "example.com/gpu", device, "unhealthy")
+    demo.check(f"{device} is Unhealthy in the pod's status", lambda: demo.health(device) == "Unhealthy")
+    described = lambda: demo.run("kubectl", "describe", "pod", "gpu-pod", quiet=True)  # noqa: E731 # one use, one line
+    demo.check("kubectl describe shows an event", lambda: "DeviceUnhealthy" in described())
+    demo.run("nodeplane", "chaos", "device", "example.com/gpu", device, "healthy")
+    demo.check(f"{device} is Healthy again", lambda: demo.health(device) == "Healthy")
+
+
+def kill_container(demo: Demo) -> None:
+    title("5. Kill the container's process")
+    before = demo.container().get("restartCount", 0)
+    for pid in container_pids(demo):
+        os.kill(pid, 9)
+    demo.check("it was restarted", lambda: demo.container().get("restartCount", 0) > before and demo.ready())
+    last = demo.container().get("lastState", {}).get("terminated", {})
+    demo.check("the exit code is in the status", lambda: last.get("exitCode") == 137)
+
+
+def container_pids(demo: Demo) -> list[int]:
+    """The shell of the pod, found by its environment as any user could."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                around, line = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"EXAMPLE_COM_GPU=" in around and b"my devices" in line:
+                found.append(int(entry.name))
+    return found
+
+
+def kill_actors(demo: Demo) -> None:
+    title("6. Kill every actor, one after another")
+    held = demo.held()
+    for actor in ACTORS:
+        before = demo.actors().get(actor, {}).get("restarts", 0)
+        demo.run("nodeplane", "chaos", "kill", actor)
+        demo.check(f"{actor} is back", lambda name=actor, n=before: demo.actors()[name]["restarts"] > n and demo.live())
+    demo.check("the pod still runs, on the same devices", lambda: demo.ready() and demo.held() == held)
+    demo.run("nodeplane", "status")
+
+
+def delete(demo: Demo) -> None:
+    title("7. Delete the pod")
+    demo.run("kubectl", "delete", "pod", "gpu-pod")
+    demo.check("it is gone", lambda: not demo.pod())
+    demo.check("the watch said DELETED", lambda: "DELETED" in demo.watched())
+    print(demo.watched(), end="")
+
+
+def main() -> int:
+    demo = Demo()
+    try:
+        for step in (start, plug, apply, break_device, kill_container, kill_actors, delete):
+            step(demo)
+    finally:
+        demo.close()
+    print(f"\n{len(demo.failures)} checks failed" if demo.failures else "\nevery check held")
+    for failure in demo.failures:
+        print(f"  {failure}")
+    return 1 if demo.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

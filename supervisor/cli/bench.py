@@ -1,0 +1,22 @@
+"""`nodeplane bench`: runs the benches of the source tree and prints their table."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+TREE = Path(__file__).parents[2]
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("bench", help="measure this machine and print a row a figure")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not (TREE / "tests" / "bench" / "main.py").exists():
+        print("nodeplane bench needs the source tree (tests/bench); run it from a clone", file=sys.stderr)
+        return 1
+    command = [sys.executable, "-m", "tests.bench.main", *arguments.names, "-o", arguments.output]
+    return subprocess.run(command, cwd=TREE, check=False).returncode

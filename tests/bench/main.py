@@ -1,0 +1,49 @@
+"""Runs the benches by name and prints the table: `python -m tests.bench.main [NAME ...] [-o json]`."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+
+from tests.bench import bus_bench, plane_bench
+from tests.bench.row import Row
+
+BENCHES: dict[str, Callable[[], list[Row]]] = {
+    "bus": bus_bench.run,
+    "start": plane_bench.start,
+    "idle": plane_bench.idle,
+    "recovery": plane_bench.recovery,
+    "death": plane_bench.death,
+}
+HEADER = f"{'name':44} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
+
+
+def line(row: Row) -> str:
+    floor = f"{row.floor:12.3f}" if row.floor is not None else f"{'-':>12}"
+    ratio = f"{row.ratio:7.2f}" if row.ratio is not None else f"{'-':>7}"
+    return f"{row.name:44} {row.value:12.3f} {row.unit:8} {floor} {ratio} {row.target:>14} {'yes' if row.ok else 'NO'}"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="nodeplane bench")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHES)}; all by default")
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    options = parser.parse_args(arguments)
+    unknown = set(options.names) - BENCHES.keys()
+    if unknown:
+        parser.error(f"no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+    rows: list[Row] = []
+    if options.output == "table":
+        print(HEADER)
+    for name in options.names or BENCHES:
+        for row in BENCHES[name]():
+            rows.append(row)
+            if options.output == "table":
+                print(line(row), flush=True)
+    if options.output == "json":
+        print(json.dumps([row.as_dict() for row in rows], indent=2))
+    return 0 if all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,179 @@
+"""The story of issue and tutorial, with one actor killed during each of its steps; then the oracle judges.
+
+NODEPLANE_CRASH_ROUNDS=N repeats each story N times with other timings (default 1), NODEPLANE_CRASH_SEED fixes them.
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import oracle
+from tests.support.plane import Plane, until
+from tests.support.podwatch import PodWatch
+from tests.support.watchers import ApiWatcher
+from tests.support.writer import Writer
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gpu-pod.yaml"
+CONTROL = ("store", "watchcache", "apiserver-0", "scheduler", "controllers")
+NODE = ("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor")
+ROUNDS = int(os.environ.get("NODEPLANE_CRASH_ROUNDS", "1"))
+SEED = int(os.environ.get("NODEPLANE_CRASH_SEED", "0")) or random.randrange(1, 10**6)
+RESOURCE = "example.com/gpu"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane() as plane:
+        plane.plugin()
+        until("4 devices", lambda: allocatable(plane) == "4")
+        yield plane
+
+
+class Story:
+    """Each step starts something, an actor dies meanwhile, and the step's end must come about all the same."""
+
+    def __init__(self, plane: Plane, dice: random.Random) -> None:
+        self.plane = plane
+        self.dice = dice
+        self.held: list[str] = []
+
+    def steps(self) -> list[Callable[[], Callable[[], object]]]:
+        return [self.apply, self.break_device, self.mend_device, self.kill_container, self.delete]
+
+    def apply(self) -> Callable[[], object]:
+        retried("apply", lambda: self.plane.apply(EXAMPLE))
+        return lambda: ready(self.plane) and len(health(self.plane)) == 2
+
+    def break_device(self) -> Callable[[], object]:
+        self.held = sorted(health(self.plane))
+        return self._set_device("unhealthy", "Unhealthy")
+
+    def mend_device(self) -> Callable[[], object]:
+        return self._set_device("healthy", "Healthy")
+
+    def _set_device(self, word: str, expected: str) -> Callable[[], object]:
+        device = self.held[0]
+        retried(word, lambda: self.plane.nodeplane("chaos", "device", RESOURCE, device, word))
+        return lambda: health(self.plane).get(device) == expected
+
+    def kill_container(self) -> Callable[[], object]:
+        before = restarts(self.plane)
+        for pid in until("the container's process", container_pids):
+            os.kill(pid, signal.SIGKILL)
+        return lambda: restarts(self.plane) > before and ready(self.plane)
+
+    def delete(self) -> Callable[[], object]:
+        retried("delete", lambda: self.plane.kubectl("delete", "pod", "gpu-pod", "--wait=false"))
+        return lambda: pod_gone(self.plane)
+
+
+@pytest.mark.timeout(180 * ROUNDS)
+@pytest.mark.parametrize("actor", CONTROL + NODE)
+def test_the_story_survives_the_death_of(plane: Plane, actor: str) -> None:
+    for round_ in range(ROUNDS):
+        tell(plane, [actor], random.Random(f"{SEED} {actor} {round_}"))
+
+
+@pytest.mark.timeout(240 * ROUNDS)
+def test_the_story_survives_two_random_deaths_at_each_step(plane: Plane) -> None:
+    for round_ in range(ROUNDS):
+        tell(plane, list(CONTROL + NODE), random.Random(f"{SEED} any {round_}"), deaths=2)
+
+
+def tell(plane: Plane, victims: list[str], dice: random.Random, deaths: int = 1) -> None:
+    print(f"seed {SEED}")
+    pods, story = ApiWatcher(plane, "/api/v1/pods"), Story(plane, dice)
+    resources, writer = PodWatch(plane), Writer(plane)
+    try:
+        for step in story.steps():
+            killers = [killer(plane, dice.choice(victims), dice.uniform(0, 0.4)) for _ in range(deaths)]
+            done = step()
+            for thread in killers:
+                thread.join(10)
+            until(f"end of {step.__name__} with {victims} killed (seed {SEED})", done, 40, every=0.1)
+            oracle.no_device_twice()
+    finally:
+        writer.close()
+    judge(plane, pods, resources, writer)
+
+
+def judge(plane: Plane, pods: ApiWatcher, resources: PodWatch, writer: Writer) -> None:
+    plane.settled()
+    writer.nothing_lost()
+    oracle.watch_missed_nothing(plane, pods, "/registry/pods/")
+    pods.close()
+    resources.close()
+    resources.is_consistent()
+    until("all devices free", lambda: not oracle.devices_in_use())
+    until("4 devices", lambda: allocatable(plane) == "4")
+
+
+def killer(plane: Plane, actor: str, after: float) -> threading.Thread:
+    """Kills `actor` by hand (kill -9 of its pid) some time from now."""
+
+    def strike() -> None:
+        time.sleep(after)
+        pid = plane.status()[actor]["pid"]
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    return thread
+
+
+def retried(what: str, act: Callable[[], object]) -> None:
+    """A person repeats a command whose API server died under it; only the outcome counts."""
+
+    def attempt() -> bool:
+        try:
+            act()
+        except AssertionError:
+            return False
+        return True
+
+    until(what, attempt, 30, every=0.2)
+
+
+def ready(plane: Plane) -> bool:
+    conditions = plane.get("pod", "gpu-pod").get("status", {}).get("conditions", [])
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def health(plane: Plane) -> dict[str, str]:
+    statuses = plane.get("pod", "gpu-pod").get("status", {}).get("containerStatuses", [{}])
+    entries = statuses[0].get("allocatedResourcesStatus", [])
+    return {item["resourceID"]: item["health"] for entry in entries for item in entry["resources"]}
+
+
+def restarts(plane: Plane) -> int:
+    statuses = plane.get("pod", "gpu-pod").get("status", {}).get("containerStatuses", [{}])
+    return int(statuses[0].get("restartCount", 0))
+
+
+def pod_gone(plane: Plane) -> bool:
+    return plane.kubectl("get", "pods", "-o", "name", check=False).strip() == "" and not oracle.devices_in_use()
+
+
+def allocatable(plane: Plane) -> str:
+    text = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].status.allocatable.example\\.com/gpu}", check=False)
+    return text.strip()
+
+
+def container_pids() -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                around, line = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"EXAMPLE_COM_GPU=" in around and b"my devices" in line:
+                found.append(int(entry.name))
+    return found

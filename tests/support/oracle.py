@@ -1,0 +1,93 @@
+"""Judges a plane after it was broken, from sources that do not share code with what they judge.
+
+What the store's history says is the truth for the API; what the containers' own environments say is the truth for
+devices; what a writer was told is the truth for writes.
+"""
+
+import time
+from pathlib import Path
+
+import grpc
+
+from protocols.wire import etcd_pb2, etcd_pb2_grpc
+from tests.support.plane import Plane, until
+from tests.support.watchers import ApiWatcher
+
+
+def stored_events(plane: Plane, prefix: str, start: int, stop: int) -> list[tuple[str, int, str]]:
+    """(type, revision, name) of every change below `prefix` in (start, stop], from the store's own history."""
+    with grpc.insecure_channel(
+        f"unix:{plane.root}/run/store.sock", [("grpc.default_authority", "localhost")]
+    ) as channel:
+        key = prefix.encode()
+        request = etcd_pb2.WatchCreateRequest(
+            key=key, range_end=key[:-1] + bytes([key[-1] + 1]), start_revision=start + 1, progress_notify=True
+        )
+        asked = iter([etcd_pb2.WatchRequest(create_request=request)])
+        call = etcd_pb2_grpc.WatchStub(channel).Watch(_held_open(asked), timeout=20)
+        found: list[tuple[str, int, str]] = []
+        for response in call:
+            assert not response.compact_revision, "the store compacted what the oracle needs"
+            found += [_event(event) for event in response.events]
+            if response.header.revision >= stop and not response.created:
+                break
+        call.cancel()
+    return [event for event in found if event[1] <= stop]
+
+
+def _held_open(requests):  # type: ignore[no-untyped-def] # a generator that keeps the request side open
+    yield from requests
+    while True:
+        time.sleep(0.2)
+        yield etcd_pb2.WatchRequest(progress_request=etcd_pb2.WatchProgressRequest())
+
+
+def _event(event: "etcd_pb2.mvccpb.Event") -> tuple[str, int, str]:
+    name = event.kv.key.decode().rpartition("/")[2]
+    if event.type == 1:
+        return "DELETED", event.kv.mod_revision, name
+    created = event.kv.create_revision == event.kv.mod_revision
+    return "ADDED" if created else "MODIFIED", event.kv.mod_revision, name
+
+
+def revision(plane: Plane) -> int:
+    with grpc.insecure_channel(
+        f"unix:{plane.root}/run/store.sock", [("grpc.default_authority", "localhost")]
+    ) as channel:
+        request = etcd_pb2.RangeRequest(key=b"/registry/", count_only=True)
+        return int(etcd_pb2_grpc.KVStub(channel).Range(request, timeout=5).header.revision)
+
+
+def watch_missed_nothing(plane: Plane, watcher: ApiWatcher, prefix: str) -> None:
+    """The watcher saw every stored change once, in order, and was never told to relist."""
+    stop = revision(plane)
+    expected = stored_events(plane, prefix, watcher.start_rv, stop)
+    if expected:
+        until("the watcher at the store's revision", lambda: watcher.rv >= expected[-1][1], 15)
+    seen = [(event.type, event.rv, event.name) for event in list(watcher.events) if event.rv <= stop]
+    assert seen == expected, f"missing {set(expected) - set(seen)}, extra {set(seen) - set(expected)}, order differs"
+    assert watcher.errors == []
+
+
+def devices_in_use(variable: str = "EXAMPLE_COM_GPU") -> dict[str, list[str]]:
+    """Device -> pods whose running processes hold it, read from /proc."""
+    holders: dict[str, set[str]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            pairs = dict(
+                item.split("=", 1)
+                for item in (entry / "environ").read_text(errors="replace").split("\0")
+                if "=" in item
+            )
+        except OSError:
+            continue
+        for device in filter(None, pairs.get(variable, "").split(",")):
+            holders.setdefault(device, set()).add(pairs.get("HOSTNAME", entry.name))
+    return {device: sorted(pods) for device, pods in holders.items()}
+
+
+def no_device_twice(variable: str = "EXAMPLE_COM_GPU") -> None:
+    shared = {device: pods for device, pods in devices_in_use(variable).items() if len(pods) > 1}
+    assert not shared, f"devices given twice: {shared}"

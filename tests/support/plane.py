@@ -1,0 +1,200 @@
+"""One whole plane in a root of its own, driven as a person would: nodeplane and kubectl, nothing else."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+BIN = Path(sys.executable).parent
+REPO = Path(__file__).parents[2]
+T = TypeVar("T")
+
+
+class Late(AssertionError):
+    """Raised when something that had to come about did not within its time."""
+
+
+def until(what: str, holds: Callable[[], T], timeout: float = 20.0, every: float = 0.05) -> T:
+    """Poll `holds` until it gives something true; Late names what was waited for and the last answer."""
+    deadline, answer = time.monotonic() + timeout, None
+    while time.monotonic() < deadline:
+        answer = holds()
+        if answer:
+            return answer
+        time.sleep(every)
+    raise Late(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
+
+
+class Plane:
+    """`with Plane() as plane:` starts it, and at the end stops it and proves that nothing is left."""
+
+    def __init__(self, *flags: str) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+        self.flags = list(flags)
+        self.plugins: list[subprocess.Popen[bytes]] = []
+        self.environment = {**os.environ, "NODEPLANE_ROOT": str(self.root), "KUBECONFIG": str(self.root / "kubeconfig")}
+
+    def __enter__(self) -> "Plane":
+        self.up()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if error is not None:
+                self.show_logs()
+            self.end()
+        finally:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    # the plane
+
+    def up(self) -> str:
+        flags = ["--port", "0", "--metrics-port", "0", "--store-sync", "normal", *self.flags]
+        return self.nodeplane("up", "--detach", *flags, timeout=60)
+
+    def down(self) -> None:
+        self.nodeplane("down", timeout=60)
+
+    def end(self) -> None:
+        for plugin in self.plugins:
+            stop(plugin)
+        if (self.root / "run").exists():
+            self.nodeplane("down", timeout=60, check=False)
+        left = until_nothing(self.processes)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert not left, f"processes outlived the plane: {left}"
+        sockets = [str(path) for path in self.root.rglob("*") if path.is_socket()]
+        assert not [path for path in sockets if "/run/" in path], f"sockets outlived the plane: {sockets}"
+
+    def processes(self) -> dict[int, str]:
+        """Pids whose command line or environment names this root (plugins of the test apart)."""
+        mine = {plugin.pid for plugin in self.plugins} | {os.getpid()}
+        found: dict[int, str] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) not in mine:
+                try:
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                    around = (entry / "environ").read_bytes().decode(errors="replace")
+                except OSError:
+                    continue
+                if state != "Z" and (str(self.root) in line or f"NODEPLANE_ROOT={self.root}\0" in around + "\0"):
+                    found[int(entry.name)] = line or "?"
+        return found
+
+    def show_logs(self) -> None:
+        for log in sorted((self.root / "logs").glob("*.log")):
+            tail = log.read_text(errors="replace").splitlines()[-15:]
+            if tail:
+                print(f"--- {log.name}", *tail, sep="\n", file=sys.stderr)
+
+    # commands
+
+    def nodeplane(self, *arguments: str, timeout: float = 20, check: bool = True) -> str:
+        return run([str(BIN / "nodeplane"), *arguments], self.environment, timeout, check)
+
+    def kubectl(self, *arguments: str, stdin: str = "", timeout: float = 30, check: bool = True) -> str:
+        home = {"HOME": str(self.root)}
+        return run([str(BIN / "kubectl"), *arguments], self.environment | home, timeout, check, stdin)
+
+    def get(self, kind: str, name: str, *flags: str) -> dict[str, Any]:
+        """The object, or {} when it does not exist or the API is away for the moment."""
+        text = self.kubectl("get", kind, name, "-o", "json", *flags, check=False)
+        try:
+            return dict(json.loads(text))
+        except ValueError:
+            return {}
+
+    def apply(self, manifest: "dict[str, Any] | Path") -> str:
+        if isinstance(manifest, Path):
+            return self.kubectl("apply", "-f", str(manifest))
+        return self.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """Actor status by instance."""
+        answer = json.loads(self.nodeplane("status", "-o", "json"))
+        return {actor["instance"]: actor for actor in answer["actors"]}
+
+    def plugin(self, resource: str = "example.com/gpu", devices: int = 4, numa: int = 2) -> "subprocess.Popen[bytes]":
+        log = (self.root / f"plugin-{len(self.plugins)}.log").open("wb")
+        flags = ["--resource", resource, "--devices", str(devices), "--numa", str(numa), "--root", str(self.root)]
+        process = subprocess.Popen([str(BIN / "nodeplane"), "plugin", *flags], stdout=log, stderr=log)
+        log.close()
+        self.plugins.append(process)
+        return process
+
+    # waiting
+
+    def pod_phase(self, name: str, phase: str, timeout: float = 30) -> dict[str, Any]:
+        def holds() -> dict[str, Any]:
+            pod = self.get("pod", name)
+            return pod if pod.get("status", {}).get("phase") == phase else {}
+
+        return until(f"pod {name} {phase}", holds, timeout, every=0.2)
+
+    def pod_ready(self, name: str, timeout: float = 30) -> dict[str, Any]:
+        def holds() -> dict[str, Any]:
+            pod = self.get("pod", name)
+            return pod if condition(pod, "Ready") == "True" else {}
+
+        return until(f"pod {name} Ready", holds, timeout, every=0.2)
+
+    def settled(self, timeout: float = 20) -> dict[str, dict[str, Any]]:
+        """Every actor live and every replica at its owner's position."""
+        return until("all actors live and synced", lambda: settled_view(self.status()), timeout, every=0.2)
+
+
+def settled_view(actors: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    if any(actor["state"] != "live" or not actor.get("beat") for actor in actors.values()):
+        return {}
+    owned = {
+        (name, stream["stream"]): (actor["beat"]["epoch"], stream["seq"])
+        for name, actor in actors.items()
+        for stream in actor["beat"]["owns"]
+    }
+    for actor in actors.values():
+        for stream in actor["beat"]["follows"]:
+            position = owned.get((stream["owner"], stream["stream"]))
+            if not stream["synced"] or position != (stream["epoch"], stream["seq"]):
+                return {}
+    return actors
+
+
+def condition(obj: dict[str, Any], kind: str) -> str:
+    conditions = obj.get("status", {}).get("conditions", [])
+    return next((str(item["status"]) for item in conditions if item["type"] == kind), "")
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """End one process this test started, in order if it lets us."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(5)
+
+
+def until_nothing(find: Callable[[], dict[int, str]], timeout: float = 5.0) -> dict[int, str]:
+    deadline = time.monotonic() + timeout
+    while (left := find()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
+def run(command: list[str], environment: dict[str, str], timeout: float, check: bool, stdin: str = "") -> str:
+    done = subprocess.run(
+        command, env=environment, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
+    return done.stdout if check or done.returncode == 0 else ""

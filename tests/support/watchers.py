@@ -1,0 +1,101 @@
+"""Watchers that a test leaves open while it breaks things: they resume as clients do, and write down all they saw."""
+
+import contextlib
+import http.client
+import json
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from tests.support.plane import Plane, until
+
+
+@dataclass
+class Seen:
+    type: str
+    rv: int
+    name: str
+    object: dict[str, Any] = field(repr=False)
+
+
+class ApiWatcher:
+    """Watches one collection over HTTPS, independent of nodeplane's own client code; resumes at its last version."""
+
+    def __init__(self, plane: Plane, path: str) -> None:
+        self._plane, self._path = plane, path
+        self.events: list[Seen] = []
+        self.errors: list[dict[str, Any]] = []
+        self.reconnects = -1
+        self.start_rv = self.rv = int(self._list()["metadata"]["resourceVersion"])
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        until(f"watch of {path} open", lambda: self.reconnects >= 0)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(5)
+        assert not self._thread.is_alive()
+
+    def _list(self) -> dict[str, Any]:
+        connection = connect(self._plane.root)
+        try:
+            connection.request("GET", self._path)
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            return dict(json.loads(answer.read()))
+        finally:
+            connection.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+                self._watch()
+            time.sleep(0.02)
+
+    def _watch(self) -> None:
+        connection = connect(self._plane.root, timeout=5.0)
+        try:
+            query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={self.rv}"
+            connection.request("GET", self._path + query)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                answer.read()
+                return
+            self.reconnects += 1
+            while not self._stop.is_set():
+                try:
+                    line = answer.readline()
+                except TimeoutError:
+                    if connection.sock is None or self._stop.is_set():
+                        return
+                    raise
+                if not line:
+                    return
+                self._take(json.loads(line))
+        finally:
+            connection.close()
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["type"] == "ERROR":
+            self.errors.append(event["object"])
+            return
+        metadata = event["object"]["metadata"]
+        self.rv = int(metadata["resourceVersion"])
+        if event["type"] != "BOOKMARK":
+            self.events.append(Seen(event["type"], self.rv, metadata["name"], event["object"]))
+
+
+def connect(root: Path, timeout: float = 10.0) -> http.client.HTTPSConnection:
+    """A connection to the plane's API as its kubeconfig says, with the admin's certificate."""
+    config = yaml.safe_load((root / "kubeconfig").read_text())
+    server = urlsplit(config["clusters"][0]["cluster"]["server"])
+    context = ssl.create_default_context(cafile=str(root / "pki" / "ca.crt"))
+    context.load_cert_chain(str(root / "pki" / "admin.crt"), str(root / "pki" / "admin.key"))
+    return http.client.HTTPSConnection(server.hostname or "", server.port, timeout=timeout, context=context)

@@ -1,0 +1,61 @@
+"""Writes configmaps for as long as a test breaks things, and remembers which writes were acknowledged."""
+
+import http.client
+import json
+import threading
+import time
+
+from tests.support.plane import Plane
+from tests.support.watchers import connect
+
+
+class Writer:
+    def __init__(self, plane: Plane, per_second: float = 20.0) -> None:
+        self._plane, self._pause = plane, 1 / per_second
+        self.acknowledged: dict[str, str] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            name, value = f"ack-{number}", str(time.time_ns())
+            try:
+                if self._create(name, value):
+                    self.acknowledged[name] = value
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(self._pause)
+
+    def _create(self, name: str, value: str) -> bool:
+        connection = connect(self._plane.root, timeout=10)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}}
+        try:
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", "/api/v1/namespaces/default/configmaps", json.dumps(body), headers)
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status == 201
+        finally:
+            connection.close()
+
+    def nothing_lost(self) -> None:
+        """Every acknowledged write is there, with what was written."""
+        connection = connect(self._plane.root)
+        try:
+            connection.request("GET", "/api/v1/namespaces/default/configmaps")
+            answer = connection.getresponse()
+            items = json.loads(answer.read())["items"]
+        finally:
+            connection.close()
+        stored = {item["metadata"]["name"]: item.get("data", {}).get("value") for item in items}
+        lost = {name for name, value in self.acknowledged.items() if stored.get(name) != value}
+        assert not lost, f"acknowledged but lost: {sorted(lost)}"
+        assert self.acknowledged, "no write was acknowledged at all"
