@@ -1,0 +1,1 @@
+"""What keeps API objects in order: namespaces, node leases."""
