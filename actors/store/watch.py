@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeAlias
 
 import grpc
@@ -10,7 +10,8 @@ import grpc
 from actors.store.core import Core
 from actors.store.history import changes_since
 from actors.store.session import Session
-from actors.store.watchers import Watcher
+from actors.store.types import Change
+from actors.store.watchers import Watcher, forget_compacted
 from protocols.wire import etcd_pb2 as pb
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -99,9 +100,10 @@ class Stream:
         if found is None or watcher.next_revision < hub.compacted:
             self.session.compacted(watcher, hub.compacted)
         else:
-            self.session.caught_up(watcher, *found)
+            changes, complete = found
+            self.session.caught_up(watcher, forget_compacted(changes, hub.compacted), complete)
 
-    async def _read(self, watcher: Watcher) -> Any:
+    async def _read(self, watcher: Watcher) -> tuple[Sequence[Change], int]:
         first, last = watcher.next_revision, self._core.hub.revision
         key, end = watcher.key, watcher.end
         return await self._core.read(lambda db: changes_since(db, key, end, first, last, READ_CHANGES))

@@ -1,6 +1,6 @@
 """Watchers and what one response of theirs carries. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -114,6 +114,13 @@ def _fitting(events: list[mvcc_pb2.Event]) -> int:
         if size > FRAGMENT_BYTES and count:
             return count
     return len(events)
+
+
+def forget_compacted(changes: Sequence[Change], compacted: int) -> Sequence[Change]:
+    """A change at the compacted revision has lost its past, whether or not it is swept already: as etcd has it."""
+    if not changes or changes[0].revision > compacted:
+        return changes
+    return [change if change.revision > compacted else Change(change.kv, None) for change in changes]
 
 
 def event(change: Change, prev_kv: bool) -> mvcc_pb2.Event:

@@ -1,0 +1,265 @@
+"""A store, or Debian's etcd, as a process of its own for tests; and raw calls of the etcd API."""
+
+import asyncio
+import datetime
+import ipaddress
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from protocols.settings import Settings, save_settings
+from protocols.wire import etcd_pb2 as pb
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+UNARY: dict[str, tuple[str, Any]] = {
+    "range": ("KV/Range", pb.RangeResponse),
+    "put": ("KV/Put", pb.PutResponse),
+    "delete_range": ("KV/DeleteRange", pb.DeleteRangeResponse),
+    "txn": ("KV/Txn", pb.TxnResponse),
+    "compact": ("KV/Compact", pb.CompactionResponse),
+    "grant": ("Lease/LeaseGrant", pb.LeaseGrantResponse),
+    "revoke": ("Lease/LeaseRevoke", pb.LeaseRevokeResponse),
+    "time_to_live": ("Lease/LeaseTimeToLive", pb.LeaseTimeToLiveResponse),
+    "leases": ("Lease/LeaseLeases", pb.LeaseLeasesResponse),
+    "status": ("Maintenance/Status", pb.StatusResponse),
+    "alarm": ("Maintenance/Alarm", pb.AlarmResponse),
+    "hash_kv": ("Maintenance/HashKV", pb.HashKVResponse),
+    "defragment": ("Maintenance/Defragment", pb.DefragmentResponse),
+    "members": ("Cluster/MemberList", pb.MemberListResponse),
+}
+
+
+def serialize(message: Any) -> bytes:
+    return bytes(message.SerializeToString())
+
+
+class Api:
+    """Raw calls: `await api.put(pb.PutRequest(...))`."""
+
+    def __init__(self, target: str) -> None:
+        options = [("grpc.default_authority", "localhost")] if target.startswith("unix:") else []
+        limits = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
+        backoff = [("grpc.initial_reconnect_backoff_ms", 20), ("grpc.max_reconnect_backoff_ms", 100)]
+        self.channel = grpc.aio.insecure_channel(target, options=[*options, *limits, *backoff])
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        path, answer = UNARY[name]
+        stub = self.channel.unary_unary(f"/etcdserverpb.{path}", serialize, answer.FromString)
+        return lambda request: stub(request, timeout=10, wait_for_ready=True)
+
+    def stream(self, path: str, answer: Any) -> Any:
+        return self.channel.stream_stream(f"/etcdserverpb.{path}", serialize, answer.FromString)(wait_for_ready=True)
+
+    def watch(self) -> Any:
+        return self.stream("Watch/Watch", pb.WatchResponse)
+
+    async def fails(self, call: Awaitable[Any]) -> tuple[str, str]:
+        """Code and text of a call that must fail."""
+        try:
+            answer = await call
+        except grpc.aio.AioRpcError as error:
+            return error.code().name, error.details() or ""
+        raise AssertionError(f"expected an error, got {answer!r}")
+
+
+async def read(stream: Any, within: float = 5.0) -> Any:
+    return await asyncio.wait_for(stream.read(), within)
+
+
+def play(target: str, story: Callable[[Api], Awaitable[T]]) -> T:
+    """Run a story against an endpoint."""
+
+    async def run() -> T:
+        api = Api(target)
+        try:
+            return await story(api)
+        finally:
+            await api.channel.close()
+
+    return asyncio.run(run())
+
+
+def until(what: str, holds: Callable[[], Any], within: float = 10.0) -> Any:
+    deadline = time.monotonic() + within
+    while not (answer := holds()):
+        assert time.monotonic() < deadline, f"{what} did not come about within {within:g} s"
+        time.sleep(0.01)
+    return answer
+
+
+@contextmanager
+def short_directory() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+class Lab:
+    """A root with settings, in which actors run as processes."""
+
+    def __init__(self, root: Path, **changes: Any) -> None:
+        self.root = root
+        self.socket = root / "run" / "store.sock"
+        self.target = f"unix:{self.socket}"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        (root / "run").mkdir(mode=0o700, exist_ok=True)
+        given: dict[str, Any] = {
+            "root": str(root),
+            "kubelet_dir": str(root / "kubelet"),
+            "node_name": "n1",
+            "port": 1,
+            "api_url": "https://127.0.0.1:1",
+            "store_endpoints": (self.target,),
+            "store_embedded": True,
+            "store_sync": "normal",
+            "runtime_endpoint": "unix:///none",
+            "runtime_embedded": True,
+        }
+        self.settings = Settings(**{**given, **changes})
+        self.layout = self.settings.layout
+        save_settings(self.layout.settings, self.settings)
+
+    def start(self, actor: str) -> subprocess.Popen[bytes]:
+        arguments = ["--settings", str(self.layout.settings), "--instance", actor]
+        command = [sys.executable, "-m", f"actors.{actor}.actor", *arguments]
+        log = (self.root / f"{actor}.log").open("ab")
+        with log:
+            process = subprocess.Popen(command, cwd=REPOSITORY, stderr=log, stdout=log)
+        self._processes[actor] = process
+        return process
+
+    def log(self, actor: str) -> str:
+        return (self.root / f"{actor}.log").read_text()
+
+    def kill(self, actor: str) -> None:
+        self._processes[actor].send_signal(signal.SIGKILL)
+        self._processes[actor].wait(10)
+
+    def restart(self, actor: str) -> None:
+        self.kill(actor)
+        self.start(actor)
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.terminate()
+        for name, process in self._processes.items():
+            try:
+                code = process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)
+                process.wait(10)
+                raise AssertionError(f"{name} did not stop: {self.log(name)}") from None
+            assert code in (0, 1, -signal.SIGKILL), f"{name} ended with {code}: {self.log(name)}"
+
+    def __enter__(self) -> "Lab":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+
+@contextmanager
+def lab(*actors: str, **changes: Any) -> Iterator[Lab]:
+    with short_directory() as root, Lab(root, **changes) as made:
+        for actor in actors:
+            made.start(actor)
+        yield made
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def etcd_process(binary: str) -> Iterator[str]:
+    """A fresh etcd of one member; gives its gRPC target."""
+    with short_directory() as root:
+        client, peer = free_port(), free_port()
+        flags = {
+            "data-dir": str(root / "data"),
+            "listen-client-urls": f"http://127.0.0.1:{client}",
+            "advertise-client-urls": f"http://127.0.0.1:{client}",
+            "listen-peer-urls": f"http://127.0.0.1:{peer}",
+            "initial-advertise-peer-urls": f"http://127.0.0.1:{peer}",
+            "initial-cluster": f"default=http://127.0.0.1:{peer}",
+            "experimental-watch-progress-notify-interval": "1s",
+            "log-level": "error",
+        }
+        command = [binary, *(f"--{name}={value}" for name, value in flags.items())]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=root)
+        try:
+            target = f"127.0.0.1:{client}"
+            until("etcd answers", lambda: _answers(target))
+            yield target
+        finally:
+            process.kill()
+            process.wait(10)
+
+
+def _answers(target: str) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2])), 0.2):
+            return True
+    except OSError:
+        return False
+
+
+class Authority:
+    """A CA for one test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test-ca")])
+        self._write("ca.crt", self._sign("test-ca", self._key, ca=True))
+
+    def issue(self, name: str) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        self._write(f"{name}.crt", self._sign(name, key, ca=False))
+        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        self._write(f"{name}.key", key.private_bytes(*form))
+
+    def _sign(self, name: str, key: ec.EllipticCurvePrivateKey, ca: bool) -> bytes:
+        now = datetime.datetime.now(datetime.UTC)
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=1))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        )
+        if not ca:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+            builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(data)
