@@ -1,0 +1,86 @@
+"""Reading and writing the common parts of plain JSON objects: metadata, keys, conditions."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+Object = dict[str, Any]
+"""One API object as plain JSON values."""
+
+
+def meta(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The object's metadata, or an empty map that is not attached to it."""
+    found = obj.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def name_of(obj: Mapping[str, Any]) -> str:
+    return str(meta(obj).get("name") or "")
+
+
+def namespace_of(obj: Mapping[str, Any]) -> str:
+    return str(meta(obj).get("namespace") or "")
+
+
+def uid_of(obj: Mapping[str, Any]) -> str:
+    return str(meta(obj).get("uid") or "")
+
+
+def key_of(obj: Mapping[str, Any]) -> str:
+    """`namespace/name`, or `name` for cluster-scoped objects."""
+    return join_key(namespace_of(obj), name_of(obj))
+
+
+def join_key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """(namespace, name) of a key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
+def version_of(obj: Mapping[str, Any]) -> str:
+    """resourceVersion: opaque, compare for equality only."""
+    return str(meta(obj).get("resourceVersion") or "")
+
+
+def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    return meta(obj).get("labels") or {}
+
+
+def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    return meta(obj).get("annotations") or {}
+
+
+def terminating(obj: Mapping[str, Any]) -> bool:
+    return bool(meta(obj).get("deletionTimestamp"))
+
+
+def new_uid() -> str:
+    return str(uuid.uuid4())
+
+
+def condition(obj: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+    """The status condition of one type, or None."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((entry for entry in conditions if entry.get("type") == kind), None)
+
+
+def condition_true(obj: Mapping[str, Any], kind: str) -> bool:
+    found = condition(obj, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def object_reference(obj: Mapping[str, Any]) -> dict[str, str]:
+    """An ObjectReference to `obj`, as events carry it; empty fields are left out."""
+    reference = {
+        "apiVersion": str(obj.get("apiVersion") or ""),
+        "kind": str(obj.get("kind") or ""),
+        "namespace": namespace_of(obj),
+        "name": name_of(obj),
+        "uid": uid_of(obj),
+        "resourceVersion": version_of(obj),
+    }
+    return {key: value for key, value in reference.items() if value}

@@ -1,0 +1,69 @@
+"""JSON patch (RFC 6902) by the jsonpatch library, behind our limits and our errors."""
+
+from typing import Any
+
+import jsonpatch
+import msgspec
+from jsonpointer import JsonPointer, JsonPointerException
+
+from protocols.kube import status
+from protocols.kube.jsons import check_depth, same_json
+from protocols.kube.meta import Object
+
+OPERATIONS_LIMIT = 10_000
+COPY_LIMIT = status.BODY_LIMIT
+"""Bytes all copy operations of one patch may add: without it ten thousand copies double an object without end."""
+
+_FAULTS = (jsonpatch.JsonPatchException, JsonPointerException, KeyError, IndexError, TypeError, ValueError)
+
+
+def apply_json_patch(document: Object, patch: Any) -> Object:
+    """`document` with all operations applied, or none: 400 for a malformed patch, 413 over a limit, 422 otherwise."""
+    _check_shape(patch)
+    found: Any = msgspec.json.decode(msgspec.json.encode(document))
+    copied = 0
+    for number, operation in enumerate(patch):
+        copied += _copy_size(found, operation)
+        if copied > COPY_LIMIT:
+            raise status.entity_too_large(message=f"the patch copies more than {COPY_LIMIT} bytes")
+        found = _apply_one(found, operation, number)
+    if not isinstance(found, dict):
+        raise status.unprocessable("the patch must leave a JSON object")
+    check_depth(found)
+    return found
+
+
+def _check_shape(patch: Any) -> None:
+    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
+        raise status.bad_request("a JSON patch must be an array of operations")
+    if len(patch) > OPERATIONS_LIMIT:
+        raise status.entity_too_large(
+            message=f"the allowed maximum operations in a JSON patch is {OPERATIONS_LIMIT}, got {len(patch)}"
+        )
+
+
+def _apply_one(document: Any, operation: dict[str, Any], number: int) -> Any:
+    try:
+        if operation.get("op") == "test":
+            _test(document, operation)
+            return document
+        return jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
+    except _FAULTS as error:
+        what = f"operation {number} ({operation.get('op')} {operation.get('path')!r})"
+        raise status.unprocessable(f"the JSON patch cannot be applied: {what}: {error}") from None
+
+
+def _test(document: Any, operation: dict[str, Any]) -> None:
+    """The library's own test holds true equal to 1."""
+    found = JsonPointer(operation["path"]).resolve(document)
+    if not same_json(found, operation["value"]):
+        raise ValueError("the value differs")
+
+
+def _copy_size(document: Any, operation: dict[str, Any]) -> int:
+    if operation.get("op") != "copy":
+        return 0
+    try:
+        return len(msgspec.json.encode(JsonPointer(operation["from"]).resolve(document)))
+    except _FAULTS:
+        return 0  # the operation itself will fail and say why

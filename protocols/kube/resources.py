@@ -1,0 +1,89 @@
+"""Which resources exist, and how each is named on the wire, in etcd and in error texts."""
+
+import msgspec
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """One resource of one API version. `etcd_prefix` is empty when it equals the plural."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    etcd_prefix: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """What objects carry as apiVersion: `v1`, `coordination.k8s.io/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
+
+    @property
+    def qualified(self) -> str:
+        """Resource name in error texts: `pods`, `leases.coordination.k8s.io`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def qualified_kind(self) -> str:
+        """Kind in error texts: `Pod`, `Lease.coordination.k8s.io`."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    @property
+    def storage_prefix(self) -> str:
+        """Prefix of all its keys in etcd, ending in a slash."""
+        return f"/registry/{self.etcd_prefix or self.plural}/"
+
+    def storage_key(self, name: str, namespace: str = "") -> str:
+        """Key of one object in etcd."""
+        inner = f"{namespace}/{name}" if self.namespaced else name
+        return self.storage_prefix + inner
+
+    def path(self, name: str = "", namespace: str = "", subresource: str = "") -> str:
+        """URL path of the collection, an object or its subresource; parts must be valid names already."""
+        parts = [f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"]
+        if self.namespaced and namespace:
+            parts.append(f"namespaces/{namespace}")
+        parts.append(self.plural)
+        parts.extend(part for part in (name, subresource) if part)
+        return "/".join(parts)
+
+
+DRA = "resource.k8s.io"
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
+NODES = Resource("", "v1", "nodes", "Node", False, etcd_prefix="minions")
+PODS = Resource("", "v1", "pods", "Pod", True)
+EVENTS = Resource("", "v1", "events", "Event", True)
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", True)
+SECRETS = Resource("", "v1", "secrets", "Secret", True)
+SERVICEACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True)
+RESOURCESLICES = Resource(DRA, "v1", "resourceslices", "ResourceSlice", False)
+DEVICECLASSES = Resource(DRA, "v1", "deviceclasses", "DeviceClass", False)
+RESOURCECLAIMS = Resource(DRA, "v1", "resourceclaims", "ResourceClaim", True)
+RESOURCECLAIMTEMPLATES = Resource(DRA, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
+RESOURCESLICEPATCHES = Resource(DRA, "v1alpha3", "resourceslicepatches", "ResourceSlicePatch", False)
+
+ALL = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    EVENTS,
+    CONFIGMAPS,
+    SECRETS,
+    SERVICEACCOUNTS,
+    LEASES,
+    RESOURCESLICES,
+    DEVICECLASSES,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+    RESOURCESLICEPATCHES,
+)
+"""Every served resource, in the order discovery shows them."""
+
+BY_PLURAL = {(resource.group, resource.plural): resource for resource in ALL}
+BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}

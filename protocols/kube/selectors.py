@@ -1,0 +1,236 @@
+"""Label and field selectors: parsed once, matched often. Parsing raises SelectorInvalid; matching never fails."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from protocols.kube.errors import SelectorInvalid
+from protocols.kube.names import label_value_fault, qualified_name_fault
+
+EXISTS, ABSENT, IN, NOT_IN, ABOVE, BELOW = "exists", "!", "in", "notin", "gt", "lt"
+
+_TOKEN = re.compile(r"\s*(?:(==|!=|[=!,()<>])|([^\s=!,()<>]+))")
+_OBJECT_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": ABSENT, "Gt": ABOVE, "Lt": BELOW}
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """One term of a label selector. `values` has one element for gt and lt, none for exists and absent."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        if self.operator in (EXISTS, ABSENT):
+            return (value is not None) == (self.operator == EXISTS)
+        if self.operator in (IN, NOT_IN):
+            return (value in self.values) == (self.operator == IN)
+        return value is not None and _compare(value, self.operator, self.values[0])
+
+
+class LabelSelector(msgspec.Struct, frozen=True):
+    """All requirements must hold; the empty selector matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements)
+
+
+class FieldTerm(msgspec.Struct, frozen=True):
+    field: str
+    equal: bool
+    value: str
+
+
+class FieldSelector(msgspec.Struct, frozen=True):
+    """All terms must hold; a missing field counts as the empty string."""
+
+    terms: tuple[FieldTerm, ...] = ()
+
+    def matches(self, value_of: Callable[[str], str]) -> bool:
+        return all((value_of(term.field) == term.value) == term.equal for term in self.terms)
+
+    def exact(self, field: str) -> str | None:
+        """The value `field` must have, if one term says so."""
+        return next((term.value for term in self.terms if term.equal and term.field == field), None)
+
+    def check_fields(self, supported: frozenset[str] | set[str], prefix: str = "") -> None:
+        """Raise SelectorInvalid for a field that is not supported; `prefix` names the kind where upstream does."""
+        for term in self.terms:
+            if term.field not in supported:
+                raise SelectorInvalid(f"field label not supported{prefix}: {term.field}")
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+
+def _compare(value: str, operator: str, bound: str) -> bool:
+    if not _INTEGER.fullmatch(value):
+        return False
+    return int(value) > int(bound) if operator == ABOVE else int(value) < int(bound)
+
+
+def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    """A checked requirement."""
+    fault = qualified_name_fault(key)
+    if fault:
+        raise SelectorInvalid(f"label key {key!r}: {fault}")
+    if operator in (ABOVE, BELOW):
+        if len(values) != 1 or not _INTEGER.fullmatch(values[0]):
+            raise SelectorInvalid(f"label selector {key!r}: '>' and '<' need exactly one integer")
+    elif operator in (IN, NOT_IN) and not values:
+        raise SelectorInvalid(f"label selector {key!r}: in and notin need at least one value")
+    elif operator in (EXISTS, ABSENT) and values:
+        raise SelectorInvalid(f"label selector {key!r}: exists and not-exists take no value")
+    for value in values:
+        if fault := label_value_fault(value):
+            raise SelectorInvalid(f"label value {value!r} of {key!r}: {fault}")
+    return Requirement(key, operator, values)
+
+
+def parse_label_selector(text: str) -> LabelSelector:
+    """Read the query form: `a=b,!c,d in (e,f),g>1`."""
+    return _LabelParser(text).parse()
+
+
+def label_selector_from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
+    """Read the object form with matchLabels and matchExpressions (also the terms of node affinity)."""
+    found = selector or {}
+    exact = [requirement(key, IN, (value,)) for key, value in (found.get("matchLabels") or {}).items()]
+    return LabelSelector((*exact, *map(_from_expression, found.get("matchExpressions") or ())))
+
+
+def _from_expression(expression: Mapping[str, Any]) -> Requirement:
+    operator = _OBJECT_OPERATORS.get(str(expression.get("operator")))
+    if operator is None:
+        raise SelectorInvalid(f"label selector operator {expression.get('operator')!r} is not known")
+    return requirement(str(expression.get("key") or ""), operator, tuple(expression.get("values") or ()))
+
+
+class _LabelParser:
+    """Recursive descent over tokens; words and symbols are told apart by the first character of a symbol."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [symbol or word for symbol, word in _TOKEN.findall(text)]
+        self._at = 0
+
+    def parse(self) -> LabelSelector:
+        if not self._tokens:
+            return LabelSelector()
+        found = [self._requirement()]
+        while self._at < len(self._tokens):
+            self._expect(",")
+            found.append(self._requirement())
+        return LabelSelector(tuple(found))
+
+    def _requirement(self) -> Requirement:
+        if self._take_if("!"):
+            return requirement(self._word("a key"), ABSENT, ())
+        key = self._word("a key")
+        operator = self._peek()
+        if operator in ("", ","):
+            return requirement(key, EXISTS, ())
+        self._at += 1
+        if operator in ("in", "notin"):
+            return requirement(key, operator, self._values())
+        if operator in ("=", "==", "!="):
+            return requirement(key, NOT_IN if operator == "!=" else IN, (self._optional_word(),))
+        if operator in (">", "<"):
+            return requirement(key, ABOVE if operator == ">" else BELOW, (self._word("an integer"),))
+        raise self._unexpected(operator, "'in', 'notin', '=', '==', '!=', '<' or '>'")
+
+    def _values(self) -> tuple[str, ...]:
+        self._expect("(")
+        values = {self._optional_word()}
+        while self._take_if(","):
+            values.add(self._optional_word())
+        self._expect(")")
+        return tuple(sorted(values))
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _take_if(self, symbol: str) -> bool:
+        if self._peek() != symbol:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, symbol: str) -> None:
+        if not self._take_if(symbol):
+            raise self._unexpected(self._peek(), f"{symbol!r}")
+
+    def _word(self, what: str) -> str:
+        word = self._optional_word()
+        if not word:
+            raise self._unexpected(self._peek(), what)
+        return word
+
+    def _optional_word(self) -> str:
+        token = self._peek()
+        if not token or token[0] in "=!,()<>":
+            return ""
+        self._at += 1
+        return token
+
+    def _unexpected(self, token: str, wanted: str) -> SelectorInvalid:
+        found = f"{token!r}" if token else "its end"
+        return SelectorInvalid(f"unable to parse label selector {self._text[:200]!r}: found {found}, expected {wanted}")
+
+
+def parse_field_selector(text: str) -> FieldSelector:
+    """Read the query form: `metadata.name=a,status.phase!=Running`; a backslash escapes itself, comma and equals."""
+    return FieldSelector(tuple(_field_term(part) for part in _split_unescaped(text) if part))
+
+
+def _split_unescaped(text: str) -> list[str]:
+    parts, start, escaped = [], 0, False
+    for at, character in enumerate(text):
+        if character == "," and not escaped:
+            parts.append(text[start:at])
+            start = at + 1
+        escaped = character == "\\" and not escaped
+    return [*parts, text[start:]]
+
+
+def _field_term(part: str) -> FieldTerm:
+    match = re.fullmatch(r"(?P<field>[^=!\\]+)(?P<operator>==|!=|=)(?P<value>(?s:.)*)", part)
+    if match is None:
+        raise SelectorInvalid(
+            f"invalid field selector {part[:200]!r}: write it as name=value, name==value or name!=value"
+        )
+    return FieldTerm(match["field"], match["operator"] != "!=", _unescape(match["value"]))
+
+
+def _unescape(value: str) -> str:
+    found, at = [], 0
+    while at < len(value):
+        character = value[at]
+        if character == "\\":
+            at += 1
+            if value[at : at + 1] not in ("\\", ",", "="):
+                raise SelectorInvalid(
+                    f"invalid field selector value {value[:200]!r}: '\\' escapes only '\\', ',' and '='"
+                )
+            character = value[at]
+        elif character == "=":
+            raise SelectorInvalid(
+                f"invalid field selector value {value[:200]!r}: '=' in a value needs a '\\' before it"
+            )
+        found.append(character)
+        at += 1
+    return "".join(found)
+
+
+def escape_field_value(value: str) -> str:
+    """The form `value` has inside a field selector."""
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")

@@ -1,0 +1,43 @@
+"""RFC 3339 times as the API writes them: seconds for Time, microseconds for MicroTime, always UTC with a Z."""
+
+import datetime
+import time
+
+from protocols.kube.errors import TimeInvalid
+
+UTC = datetime.UTC
+
+
+def now() -> str:
+    """The current time in seconds, the form of metav1.Time."""
+    return format_time(time.time())
+
+
+def now_micro() -> str:
+    """The current time in microseconds, the form of metav1.MicroTime (leases, events.k8s.io)."""
+    return format_micro(time.time())
+
+
+def format_time(seconds: float) -> str:
+    """Whole seconds, cut off, as upstream does."""
+    return datetime.datetime.fromtimestamp(int(seconds // 1), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def format_ns(nanoseconds: int) -> str:
+    """Seconds form of a time_ns() value; 0 becomes the empty string (unset)."""
+    return format_time(nanoseconds // 1_000_000_000) if nanoseconds else ""
+
+
+def parse_time(text: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time; raises TimeInvalid."""
+    try:
+        parsed = datetime.datetime.fromisoformat(text)
+    except (ValueError, TypeError):
+        parsed = None
+    if parsed is None or parsed.tzinfo is None or "T" not in text.upper():
+        raise TimeInvalid(f"not an RFC 3339 time: {text!r}; write it as 2026-01-31T12:00:00Z")
+    return parsed.timestamp()

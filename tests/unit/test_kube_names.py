@@ -1,0 +1,68 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.kube import names
+
+
+@pytest.mark.parametrize("value", ["a", "a-b", "1", "kube-system", "a" * 63])
+def test_labels(value: str) -> None:
+    assert names.label_fault(value) == ""
+
+
+@pytest.mark.parametrize("value", ["", "-a", "a-", "A", "a.b", "a_b", "a" * 64, "a\n", "ä"])
+def test_not_labels(value: str) -> None:
+    assert names.label_fault(value)
+
+
+@pytest.mark.parametrize("value", ["a.b", "a-1.b-2", "a" * 253])
+def test_subdomains(value: str) -> None:
+    assert names.subdomain_fault(value) == ""
+
+
+@pytest.mark.parametrize("value", ["", ".", "a..b", "a.-b", "a.b.", "a" * 254, "a/b", "a.b\n"])
+def test_not_subdomains(value: str) -> None:
+    assert names.subdomain_fault(value)
+
+
+@pytest.mark.parametrize("value", ["app", "example.com/gpu", "A_b.c", "node.kubernetes.io/unreachable"])
+def test_qualified_names(value: str) -> None:
+    assert names.qualified_name_fault(value) == ""
+
+
+@pytest.mark.parametrize("value", ["", "/a", "a/", "A.com/b", "a/b/c", "-a", "a" * 64, "x" * 254 + "/a"])
+def test_not_qualified_names(value: str) -> None:
+    assert names.qualified_name_fault(value)
+
+
+def test_label_values_may_be_empty() -> None:
+    assert names.label_value_fault("") == ""
+    assert names.label_value_fault("a b")
+    assert names.label_value_fault("-")
+
+
+@pytest.mark.parametrize(
+    ("value", "fine"), [("ca.crt", True), ("A_b-c", True), ("..a", False), (".", False), ("", False)]
+)
+def test_config_keys(value: str, fine: bool) -> None:
+    assert (names.config_key_fault(value) == "") == fine
+
+
+def test_path_segments() -> None:
+    assert names.path_segment_fault("any Thing:1") == ""
+    assert all(names.path_segment_fault(value) for value in (".", "..", "a/b", "a%"))
+
+
+def test_identifiers() -> None:
+    assert names.c_identifier_fault("a_1") == ""
+    assert names.c_identifier_fault("1a")
+
+
+@given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=300))
+def test_generated_names_are_labels(base: str) -> None:
+    name = names.generated_name(base, random.Random(1))
+    assert names.label_fault(name) == ""
+    assert name.startswith(base[:58])
+    assert set(name[-5:]) <= set(names.SUFFIX_ALPHABET)
