@@ -168,7 +168,8 @@ class Supervisor:
         instances = list(self._tree.children)
         self._tree.close()
         stale.wait_released(self._run_dir, instances)
-        stale.remove_all(self._run_dir, [*instances, self._prepared.name])
+        stale.remove_all(self._run_dir, instances)
+        stale.remove(self._run_dir, self._prepared.name)
 
     def _report_end(self) -> int:
         if self._failure:

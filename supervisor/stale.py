@@ -21,8 +21,13 @@ def clean(run_dir: Path) -> None:
 def remove_all(run_dir: Path, names: Iterable[str]) -> None:
     for name in names:
         if not held(run_dir / f"{name}.lock"):
-            for suffix in ENDPOINTS:
-                (run_dir / f"{name}{suffix}").unlink(missing_ok=True)
+            remove(run_dir, name)
+
+
+def remove(run_dir: Path, name: str) -> None:
+    """Remove the endpoints of one name; the caller knows that nobody needs them."""
+    for suffix in ENDPOINTS:
+        (run_dir / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def wait_released(run_dir: Path, names: Iterable[str], wait_s: float = WAIT_S) -> list[str]:

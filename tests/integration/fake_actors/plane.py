@@ -1,4 +1,4 @@
-"""`python -m fake_actors.plane ROOT [--detach] NAME[:MODULE][!]...`: a real supervisor over fake children; `!` = critical."""
+"""`python -m fake_actors.plane ROOT [--detach] NAME[:MODULE][!]...`: a supervisor over fakes, `!` = critical."""
 
 import sys
 

@@ -1,0 +1,306 @@
+"""A real supervisor over tiny real actors: kill, hang, crash, crowd, end."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from protocols.layout import layout
+from protocols.messages.supervisor import ActorStatus, PlaneStatus
+from supervisor.cli.ask import Asking, ask
+from supervisor.cli.main import main as nodeplane
+from supervisor.errors import SupervisorError
+
+HERE = Path(__file__).parent
+REPO = HERE.parents[1]
+T = TypeVar("T")
+
+
+def until(holds: Callable[[], T], what: str, timeout: float = 15.0) -> T:
+    deadline, answer = time.monotonic() + timeout, None
+    while time.monotonic() < deadline:
+        answer = holds()
+        if answer:
+            return answer
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not come about; last: {answer!r}")
+
+
+class FakePlane:
+    """One root and the supervisors started in it; the end proves that nothing is left."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.started: list[subprocess.Popen[str]] = []
+
+    def up(self, *words: str) -> "subprocess.Popen[str]":
+        path = os.pathsep.join((str(HERE), str(REPO)))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fake_actors.plane", str(self.root), *words],
+            env={**os.environ, "PYTHONPATH": path},
+            cwd="/tmp",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        process = self.up(*words)
+        until(lambda: self.all_in("ready", "live"), "every actor ready")
+        return process
+
+    def status(self) -> PlaneStatus | None:
+        with suppress(SupervisorError, OSError):
+            return ask(layout(str(self.root)), Asking.status)
+        return None
+
+    def actor(self, name: str) -> ActorStatus:
+        plane = until(self.status, "a status")
+        return next(actor for actor in plane.actors if actor.instance == name)
+
+    def all_in(self, *states: str) -> bool:
+        plane = self.status()
+        return plane is not None and all(actor.state in states for actor in plane.actors)
+
+    def replaced(self, name: str, old: int) -> ActorStatus:
+        def holds() -> ActorStatus | None:
+            now = self.actor(name)
+            return now if now.pid not in (0, old) and now.state in ("ready", "live") else None
+
+        return until(holds, f"{name} in a new process")
+
+    def processes(self) -> list[int]:
+        """Whatever runs because of this root: the forkserver and its children work in it."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError, ValueError):
+                dead = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+                if os.readlink(entry / "cwd") == str(self.root) and not dead:
+                    found.append(int(entry.name))
+        return found
+
+    def finish(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=10)
+        if self.status():
+            nodeplane(["--root", str(self.root), "down"])
+        until(lambda: not self.processes(), "no process left", 5.0)
+
+
+@pytest.fixture
+def plane() -> Iterator[FakePlane]:
+    root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+    made = FakePlane(root)
+    try:
+        yield made
+    finally:
+        made.finish()
+        shutil.rmtree(root)
+
+
+def end(process: "subprocess.Popen[str]", number: int = signal.SIGTERM) -> tuple[int, str, str]:
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    return process.returncode, out, err
+
+
+def sockets(root: Path) -> list[str]:
+    return [path.name for path in (root / "run").iterdir() if path.suffix in (".rpc", ".pub")]
+
+
+def test_up_tells_once_and_ends_in_reverse_order(plane: FakePlane) -> None:
+    process = plane.start("a", "b", "c-0", "c-1")
+    (plane.root / "order").touch()
+    code, out, _ = end(process)
+    assert code == 0
+    assert out.count("ready in") == 1
+    assert "kubeconfig" in out
+    order = (plane.root / "order").read_text().split()
+    assert set(order[:2]) == {"c-0", "c-1"}
+    assert order[2:] == ["b", "a"]
+    assert sockets(plane.root) == []
+    assert "WARNING a: look at me" in (plane.root / "logs" / "a.log").read_text()
+    assert not plane.processes()
+
+
+def test_a_killed_actor_is_back_at_once_and_nobody_else_notices(plane: FakePlane) -> None:
+    plane.start("a", "b")
+    pids = {name: plane.actor(name).pid for name in ("a", "b")}
+    begin = time.monotonic()
+    os.kill(pids["a"], signal.SIGKILL)
+    new = plane.replaced("a", pids["a"])
+    assert time.monotonic() - begin < 2.0
+    assert (new.restarts, new.last_reason) == (1, "killed by SIGKILL")
+    assert plane.actor("b").pid == pids["b"]
+
+
+def test_ordered_kills_do_not_wear_the_budget(plane: FakePlane) -> None:
+    plane.start("a!")
+    for _ in range(8):
+        old = plane.actor("a").pid
+        assert nodeplane(["--root", str(plane.root), "chaos", "kill", "a"]) == 0
+        plane.replaced("a", old)
+    assert plane.actor("a").restarts == 8
+
+
+def test_restart_and_scale_orders_that_cannot_be(plane: FakePlane, capsys: pytest.CaptureFixture[str]) -> None:
+    plane.start("a")
+    old = plane.actor("a").pid
+    root = ["--root", str(plane.root)]
+    assert nodeplane([*root, "restart", "a"]) == 0
+    assert plane.replaced("a", old).last_reason == "restart ordered"
+    for words, says in (
+        (["restart", "zz"], "no actor is called 'zz'; there are: a"),
+        (["scale", "watcher", "2"], "runs no watcher group"),
+        (["chaos", "kill", "a", "--signal", "WHAT"], "is no signal"),
+    ):
+        capsys.readouterr()
+        assert nodeplane([*root, *words]) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_a_hung_actor_is_ended_with_a_stack_dump(plane: FakePlane) -> None:
+    plane.start("a:stoppable", "b")
+    old = plane.actor("a").pid
+    os.kill(old, signal.SIGUSR1)
+    new = plane.replaced("a", old)
+    assert new.last_reason == "hung: no beat for 2.5 s"
+    assert "Fatal Python error: Aborted" in (plane.root / "logs" / "a.log").read_text()
+
+
+def test_a_stopped_process_is_hung_too(plane: FakePlane) -> None:
+    plane.start("a")
+    old = plane.actor("a").pid
+    os.kill(old, signal.SIGSTOP)
+    assert plane.replaced("a", old).last_reason.startswith("hung")
+
+
+def test_a_stopped_supervisor_blames_nobody(plane: FakePlane) -> None:
+    process = plane.start("a", "b")
+    pids = {plane.actor(name).pid for name in ("a", "b")}
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(3.2)
+    process.send_signal(signal.SIGCONT)
+    until(lambda: plane.all_in("live"), "live again")
+    time.sleep(0.3)
+    assert {plane.actor(name).pid for name in ("a", "b")} == pids
+
+
+def test_one_that_cannot_start_fails_alone_and_says_why(plane: FakePlane) -> None:
+    plane.up("a", "bad:crashing", "worse:unloadable")
+    until(lambda: plane.status() and plane.actor("bad").state == plane.actor("worse").state == "failed", "both failed")
+    assert plane.actor("bad").last_reason.endswith("exit 3: the disk ate my homework")
+    assert plane.actor("worse").last_reason.endswith("RuntimeError: no such luck")
+    assert plane.actor("a").state in ("ready", "live")
+    assert plane.actor("a").restarts == 0
+
+
+def test_a_critical_one_ends_the_plane(plane: FakePlane) -> None:
+    process = plane.up("a", "bad:crashing!")
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == 1
+    assert "nodeplane: bad cannot be kept running: died 3 times before it was ready" in err
+    assert not plane.processes()
+
+
+def test_nothing_outlives_a_killed_supervisor_and_the_next_cleans_up(plane: FakePlane) -> None:
+    process = plane.start("a", "b")
+    process.kill()
+    process.communicate(timeout=10)
+    until(lambda: not plane.processes(), "no orphan", 3.0)
+    assert sockets(plane.root)
+    (plane.root / "run" / "gone.rpc").touch()
+    end(plane.start("a"))
+    assert sockets(plane.root) == []
+
+
+def test_a_second_supervisor_is_refused_by_pid(plane: FakePlane) -> None:
+    first = plane.start("a")
+    second = plane.up("a")
+    _, err = second.communicate(timeout=15)
+    assert second.returncode == 1
+    assert f"supervisor (pid {first.pid})" in err
+    assert plane.actor("a").restarts == 0
+
+
+def test_a_killed_forkserver_costs_one_restart(plane: FakePlane) -> None:
+    plane.start("a", "b")
+    old = plane.actor("a").pid
+    parent = int(Path(f"/proc/{old}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(parent, signal.SIGKILL)
+    assert plane.replaced("a", old).last_reason == "the forkserver died"
+    until(lambda: plane.all_in("ready", "live"), "all back")
+    assert len(plane.processes()) == 3
+
+
+def test_a_second_interrupt_ends_at_once(plane: FakePlane) -> None:
+    process = plane.start("a:stoppable")
+    os.kill(plane.actor("a").pid, signal.SIGUSR1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    begin = time.monotonic()
+    end(process, signal.SIGINT)
+    assert time.monotonic() - begin < 2.0
+    assert not plane.processes()
+    assert sockets(plane.root) == []
+
+
+def test_detach_and_down(plane: FakePlane) -> None:
+    process = plane.up("--detach", "a", "b")
+    out, err = process.communicate(timeout=15)
+    assert (process.returncode, err) == (0, "")
+    assert "ready in" in out
+    assert plane.all_in("ready", "live")
+    assert nodeplane(["--root", str(plane.root), "down"]) == 0
+    assert sockets(plane.root) == []
+    assert not plane.processes()
+
+
+def test_detach_says_what_failed(plane: FakePlane) -> None:
+    process = plane.up("--detach", "a", "bad:crashing!")
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == 1
+    assert "bad" in err
+    assert "the disk ate my homework" in err
+
+
+def test_metrics_page(plane: FakePlane) -> None:
+    plane.start("a", "b")
+    url = until(plane.status, "status").endpoints["metrics"]
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        page = answer.read().decode()
+    assert 'nodeplane_actor_up{actor="a"} 1' in page
+    assert 'process_open_fds{actor="b"}' in page
+    assert page.count("# TYPE process_open_fds gauge") == 1
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(url.replace("metrics", "x"), timeout=5)
+    caught.value.close()
+    assert caught.value.code == 404
+
+
+def test_garbage_on_the_supervisors_socket_disturbs_nobody(plane: FakePlane) -> None:
+    import zmq
+
+    plane.start("a")
+    with zmq.Context() as context, context.socket(zmq.DEALER) as sock:
+        sock.linger = 0
+        sock.connect(f"ipc://{plane.root}/run/supervisor.rpc")
+        for frames in ([b""], [b"\xff" * 50], [b"a", b"b", b"c"], [b"\x81"]):
+            sock.send_multipart(frames)
+        time.sleep(0.1)
+    assert plane.actor("a").state in ("ready", "live")

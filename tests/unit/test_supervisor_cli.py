@@ -1,0 +1,165 @@
+"""The command line before it talks to anybody."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream, PlaneStatus
+from supervisor.__main__ import _slot
+from supervisor.cli import status
+from supervisor.cli.chaos import signal_number
+from supervisor.cli.main import COMMANDS, main
+from supervisor.cli.scale import watcher_supervisor
+from supervisor.cli.table import duration
+from supervisor.cli.top import cpu_seconds, pss_mib
+from supervisor.errors import Usage
+from supervisor.notify import Notifier
+from supervisor.start import under_honcho
+from supervisor.status import merge
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
+        yield Path(path)
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ([], 2, "a command is needed"),
+        (["fly"], 2, "no command is called 'fly'"),
+        (["dra-driver"], 1, "dra-driver is not supported yet"),
+        (["status"], 1, "no plane runs below"),
+        (["down"], 1, "start it with `nodeplane up`"),
+        (["logs", "nobody"], 2, "no log of 'nobody'"),
+        (["chaos", "kill", "store"], 1, "no plane runs"),
+        (["scale", "watcher", "0"], 2, "0 watchers cannot run"),
+        (["up", "--port", "70000"], 2, "is no port"),
+        (["up", "--feature-gates", "X=true"], 2, "no feature gate"),
+    ],
+)
+def test_errors_are_one_line(
+    words: list[str], code: int, says: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--root", str(root), *words] if words else []) == code
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+    assert list(root.iterdir()) == [], "nothing was touched"
+
+
+def test_usage_errors_of_flags(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--root", str(root), "status", "--nope"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_taken_port_refuses_before_anything_starts(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        assert main(["up", "--root", str(root), "--port", str(port), "--node-name", "n1"]) == 1
+    assert "choose another with --port" in capsys.readouterr().err
+    assert not (root / "pki").exists()
+
+
+def test_a_root_that_is_a_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "f").touch()
+    assert main(["up", "--root", str(root / "f" / "x"), "--node-name", "n1"]) == 1
+    assert "cannot write below" in capsys.readouterr().err
+
+
+def test_a_root_too_long(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--root", "/tmp/" + "x" * 120]) == 2
+    assert "use a shorter --root" in capsys.readouterr().err
+
+
+def test_the_supervisor_stays_small() -> None:
+    code = "import sys, supervisor.plane, supervisor.start; print([m for m in sys.modules if m in %r])"
+    heavy = ("grpc", "aiohttp", "cryptography", "uvloop", "prometheus_client", "actors.store.actor")
+    done = subprocess.run([sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_status_shows_streams() -> None:
+    follows = (
+        FollowedStream("devices", "allocations", 1, 5, 9, True),
+        FollowedStream("devices", "health", 1, 2, 0, False),
+    )
+    beat = Beat("frontdoor", 7, 1, "ready", "serving", owns=(OwnedStream("x", 4, 3),), follows=follows)
+    actor = ActorStatus("frontdoor", "node", 7, "live", 61.0, 2, "killed by SIGKILL", beat)
+    text = status.render(PlaneStatus("supervisor", 1, 1.0, (actor,), {"api": "https://x"}))
+    assert "1/2" in text
+    assert "follows devices/health" in text
+    assert "NO" in text
+    assert "killed by SIGKILL" in text
+    assert "1m1s" in text
+
+
+def test_groups_seen_as_one_plane() -> None:
+    node = PlaneStatus("supervisor-node", 2, 5.0, (), {"metrics": "port 1 is in use", "api": "https://x"})
+    control = PlaneStatus(
+        "supervisor-control", 1, 9.0, (), {"metrics": "http://127.0.0.1:1/metrics", "api": "https://x"}
+    )
+    merged = merge([node, control])
+    assert merged.endpoints["metrics"] == "http://127.0.0.1:1/metrics"
+    assert merged.uptime_s == 9.0
+
+
+def test_signals_by_name_and_number() -> None:
+    assert [signal_number(text) for text in ("9", "KILL", "sigstop")] == [9, 9, 19]
+    with pytest.raises(Usage, match="is no signal"):
+        signal_number("BANG")
+
+
+def test_who_scales() -> None:
+    assert watcher_supervisor(["supervisor"]) == "supervisor"
+    assert watcher_supervisor(["supervisor-control", "supervisor-watcher"]) == "supervisor-watcher"
+    with pytest.raises(Usage, match="honcho start -c"):
+        watcher_supervisor(["supervisor-watcher", "supervisor-watch-2"])
+    with pytest.raises(Usage, match="no watcher group"):
+        watcher_supervisor(["supervisor-node"])
+
+
+def test_honcho_numbers_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONCHO_PROCESS_NAME", "watcher.3")
+    assert _slot("watcher") == 2
+    with pytest.raises(Usage):
+        _slot("node")
+    assert under_honcho(os.environ) == ("INVOCATION_ID" not in os.environ)
+
+
+def test_top_reads_proc() -> None:
+    assert cpu_seconds(os.getpid()) > 0
+    assert pss_mib(os.getpid()) > 1
+    assert cpu_seconds(2**30) == 0
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (0.25, 65, 3700, 90061)] == ["0.2s", "1m5s", "1h1m", "1d1h"]
+
+
+def test_systemd_is_told(root: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(root / "notify"))
+        notifier = Notifier({"NOTIFY_SOCKET": str(root / "notify"), "WATCHDOG_USEC": "15000000"})
+        notifier.ready("up")
+        notifier.alive()
+        assert systemd.recv(100) == b"READY=1\nSTATUS=up"
+        assert systemd.recv(100) == b"WATCHDOG=1"
+    Notifier({}).ready("nobody listens")
+    Notifier({"NOTIFY_SOCKET": str(root / "notify")}).stopping()

@@ -1,0 +1,156 @@
+"""Logs, ports, locks, certificates, kubeconfig: what the supervisor keeps in files."""
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from cryptography import x509
+
+from protocols.layout import layout
+from supervisor import logs, pki, pki_issue, ports, stale
+from supervisor.errors import AlreadyRunning, PortTaken
+from supervisor.kubeconfig import write_kubeconfig
+from supervisor.lock import Held, held, supervisors
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
+        yield Path(path)
+
+
+def test_logs_are_bounded_and_writers_go_on(root: Path) -> None:
+    path = root / "a.log"
+    with path.open("ab", buffering=0) as writer:
+        writer.write(b"x" * 100)
+        assert logs.rotate(root, limit=50) == [path]
+        writer.write(b"more\n")
+    assert path.read_bytes() == b"more\n"
+    assert (root / "a.log.1").stat().st_size == 100
+    assert logs.rotate(root, limit=50) == []
+
+
+def test_the_last_line_is_of_this_life(root: Path) -> None:
+    path = root / "a.log"
+    path.write_text("old fault\n")
+    since = logs.size(path)
+    assert logs.last_line(path, since) == ""
+    with path.open("a") as file:
+        file.write("Traceback\nValueError: no\n\n")
+    assert logs.last_line(path, since) == "ValueError: no"
+    assert logs.last_line(root / "none.log") == ""
+
+
+def test_tail_gives_whole_lines_and_survives_rotation(root: Path) -> None:
+    path = root / "a.log"
+    path.write_bytes(b"one\ntw")
+    tail = logs.Tail(path)
+    assert tail.lines() == ["one"]
+    with path.open("ab") as file:
+        file.write(b"o\n")
+    assert tail.lines() == ["two"]
+    path.write_bytes(b"3\n")
+    assert tail.lines() == ["3"]
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        with pytest.raises(PortTaken, match="choose another with --port"):
+            ports.reserve(other.getsockname()[1])
+
+
+def test_a_reserved_port_takes_our_servers_only() -> None:
+    reservation = ports.reserve(0)
+    with socket.socket() as server, socket.socket() as stranger:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        server.bind(("127.0.0.1", reservation.port))
+        server.listen()
+        with pytest.raises(OSError, match="in use"):
+            stranger.bind(("127.0.0.1", reservation.port))
+        socket.create_connection(("127.0.0.1", reservation.port), timeout=5).close()
+    reservation.release()
+    again = ports.reserve(0, remembered=reservation.port)
+    assert again.port == reservation.port
+    again.release()
+
+
+def test_one_supervisor_a_root(root: Path) -> None:
+    first = Held(root, "supervisor")
+    for name in ("supervisor", "supervisor-node"):
+        with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}"):
+            Held(root, name)
+    assert supervisors(root) == {"supervisor": os.getpid()}
+    first.release()
+    assert supervisors(root) == {}
+
+
+def test_groups_side_by_side_but_not_twice(root: Path) -> None:
+    node, control = Held(root, "supervisor-node"), Held(root, "supervisor-control")
+    for name in ("supervisor-node", "supervisor"):
+        with pytest.raises(AlreadyRunning):
+            Held(root, name)
+    node.release()
+    control.release()
+
+
+def test_stale_sockets_go_living_ones_stay(root: Path) -> None:
+    for name in ("dead", "alive"):
+        (root / f"{name}.rpc").touch()
+        (root / f"{name}.lock").touch()
+    (root / "orphan.pub").touch()
+    lock = Held(root, "supervisor")
+    os.rename(root / "supervisor.pid", root / "alive.lock")
+    assert held(root / "alive.lock")
+    stale.clean(root)
+    assert not (root / "dead.rpc").exists()
+    assert not (root / "orphan.pub").exists()
+    assert (root / "alive.rpc").exists()
+    assert stale.wait_released(root, ["dead", "alive"], 0.02) == ["alive"]
+    lock.release()
+
+
+def test_certificates_are_made_once_and_for_the_right_names(root: Path) -> None:
+    directory, what = root / "pki", pki.wanted("n1")
+    assert not pki.current(directory, what)
+    pki_issue.issue(directory, what)
+    assert pki.current(directory, what)
+    authority = (directory / "ca.crt").read_bytes()
+    leaf = x509.load_pem_x509_certificate((directory / "podworker.crt").read_bytes())
+    assert leaf.subject.rfc4514_string() == "CN=system:node:n1,O=system:nodes"
+    leaf.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+    for path in directory.iterdir():
+        assert path.stat().st_mode & 0o077 == 0 or path.suffix in (".crt", ".pub"), path
+    assert directory.stat().st_mode & 0o777 == 0o700
+    keys = (directory / "sa.key").read_bytes()
+    assert not pki.current(directory, pki.wanted("n2")), "another node name"
+    pki_issue.issue(directory, pki.wanted("n2"))
+    assert (directory / "ca.crt").read_bytes() == authority, "the CA stays"
+    assert (directory / "sa.key").read_bytes() == keys
+
+
+def test_certificates_are_renewed_in_time(root: Path) -> None:
+    directory, what = root / "pki", pki.wanted("n1")
+    pki_issue.issue(directory, what)
+    manifest = msgspec.json.decode((directory / pki.MANIFEST).read_bytes(), type=pki.Manifest)
+    assert not pki.current(directory, what, now=manifest.not_after - 59 * pki.DAY_S)
+    (directory / "admin.key").unlink()
+    assert not pki.current(directory, what)
+
+
+def test_kubeconfig_carries_everything(root: Path) -> None:
+    where = layout(str(root))
+    pki_issue.issue(where.pki, pki.wanted("n1"))
+    write_kubeconfig(where, "https://127.0.0.1:7000")
+    config = yaml.safe_load(where.kubeconfig.read_text())
+    assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:7000"
+    assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
+    assert where.kubeconfig.stat().st_mode & 0o777 == 0o600
+    before = where.kubeconfig.stat().st_mtime_ns
+    write_kubeconfig(where, "https://127.0.0.1:7000")
+    assert where.kubeconfig.stat().st_mtime_ns == before

@@ -1,0 +1,85 @@
+"""Joining pages, and refusing what is no request."""
+
+import asyncio
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from supervisor.metrics_http import read_request
+from supervisor.metrics_merge import merge
+
+A = """\
+# HELP process_open_fds Open files.
+# TYPE process_open_fds gauge
+process_open_fds 7.0
+# HELP kubelet_x_total Upstream's.
+# TYPE kubelet_x_total counter
+kubelet_x_total{code="1"} 3.0
+# HELP lat Latency.
+# TYPE lat histogram
+lat_bucket{le="1.0"} 1.0
+lat_bucket{le="+Inf"} 2.0
+lat_count 2.0
+lat_sum 3.5
+"""
+B = """\
+# HELP process_open_fds Open files.
+# TYPE process_open_fds gauge
+process_open_fds 9.0
+# TYPE kubelet_x_total counter
+kubelet_x_total{code="2"} 4.0
+# TYPE lat histogram
+lat_count 5.0
+"""
+
+
+def test_one_page_of_two() -> None:
+    lines = merge({"a": A, "b": B}).splitlines()
+    assert lines.count("# TYPE process_open_fds gauge") == 1
+    assert 'process_open_fds{actor="a"} 7.0' in lines
+    assert 'process_open_fds{actor="b"} 9.0' in lines
+    assert 'kubelet_x_total{code="1"} 3.0' in lines, "upstream's names keep their labels"
+    assert 'lat_count{actor="a"} 2.0' in lines, "unless two would clash"
+    assert 'lat_bucket{le="1.0"} 1.0' in lines
+
+
+def test_the_page_parses_and_families_are_whole() -> None:
+    families = {family.name: family for family in text_string_to_metric_families(merge({"a": A, "b": B}))}
+    assert len(families["lat"].samples) == 5
+    assert families["lat"].type == "histogram"
+
+
+def test_labels_with_braces_and_blanks() -> None:
+    page = merge({"a": 'nodeplane_x{reason="a b} c",q="1"} 1 1700000000\n'})
+    assert 'nodeplane_x{reason="a b} c",q="1",actor="a"} 1 1700000000' in page
+
+
+def test_an_actor_label_of_its_own_is_kept() -> None:
+    assert 'nodeplane_up{actor="z"} 1' in merge({"a": 'nodeplane_up{actor="z"} 1\n'})
+
+
+def test_garbage_lines_are_left_out() -> None:
+    assert merge({"a": "}{ what\n\n# nonsense\nx 1\n"}) == "# TYPE x untyped\nx 1\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "/metrics"),
+        (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", "/metrics"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"\x16\x03\x01\x02\x00\x01\n", 400),
+        (b"GET /metrics SPDY/3\r\n\r\n", 400),
+        (b"GET /metrics", 400),
+        (b"x" * 70_000, 400),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200, 400),
+    ],
+)
+def test_requests(data: bytes, answer: str | int) -> None:
+    async def read() -> str | int:
+        reader = asyncio.StreamReader(limit=8192)
+        reader.feed_data(data)
+        reader.feed_eof()
+        return await read_request(reader)
+
+    assert asyncio.run(read()) == answer

@@ -1,0 +1,88 @@
+"""Flags to settings: every wrong one is named in one line before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from protocols.errors import SettingsInvalid
+from supervisor.cli.flags import Parser, add_plane_flags, plane_options
+from supervisor.errors import Usage
+from supervisor.options import PlaneOptions, layout_of, settings_of
+
+
+def parse(*words: str, **environment: str) -> PlaneOptions:
+    parser = Parser(prog="np")
+    add_plane_flags(parser)
+    return plane_options(parser.parse_args(words), environment)
+
+
+def test_defaults() -> None:
+    settings = settings_of(PlaneOptions(root="/r", node_name="n1"), 7000)
+    assert settings.api_url == "https://127.0.0.1:7000"
+    assert settings.store_endpoints == ("unix:/r/run/store.sock",)
+    assert settings.store_embedded
+    assert settings.runtime_endpoint == "unix:///r/runtime/runtime.sock"
+    assert settings.kubelet_dir == "/r/kubelet"
+    assert settings.metrics_port == 10255
+
+
+def test_external_store_and_runtime() -> None:
+    options = parse("--root=/r", "--node-name=n1", "--store=etcd://a:2379,b:2379", "--runtime=unix:///run/c.sock")
+    settings = settings_of(options, 1)
+    assert settings.store_endpoints == ("a:2379", "b:2379")
+    assert not settings.store_embedded
+    assert settings.runtime_endpoint == "unix:///run/c.sock"
+    assert not settings.runtime_embedded
+
+
+def test_environment_gives_what_flags_do_not() -> None:
+    options = parse("--port", "1", NODEPLANE_PORT="2", NODEPLANE_ROOT="/e", NODEPLANE_STORE="etcd://h:1")
+    assert (options.port, options.root, options.store) == (1, "/e", ("etcd://h:1",))
+
+
+def test_gates() -> None:
+    options = parse("--root=/r", "--node-name=n", "--feature-gates", "EventedPLEG=false,DRADeviceTaints=true")
+    assert settings_of(options, 1).feature_gates == {"EventedPLEG": False, "DRADeviceTaints": True}
+
+
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [
+        ("--feature-gates=Nope=true", "no feature gate is called 'Nope'"),
+        ("--feature-gates=EventedPLEG=maybe", "true or false"),
+        ("--store=postgres://x", "is no store"),
+        ("--store=etcd://nohost", "no HOST:PORT"),
+        ("--store=events=etcd://h:1", "not supported yet"),
+        ("--runtime=docker", "is no runtime"),
+        ("--node-name=UPPER", "no DNS name"),
+        ("--metrics-port=70000", "is no port"),
+        ("--store-sync=off", "none of full, normal"),
+        ("--log-level=loud", "none of debug"),
+    ],
+)
+def test_bad_values(flag: str, says: str) -> None:
+    with pytest.raises(Usage, match=says) as caught:
+        settings_of(parse("--root=/r", flag), 1)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_number_in_the_environment_must_be_one() -> None:
+    with pytest.raises(Usage, match="NODEPLANE_PORT='x' is no number"):
+        parse(NODEPLANE_PORT="x")
+
+
+def test_unknown_flags_end_with_2_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse("--prot", "1")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "np: unrecognized arguments: --prot 1; see np --help\n"
+
+
+def test_a_root_too_long_for_sockets() -> None:
+    with pytest.raises(SettingsInvalid, match="use a shorter --root"):
+        layout_of(PlaneOptions(root="/" + "x" * 100))
+
+
+def test_relative_roots_become_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/tmp")
+    assert layout_of(PlaneOptions(root="np")).root == Path("/tmp/np")

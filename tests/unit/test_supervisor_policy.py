@@ -1,0 +1,339 @@
+"""The life of one child under every order of events."""
+
+import random
+import signal
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.messages.supervisor import Beat
+from supervisor.policy import Child, describe
+from supervisor.spec import ChildSpec, Limits, Restart
+from supervisor.types import Action, Exit, GiveUp, Signal, Spawn, State
+
+LIMITS = Limits()
+KILLED = Exit(signal=9)
+
+
+def make(restart: Restart = Restart.PERMANENT, **limits: Any) -> Child:
+    spec = ChildSpec(instance="a", actor="a", group="node", module="m", restart=restart)
+    return Child(spec, Limits(**limits), random.Random(1))
+
+
+def beat(pid: int, state: str = "ready", stuck: str = "") -> Beat:
+    return Beat(instance="a", pid=pid, epoch=1, state=state, stuck=stuck)
+
+
+def up(child: Child, pid: int, now: float) -> None:
+    """Spawned and ready at `now`."""
+    assert child.spawned(pid, now) == []
+    child.hear(beat(pid), now)
+    assert child.state is State.READY
+
+
+def started(now: float = 0.0, **limits: Any) -> Child:
+    child = make(**limits)
+    assert child.start(now) == [Spawn("a")]
+    up(child, 100, now)
+    return child
+
+
+def test_ready_then_live() -> None:
+    child = started()
+    child.hear(beat(100), 1.0)
+    assert child.state is State.LIVE
+    assert child.settled
+
+
+def test_waiting_for_others_is_starting_not_hung() -> None:
+    child = make()
+    child.start(0.0)
+    child.spawned(100, 0.0)
+    for second in range(1, 100):
+        child.hear(beat(100, "starting"), float(second))
+        assert child.tick(float(second)) == []
+    assert child.state is State.STARTING
+
+
+def test_the_first_restart_is_immediate_then_it_backs_off() -> None:
+    child = started()
+    assert child.exited(KILLED, 1.0) == [Spawn("a")]
+    up(child, 101, 1.1)
+    assert child.exited(KILLED, 2.0) == []
+    assert child.state is State.BACKOFF
+    due = child.deadline()
+    assert due is not None
+    assert 2.08 <= due <= 2.12
+    assert child.tick(2.05) == []
+    assert child.tick(2.13) == [Spawn("a")]
+    assert child.reason == "killed by SIGKILL"
+    assert child.restarts == 2
+
+
+def test_a_healthy_minute_forgives() -> None:
+    child = started()
+    child.exited(KILLED, 1.0)
+    up(child, 101, 1.0)
+    assert child.exited(KILLED, 62.0) == [Spawn("a")]
+
+
+def test_backoff_doubles_to_its_limit() -> None:
+    child = started(crashes=1000)
+    now, waits = 0.0, []
+    for pid in range(101, 115):
+        child.exited(KILLED, now)
+        if child.state is State.BACKOFF:
+            due = child.deadline()
+            assert due is not None
+            waits.append(due - now)
+            now = due
+            child.tick(now)
+        up(child, pid, now)
+    assert waits[1] > 1.3 * waits[0]
+    assert max(waits) <= 30 * 1.2
+    assert waits[-1] >= 30 * 0.8
+
+
+def test_ordered_kills_never_count() -> None:
+    child = started()
+    now = 0.0
+    for pid in range(100, 300):
+        assert child.ordered_kill(9, now) == [Signal("a", pid, 9, "ordered")]
+        assert child.exited(KILLED, now + 0.01) == [Spawn("a")]
+        up(child, pid + 1, now + 0.02)
+        now += 0.05
+    assert child.restarts == 200
+
+
+def test_an_ordered_signal_that_does_not_kill_excuses_only_for_a_while() -> None:
+    child = started()
+    child.ordered_kill(signal.SIGUSR1, 0.0)
+    child.exited(KILLED, 1.0)
+    up(child, 101, 1.0)
+    child.ordered_kill(signal.SIGUSR1, 2.0)
+    assert child.exited(KILLED, 30.0) == [Spawn("a")], "the first crash that counts"
+    up(child, 102, 30.0)
+    assert child.exited(KILLED, 31.0) == [], "the second"
+
+
+def test_start_failures_end_it() -> None:
+    child = make()
+    child.start(0.0)
+    now, actions = 0.0, list[Action]()
+    for pid in range(1, 100):
+        child.spawned(pid, now)
+        actions = child.exited(Exit(code=1, reason="no database"), now)
+        if child.state is State.FAILED:
+            break
+        now = child.deadline() or now
+        if child.state is State.BACKOFF:
+            child.tick(now)
+    reason = "died 5 times before it was ready; last: exit 1: no database"
+    assert actions == [GiveUp("a", reason, True)]
+    assert pid == 5
+    assert child.start(now) == [Spawn("a")], "an order brings it back"
+
+
+def test_a_crash_loop_ends_it() -> None:
+    child = started(backoff_s=0.001, backoff_max_s=0.01)
+    now = 0.0
+    for pid in range(101, 200):
+        child.exited(KILLED, now)
+        if child.state is State.FAILED:
+            break
+        now += 0.1
+        child.tick(now)
+        up(child, pid, now)
+    assert pid - 100 == LIMITS.crashes
+    assert child.reason.startswith("crashed 30 times in 60 s")
+
+
+def test_silence_is_hung() -> None:
+    child = started()
+    assert child.tick(4.9) == []
+    (abort,) = child.tick(5.1)
+    assert abort == Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")
+    assert child.state is State.HUNG
+    assert child.tick(5.5) == []
+    (kill,) = child.tick(6.2)
+    assert isinstance(kill, Signal)
+    assert kill.signal == signal.SIGKILL
+    assert child.exited(KILLED, 6.3) == [Spawn("a")]
+    assert child.reason == "hung: no beat for 5 s"
+
+
+def test_a_child_that_never_beats_has_its_time_to_start() -> None:
+    child = make()
+    child.start(0.0)
+    child.spawned(100, 0.0)
+    assert child.tick(19.0) == []
+    assert len(child.tick(20.1)) == 1
+
+
+def test_beats_that_say_stuck_are_hung_too() -> None:
+    child = started()
+    for second in range(1, 5):
+        child.hear(beat(100, stuck="reconcile"), float(second))
+        assert child.tick(float(second)) == []
+    (abort,) = child.tick(5.0)
+    assert isinstance(abort, Signal)
+    assert abort.why == "hung: reconcile made no progress"
+
+
+def test_stuck_for_a_moment_is_forgiven() -> None:
+    child = started()
+    for second in range(1, 60):
+        child.hear(beat(100, stuck="reconcile" if second % 3 else ""), float(second))
+        assert child.tick(float(second)) == []
+
+
+def test_a_stopped_supervisor_blames_nobody() -> None:
+    child = started()
+    child.hear(beat(100), 1.0)
+    child.forgive(1000.0)
+    assert child.tick(1001.0) == []
+
+
+def test_beats_of_an_earlier_process_change_nothing() -> None:
+    child = started()
+    child.exited(KILLED, 1.0)
+    child.spawned(101, 1.0)
+    child.hear(beat(100), 1.1)
+    assert child.state is State.STARTING
+
+
+def test_stop_waits_grace_then_kills() -> None:
+    child = started()
+    assert child.stop(1.0) == [Signal("a", 100, signal.SIGTERM, "stop")]
+    assert child.stop(1.1) == []
+    assert child.tick(7.9) == []
+    (kill,) = child.tick(8.1)
+    assert isinstance(kill, Signal)
+    assert kill.signal == signal.SIGKILL
+    assert child.exited(KILLED, 8.2) == []
+    assert child.state is State.STOPPED
+
+
+def test_stop_before_the_fork_is_reported() -> None:
+    child = make()
+    child.start(0.0)
+    assert child.stop(0.0) == []
+    assert child.spawned(100, 0.1) == [Signal("a", 100, signal.SIGTERM, "stop")]
+
+
+def test_restart_is_orderly_and_off_the_budget() -> None:
+    child = started()
+    for pid in range(100, 150):
+        child.restart(float(pid))
+        assert child.exited(Exit(), float(pid)) == [Spawn("a")]
+        up(child, pid + 1, float(pid))
+    assert child.reason == "restart ordered"
+
+
+def test_transient_children_may_end() -> None:
+    child = make(Restart.TRANSIENT)
+    child.start(0.0)
+    child.spawned(1, 0.0)
+    assert child.exited(Exit(), 0.1) == []
+    assert child.state is State.STOPPED
+    child.start(1.0)
+    child.spawned(2, 1.0)
+    assert child.exited(Exit(code=1), 1.1) == [Spawn("a")]
+
+
+def test_dying_with_the_forkserver_is_no_fault() -> None:
+    child = started()
+    for _ in range(100):
+        child.swept_away("the forkserver died")
+        assert child.state is State.WAITING
+        assert child.start(0.0) == [Spawn("a")]
+        child.spawned(7, 0.0)
+
+
+def test_reasons_read_well() -> None:
+    assert describe(Exit(signal=9)) == "killed by SIGKILL"
+    assert describe(Exit(signal=250)) == "killed by signal 250"
+    assert describe(Exit(code=2, reason="bad flag")) == "exit 2: bad flag"
+    assert describe(Exit(code=-1, reason="fork: no memory")) == "not started: fork: no memory"
+
+
+STEP = st.tuples(
+    st.sampled_from(
+        ["beat", "stuck", "silent", "exit", "clean", "stop", "start", "restart", "kill", "swept", "forgive"]
+    ),
+    st.floats(0.0, 7.0),
+)
+
+
+@given(st.lists(STEP, max_size=80), st.integers(0, 3))
+def test_any_life_keeps_the_invariants(steps: list[tuple[str, float]], seed: int) -> None:
+    """At most one process, signals only to it, no spawn after a stop until somebody starts it again."""
+    world = _World(seed)
+    for what, pause in steps:
+        world.step(what, pause)
+    world.settle()
+
+
+class _World:
+    """A process table of one child."""
+
+    def __init__(self, seed: int) -> None:
+        spec = ChildSpec(instance="a", actor="a", group="node", module="m")
+        self.child = Child(spec, LIMITS, random.Random(seed))
+        self.now = 0.0
+        self.pid = 0
+        self.next_pid = 1
+        self.wanted = True
+        self.do(self.child.start(0.0))
+
+    def do(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Spawn):
+                assert self.pid == 0, "spawned beside a living process"
+                assert self.wanted, "spawned although nobody wants it"
+                self.pid, self.next_pid = self.next_pid, self.next_pid + 1
+                self.do(self.child.spawned(self.pid, self.now))
+            elif isinstance(action, Signal):
+                assert action.pid == self.pid, "signal to a process that is not there"
+                if action.signal == signal.SIGKILL:
+                    self.end(KILLED)
+
+    def end(self, how: Exit) -> None:
+        if self.pid:
+            self.pid = 0
+            self.do(self.child.exited(how, self.now))
+
+    def step(self, what: str, pause: float) -> None:
+        self.now += pause
+        self.do(self.child.tick(self.now))
+        child = self.child
+        if what in ("beat", "stuck"):
+            child.hear(beat(self.pid or 999, stuck="x" if what == "stuck" else ""), self.now)
+        elif what in ("exit", "clean"):
+            self.end(KILLED if what == "exit" else Exit())
+        elif what == "stop":
+            self.wanted = False
+            self.do(child.stop(self.now))
+        elif what in ("start", "restart"):
+            self.wanted = True
+            self.do(child.start(self.now) if what == "start" else child.restart(self.now))
+        elif what == "kill":
+            self.do(child.ordered_kill(9, self.now))
+        elif what == "swept":
+            self.pid = 0
+            child.swept_away("swept")
+            if child.state is State.WAITING:
+                self.do(child.start(self.now))
+        elif what == "forgive":
+            child.forgive(pause)
+
+    def settle(self) -> None:
+        """Left alone with a healthy process, it is live again, or stays down for a reason."""
+        for _ in range(80):
+            self.now += 1.0
+            if self.pid:
+                self.child.hear(beat(self.pid), self.now)
+            self.do(self.child.tick(self.now))
+        assert self.child.state in (State.LIVE, State.FAILED, State.STOPPED)
+        assert (self.child.state is State.LIVE) == (self.pid != 0)
