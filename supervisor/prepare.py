@@ -69,7 +69,7 @@ def make_directories(where: Layout) -> None:
         _make(where.root, OPEN)
         for path in (where.run, where.logs, where.store, where.runtime, where.devices):
             _make(path, CLOSED)
-        probe = where.run / ".probe"
+        probe = where.run / f".probe-{os.getpid()}"  # groups of one plane start side by side
         write_atomic(probe, PROBE)
         probe.unlink()
     except OSError as error:
