@@ -9,6 +9,8 @@ from pathlib import Path
 from protocols.messages.supervisor import PlaneStatus
 from supervisor import logs
 
+AT_ONCE = 5
+"""Warnings shown of one actor in one look: a flood belongs in the log."""
 READY, FAILED = b"ready\n", b"failed\n"
 
 
@@ -52,8 +54,11 @@ class Console:
         if not self.foreground:
             return
         for name, tail in self._tails.items():
-            for line in filter(logs.loud, tail.lines()):
+            loud = [line for line in tail.lines() if logs.loud(line)]
+            for line in loud[:AT_ONCE]:
                 print(f"{name}: {line}", file=sys.stderr, flush=True)
+            if len(loud) > AT_ONCE:
+                print(f"{name}: {len(loud) - AT_ONCE} more such lines in its log", file=sys.stderr, flush=True)
 
     def _report(self, text: bytes) -> None:
         if self._report_to > 0:

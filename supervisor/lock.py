@@ -22,26 +22,31 @@ class Held:
 
     def __init__(self, run_dir: Path, name: str) -> None:
         self._pid_file = run_dir / f"{name}.pid"
-        self._plane = _open(run_dir / PLANE)
-        self._own = _open(self._pid_file)
-        alone = name == ROOT_NAME
+        self._descriptors: list[int] = []
         try:
-            _insist(self._plane, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-            _insist(self._own, fcntl.LOCK_EX)
+            self._take(run_dir / PLANE, fcntl.LOCK_EX if name == ROOT_NAME else fcntl.LOCK_SH)
+            own = self._take(self._pid_file, fcntl.LOCK_EX)
         except BlockingIOError:
             self._close()
             raise AlreadyRunning(_refusal(run_dir, name)) from None
-        os.ftruncate(self._own, 0)
-        os.pwrite(self._own, f"{os.getpid()}\n".encode(), 0)
+        os.ftruncate(own, 0)
+        os.pwrite(own, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         with suppress(OSError):
             self._pid_file.unlink()
         self._close()
 
+    def _take(self, path: Path, kind: int) -> int:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptors.append(descriptor)
+        _insist(descriptor, kind)
+        return descriptor
+
     def _close(self) -> None:
-        os.close(self._own)
-        os.close(self._plane)
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
 
 
 def supervisors(run_dir: Path) -> dict[str, int]:
@@ -67,10 +72,6 @@ def held(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _take(descriptor: int, kind: int) -> None:

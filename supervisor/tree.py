@@ -179,7 +179,7 @@ class Tree:
     def _exited(self, child: Child, how: Exit, now: float) -> None:
         serving, stopping = child.state in SERVING, child.state is State.STOPPING
         actions = child.exited(how, now)
-        if not stopping:
+        if not stopping and child.state is not State.FAILED:
             was = "" if serving else " before it was ready"
             self._options.say(f"{child.spec.instance} ended{was}: {child.reason}; now {child.state}")
         self._do(actions)
