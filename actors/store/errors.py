@@ -96,6 +96,12 @@ class RequestTooLarge(StoreError):
     text = "etcdserver: request is too large"
 
 
+class NotDecoded(StoreError):
+    """Raised when a request's bytes are not the message its method takes."""
+
+    grpc = "INVALID_ARGUMENT"
+
+
 class NoSpace(StoreError):
     """Raised when the disk is full, or the file reached its bound: nothing of the write was kept."""
 

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
-from actors.store.errors import StoreUnusable
+from actors.store.errors import NotDecoded, StoreUnusable
 from actors.store.kv import KvService
 from actors.store.lease import LeaseService
 from actors.store.maintenance import MaintenanceService
@@ -43,10 +43,20 @@ def serialize(message: Message) -> bytes:
     return message.SerializeToString()
 
 
-def guarded(method: Callable[[Any], Awaitable[Message]]) -> Callable[[Any, Context], Awaitable[Message]]:
-    async def call(message: Any, context: Context) -> Message:
+def decoded(data: bytes, request: type[Message]) -> Message:
+    """Raises NotDecoded."""
+    try:
+        return request.FromString(data)
+    except DecodeError:
+        raise NotDecoded(f"etcdserver: this is not a {request.__name__}: the bytes do not decode") from None
+
+
+def guarded(
+    method: Callable[[Any], Awaitable[Message]], request: type[Message]
+) -> Callable[[bytes, Context], Awaitable[Message]]:
+    async def call(data: bytes, context: Context) -> Message:
         try:
-            return await method(message)
+            return await method(decoded(data, request))
         except NodeplaneError as error:
             await _abort(context, error)
             raise
@@ -55,7 +65,7 @@ def guarded(method: Callable[[Any], Awaitable[Message]]) -> Callable[[Any, Conte
 
 
 def unary(method: Callable[[Any], Awaitable[Message]], request: type[Message]) -> Handler:
-    return grpc.unary_unary_rpc_method_handler(guarded(method), request.FromString, serialize)
+    return grpc.unary_unary_rpc_method_handler(guarded(method, request), None, serialize)
 
 
 class Services:
@@ -97,7 +107,7 @@ class Services:
                 "Hash": unary(maintenance.hash, pb.HashRequest),
                 "HashKV": unary(maintenance.hash_kv, pb.HashKVRequest),
                 "Snapshot": grpc.unary_stream_rpc_method_handler(
-                    guarded(maintenance.snapshot), pb.SnapshotRequest.FromString, serialize
+                    guarded(maintenance.snapshot, pb.SnapshotRequest), None, serialize
                 ),
             },
             "Cluster": {"MemberList": unary(maintenance.members, pb.MemberListRequest)},

@@ -119,6 +119,7 @@ class Lab:
         self.socket = root / "run" / "store.sock"
         self.target = f"unix:{self.socket}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._earlier: list[subprocess.Popen[bytes]] = []
         (root / "run").mkdir(mode=0o700, exist_ok=True)
         given: dict[str, Any] = {
             "root": str(root),
@@ -142,6 +143,8 @@ class Lab:
         log = (self.root / f"{actor}.log").open("ab")
         with log:
             process = subprocess.Popen(command, cwd=REPOSITORY, stderr=log, stdout=log)
+        if actor in self._processes:
+            self._earlier.append(self._processes[actor])
         self._processes[actor] = process
         return process
 
@@ -157,9 +160,11 @@ class Lab:
         self.start(actor)
 
     def stop(self) -> None:
-        for process in self._processes.values():
+        for process in [*self._earlier, *self._processes.values()]:
             if process.poll() is None:
                 process.terminate()
+        for process in self._earlier:
+            process.wait(10)
         for name, process in self._processes.items():
             try:
                 code = process.wait(10)

@@ -1,0 +1,204 @@
+"""Garbage, full disks, damaged files: one clear line, and nothing else is disturbed."""
+
+import asyncio
+import contextlib
+import socket
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import pytest
+
+from actors.store.errors import BadOption, StoreCorrupt, StoreError, StoreUnusable
+from actors.store.options import StoreOptions
+from actors.store.store import Store
+from protocols.wire import etcd_pb2 as pb
+from tests.support.store_lab import Api, Authority, lab, short_directory, until
+
+GARBLED = ("INVALID_ARGUMENT", "etcdserver: this is not a PutRequest: the bytes do not decode")
+FULL = ("RESOURCE_EXHAUSTED", "etcdserver: mvcc: database space exceeded")
+
+
+def options(root: Path, **changes: object) -> StoreOptions:
+    given = {
+        "directory": root / "store",
+        "socket": root / "store.sock",
+        "address_file": root / "store.addr",
+        "ca": root / "pki" / "ca.crt",
+        "cert": root / "pki" / "store.crt",
+        "key": root / "pki" / "store.key",
+        "sync": "normal",
+    }
+    return StoreOptions(**{**given, **changes})  # type: ignore[arg-type]  # a test's keyword table
+
+
+def serve(story: Callable[[Api, Store], Awaitable[None]], made: StoreOptions) -> None:
+    """Run a store in this process for one story."""
+
+    async def run() -> None:
+        store = Store(made)
+        tasks: list[asyncio.Task[None]] = []
+        await store.start(lambda work, name: tasks.append(asyncio.create_task(work, name=name)))
+        api = Api(f"unix:{made.socket}")
+        try:
+            await story(api, store)
+        finally:
+            await api.channel.close()
+            await store.stop()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_full_disk_fails_writes_whole_and_ends_when_space_is_back() -> None:
+    async def story(api: Api, store: Store) -> None:
+        kept = 0
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            while True:
+                await api.put(pb.PutRequest(key=b"fill/%03d" % kept, value=b"x" * 50_000))
+                kept += 1
+        assert await api.fails(api.put(pb.PutRequest(key=b"fill/x", value=b"x" * 50_000))) == FULL
+        before = await api.range(pb.RangeRequest(key=b"fill/", range_end=b"fill0", keys_only=True))
+        assert before.count == kept
+        both = [pb.PutRequest(key=b"half/a", value=b"1"), pb.PutRequest(key=b"half/b", value=b"x" * 900_000)]
+        txn = pb.TxnRequest(success=[pb.RequestOp(request_put=each) for each in both])
+        assert await api.fails(api.txn(txn)) == FULL
+        after = await api.range(pb.RangeRequest(key=b"half/", range_end=b"half0"))
+        assert (after.count, after.header.revision) == (0, before.header.revision)
+        store.core.log.db.execute("PRAGMA max_page_count = 100000")
+        answer = await api.txn(txn)
+        assert answer.header.revision == before.header.revision + 1
+
+    with short_directory() as root:
+        serve(story, options(root, max_pages=150))
+
+
+def test_a_failing_operation_does_not_take_its_batch_with_it() -> None:
+    async def story(api: Api, store: Store) -> None:
+        def broken(draft: object) -> None:
+            raise ZeroDivisionError("a fault of ours")
+
+        good = [api.put(pb.PutRequest(key=b"ok/%d" % n)) for n in range(20)]
+        results = await asyncio.gather(*good[:10], store.core.writer.submit(broken), *good[10:], return_exceptions=True)
+        assert [type(each) for each in results if not isinstance(each, pb.PutResponse)] == [StoreError]
+        assert (await api.range(pb.RangeRequest(key=b"ok/", range_end=b"ok0", count_only=True))).count == 20
+
+    with short_directory() as root:
+        serve(story, options(root))
+
+
+def test_unsupported_calls_say_so() -> None:
+    async def story(api: Api, store: Store) -> None:
+        code, text = await api.fails(api.hash_kv(pb.HashKVRequest()))
+        assert (code, "nodeplane" in text) == ("UNIMPLEMENTED", True)
+        await api.put(pb.PutRequest(key=b"a"))
+        await api.defragment(pb.DefragmentRequest())
+        assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
+
+    with short_directory() as root:
+        serve(story, options(root))
+
+
+@pytest.mark.parametrize("junk", [b"not a database, " * 100, b"SQLite format 3\0" + b"\xff" * 8000])
+def test_a_damaged_file_is_refused(junk: bytes) -> None:
+    with short_directory() as root:
+        made = options(root)
+        made.directory.mkdir()
+        made.file.write_bytes(junk)
+        with pytest.raises(StoreCorrupt, match=r"objects.sqlite is damaged .* move it away") as caught:
+            Store(made)
+        assert "\n" not in str(caught.value)
+        assert made.file.read_bytes() == junk
+
+
+def test_a_torn_page_is_found_at_start() -> None:
+    async def fill(api: Api, store: Store) -> None:
+        for n in range(200):
+            await api.put(pb.PutRequest(key=b"k%d" % n, value=b"v" * 2000))
+
+    with short_directory() as root:
+        made = options(root)
+        serve(fill, made)
+        data = bytearray(made.file.read_bytes())
+        data[8192:20480] = b"\xa5" * 12288
+        made.file.write_bytes(data)
+        with pytest.raises(StoreCorrupt):
+            Store(made)
+
+
+def test_another_database_and_a_newer_format_are_refused() -> None:
+    with short_directory() as root:
+        made = options(root)
+        made.directory.mkdir()
+        other = sqlite3.connect(made.file)
+        other.execute("CREATE TABLE t (x)")
+        other.commit()
+        other.close()
+        with pytest.raises(StoreCorrupt, match="not a store of nodeplane"):
+            Store(made)
+
+
+def test_bad_options_and_places() -> None:
+    with short_directory() as root:
+        with pytest.raises(BadOption, match="full or normal"):
+            options(root, sync="maybe")
+        with pytest.raises(BadOption, match="store_port"):
+            options(root, port=70000)
+        (root / "file").write_text("")
+        with pytest.raises(StoreUnusable, match="cannot use the store's directory"):
+            Store(options(root, directory=root / "file" / "store"))
+
+
+def test_a_port_in_use_is_named() -> None:
+    async def run(made: StoreOptions) -> None:
+        store = Store(made)
+        tasks: list[asyncio.Task[None]] = []
+        with pytest.raises(StoreUnusable, match=r"cannot listen on 127\.0\.0\.1"):
+            await store.start(lambda work, name: tasks.append(asyncio.create_task(work)))
+        await store.stop()
+        await asyncio.gather(*tasks)
+
+    with short_directory() as root, socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        authority = Authority(root / "pki")
+        authority.issue("store")
+        asyncio.run(run(options(root, port=holder.getsockname()[1])))
+
+
+def test_garbage_on_the_socket_and_a_stale_socket_file() -> None:
+    with lab() as made:
+        made.socket.write_text("stale")
+        made.start("store")
+        until("the store listens", made.socket.is_socket)
+        assert made.socket.stat().st_mode & 0o777 == 0o600
+        with socket.socket(socket.AF_UNIX) as raw:
+            raw.connect(str(made.socket))
+            raw.sendall(b"\x16\x03\x01 garbage \r\n\r\n" * 1000)
+
+        async def story() -> None:
+            api = Api(made.target)
+            assert (await api.put(pb.PutRequest(key=b"a"))).header.revision == 2
+            bad = api.channel.unary_unary("/etcdserverpb.KV/Put", bytes, bytes)
+            assert await api.fails(bad(b"\xff\xff\xff", timeout=5)) == GARBLED
+            assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
+            await api.channel.close()
+
+        asyncio.run(story())
+
+
+def test_a_second_store_is_refused_and_a_damaged_one_ends_with_one_line() -> None:
+    with lab("store") as made:
+        until("the store listens", made.socket.exists)
+        second = made.start("store")
+        assert second.wait(10) == 1
+        assert made.log("store").strip().count("\n") <= 1
+    with lab() as made:
+        made.layout.store.mkdir()
+        (made.layout.store / "objects.sqlite").write_bytes(b"junk" * 2000)
+        assert made.start("store").wait(10) == 1
+        assert made.log("store").count("\n") == 1
+        assert "is damaged" in made.log("store")

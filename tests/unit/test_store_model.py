@@ -1,0 +1,175 @@
+"""Random histories of writes against a plain model: index, draft, log, compaction and history must agree with it."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.store.compaction import Retention, compact
+from actors.store.draft import Draft
+from actors.store.errors import LeaseNotFound
+from actors.store.history import PastView, changes_since
+from actors.store.index import Index
+from actors.store.leases import Leases
+from actors.store.log import ObjectLog
+from actors.store.options import StoreOptions
+from actors.store.types import FOREVER, KeyValue, LeaseRecord
+from actors.store.upkeep import sweep
+
+KEYS = [b"a", b"aa", b"b", b"b/1", b"b/2", b"c"]
+Op = tuple[str, bytes, bytes]
+OPS = st.tuples(st.sampled_from(["put", "delete", "fail"]), st.sampled_from(KEYS), st.binary(max_size=3))
+RANGES = st.tuples(st.sampled_from(KEYS), st.sampled_from([b"", FOREVER, *KEYS]))
+
+
+def options(folder: str) -> StoreOptions:
+    path = Path(folder)
+    return StoreOptions(directory=path, socket=path, address_file=path, ca=path, cert=path, key=path, sync="normal")
+
+
+class World:
+    """The real parts without threads, beside the model: every state there ever was."""
+
+    def __init__(self, folder: str) -> None:
+        self.options = options(folder)
+        self.log = ObjectLog(self.options)
+        self.open()
+        self.states: dict[int, dict[bytes, KeyValue]] = {1: {}}
+
+    def open(self) -> None:
+        loaded = self.log.open()
+        self.leases = Leases()
+        self.index = Index(loaded.current, loaded.revision, loaded.compacted)
+
+    def batch(self, transactions: list[list[Op]]) -> None:
+        """One commit of several operations."""
+        draft = Draft(self.index, self.leases)
+        for operations in transactions:
+            self._run(draft, operations)
+        commit = draft.finish()
+        self.log.commit(commit)
+        self.index.apply(commit.changes, draft.revision, commit.compacted)
+
+    def _run(self, draft: Draft, operations: list[Op]) -> None:
+        model = dict(self.states[draft.revision])
+        revision, touched = draft.revision + 1, set()
+        try:
+            with draft.operation():
+                for kind, key, value in operations:
+                    if kind == "fail":
+                        draft.put(key, value, lease=404)
+                    elif key not in touched:
+                        touched.add(key)
+                        self._step(draft, model, revision, (kind, key, value))
+        except LeaseNotFound:
+            return
+        if draft.revision == revision:
+            self.states[revision] = model
+
+    def _step(self, draft: Draft, model: dict[bytes, KeyValue], revision: int, operation: Op) -> None:
+        kind, key, value = operation
+        before = model.get(key)
+        assert draft.get(key) == before
+        if kind == "delete":
+            draft.delete(key)
+            model.pop(key, None)
+        else:
+            draft.put(key, value, 0)
+            created, version = (before.create_revision, before.version) if before else (revision, 0)
+            model[key] = KeyValue(key, value, created, revision, version + 1)
+        assert draft.keys(b"a", FOREVER) == sorted(model)
+
+    def compact(self, revision: int) -> None:
+        draft = Draft(self.index, self.leases)
+        compact(revision, draft)
+        commit = draft.finish()
+        self.log.commit(commit)
+        self.index.apply([], self.index.revision, commit.compacted)
+        while sweep(self.log):
+            pass
+
+    def check(self, start: bytes, end: bytes) -> None:
+        newest = max(self.states)
+        assert self.index.revision == newest
+        assert [self.index.get(key) for key in self.index.keys(b"a", FOREVER)] == self.at(newest, b"a", FOREVER)
+        for revision in range(max(self.index.compacted, 1), newest + 1):
+            view = PastView(self.log.db, revision)
+            assert [view.get(key) for key in view.keys(start, end)] == self.at(revision, start, end)
+
+    def at(self, revision: int, start: bytes, end: bytes) -> list[KeyValue]:
+        model = self.states[revision]
+        wanted = [key for key in sorted(model) if (key == start if not end else key >= start)]
+        return [model[key] for key in wanted if not end or end == FOREVER or key < end]
+
+    def check_changes(self, limit: int) -> None:
+        """Replaying the log page by page from any revision leads to the newest state, with the right past."""
+        newest, first = max(self.states), max(self.index.compacted, 1) + 1
+        state = dict(self.states[first - 1])
+        while first <= newest:
+            changes, complete = changes_since(self.log.db, b"a", FOREVER, first, newest, limit)
+            for change in changes:
+                assert change.previous == state.get(change.kv.key)
+                state.pop(change.kv.key, None)
+                if not change.deleted:
+                    state[change.kv.key] = change.kv
+            first = complete + 1
+        assert state == self.states[newest]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.lists(OPS, max_size=4), max_size=4), max_size=6), RANGES, st.integers(1, 4), st.data())
+def test_store_equals_model(
+    batches: list[list[list[Op]]], span: tuple[bytes, bytes], limit: int, data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as folder:
+        world = World(folder)
+        for batch in batches:
+            world.batch(batch)
+        world.check(*span)
+        world.check_changes(limit)
+        if world.index.revision > 1:
+            world.compact(data.draw(st.integers(1, world.index.revision)))
+        if batches:
+            world.batch(batches[0])
+        world.check(*span)
+        world.check_changes(limit)
+        world.log.close()
+        world.open()
+        world.check(*span)
+        world.log.close()
+
+
+def test_compaction_leaves_what_newer_revisions_need() -> None:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as folder:
+        world = World(folder)
+        for n in range(700):
+            world.batch([[("put", b"a", b"%d" % n)], [("put", b"b", b"")], [("delete", b"b", b"")]])
+        world.compact(world.index.revision)
+        rows = world.log.db.execute("SELECT count(*) FROM log").fetchone()[0]
+        assert rows == 2  # a, and the deletion at the compacted revision, where a watch may start
+        world.check(b"a", FOREVER)
+        world.log.close()
+
+
+def test_retention_keeps_age_and_number() -> None:
+    keep = options("/tmp")
+    young = Retention(keep)
+    assert young.target(0.0, 50_000) <= 0
+    assert young.target(300.0, 60_000) <= 0
+    assert young.target(601.0, 70_000) == 50_000
+    assert young.target(602.0, 200_000) == 100_000
+    quiet = Retention(keep)
+    for minute in range(100):
+        assert quiet.target(minute * 60.0, 5_000) <= 0
+
+
+def test_leases_restart_with_what_is_left() -> None:
+    leases = Leases()
+    records = [LeaseRecord(1, 100, 1050.0), LeaseRecord(2, 100, 900.0), LeaseRecord(3, 100, 900.0, renewed=True)]
+    leases.load(records, [KeyValue(b"k", b"", 2, 2, 1, lease=1)], wall=1000.0, now=5.0)
+    assert [leases.left(lease, 5.0) for lease in (1, 2, 3)] == [50, 0, 100]
+    assert leases.expired(5.0) == [2]
+    assert leases.next_deadline() == pytest.approx(5.0)
+    assert leases.keys(1) == {b"k"}
