@@ -1,16 +1,20 @@
 """Bodies: the typed values inside frames."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
 from protocols.bus.errors import FrameInvalid
-from protocols.bus.frames import encode
+from protocols.bus.frames import UNDECODABLE, encode
 from protocols.bus.types import Value
 
 T = TypeVar("T")
 EMPTY = b"\x80"
 """An empty msgpack map: any struct without required fields."""
+
+_decoders: dict[Any, Callable[[bytes], Any]] = {bytes: bytes}
+"""By type: as many as the code has messages. `bytes` gets a body as it is."""
 
 
 def body_of(value: Value | None) -> bytes:
@@ -20,23 +24,17 @@ def body_of(value: Value | None) -> bytes:
     return value if isinstance(value, bytes) else encode(value)
 
 
-_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
-"""By type: as many as the code has messages."""
-
-
-def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
-    return decoder
+def decoder_of(kind: type[T]) -> Callable[[bytes], T]:
+    """A function from body to value that raises one of UNDECODABLE."""
+    decode = _decoders.get(kind)
+    if decode is None:
+        decode = _decoders[kind] = msgspec.msgpack.Decoder(kind).decode
+    return decode
 
 
 def value_of(body: bytes, kind: type[T]) -> T:
-    """Decode a body; `bytes` gets it as it is. Raises FrameInvalid."""
-    if kind is bytes:
-        return body  # type: ignore[return-value]  # T is bytes here, which mypy cannot see
+    """Decode a body; raises FrameInvalid."""
     try:
-        value: T = _decoder(kind).decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        return decoder_of(kind)(body)
+    except UNDECODABLE as error:
         raise FrameInvalid(f"not a {kind.__name__}: {error}") from None
-    return value

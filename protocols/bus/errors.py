@@ -143,7 +143,7 @@ class BusNotStarted(FailedPrecondition):
 
 
 class FrameInvalid(InvalidArgument):
-    """Raised by the decoders for bytes that are no frame of this protocol's version."""
+    """Raised for a body that does not decode into its type; the caller of a method gets it as INVALID_ARGUMENT."""
 
 
 _CODES: dict[str, type[_Coded]] = {kind.grpc: kind for kind in _Coded.__subclasses__()}

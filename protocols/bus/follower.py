@@ -99,7 +99,9 @@ class Follower:
         is to be delivered. Otherwise nothing changed: step() must see it."""
         if not self.synced or frame.seq != self.seq + 1 or frame.epoch != self.epoch:
             return False
-        self._advance(frame)
+        self.seq = frame.seq
+        if frame.mark:
+            self._advance_mark(frame.mark)
         return True
 
     def step(self, message: Message, now: float) -> list[Action]:
@@ -121,9 +123,13 @@ class Follower:
     def _advance(self, frame: EventFrame) -> None:
         if frame.seq:
             self.seq = frame.seq
-        if frame.mark > self.mark:
-            self._settled, self.mark, self._partial = self.mark, frame.mark, 1
-        elif frame.mark and frame.mark > self._settled:
+        if frame.mark:
+            self._advance_mark(frame.mark)
+
+    def _advance_mark(self, mark: int) -> None:
+        if mark > self.mark:
+            self._settled, self.mark, self._partial = self.mark, mark, 1
+        elif mark > self._settled:
             self._partial += 1
 
     def _deliver(self, frame: EventFrame) -> None:

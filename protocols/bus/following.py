@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from protocols.bus.bodies import value_of
-from protocols.bus.errors import FrameInvalid, Unavailable
+from protocols.bus.bodies import decoder_of
+from protocols.bus.errors import Unavailable
 from protocols.bus.follower import (
     Action,
     Clock,
@@ -22,8 +22,8 @@ from protocols.bus.follower import (
     Swap,
     Synced,
 )
-from protocols.bus.frames import BusyFrame, Chunk, EventFrame, MoreFrame, SyncFrame
-from protocols.bus.types import Event, StreamSink
+from protocols.bus.frames import UNDECODABLE, BusyFrame, Chunk, EventFrame, MoreFrame, SyncFrame
+from protocols.bus.types import Event, Op, StreamSink
 
 V = TypeVar("V")
 
@@ -48,10 +48,13 @@ class Following(Generic[V]):
         self.stream = options.stream
         self._options = options
         self._sink = sink
-        self._type: type[V] = options.type
+        self._decode: Callable[[bytes], V] = decoder_of(options.type)
         self._machine = Follower(options.follower)
+        self._accept = self._machine.accept
+        self._on_event = sink.on_event
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._alarm_at: float | None = None
         self._waiters: set[asyncio.Future[None]] = set()
         self._closed = False
 
@@ -90,7 +93,7 @@ class Following(Generic[V]):
             self._waiters.discard(waiter)
 
     def event(self, frame: EventFrame) -> None:
-        if self._machine.accept(frame):
+        if self._accept(frame):
             self._deliver(frame)
         else:
             self._step(frame)
@@ -136,16 +139,14 @@ class Following(Generic[V]):
 
     def _deliver(self, frame: EventFrame) -> None:
         """A body that does not decode is passed over: asking again would bring the same bytes."""
-        value: V | None = None
-        body = frame.body
-        if body or self._type is bytes:
-            try:
-                value = value_of(body, self._type)
-            except FrameInvalid as error:
-                self._options.garbage(f"{self.owner}/{self.stream}", error)
-                return
+        op, body = frame.op, frame.body
         try:
-            self._sink.on_event(Event(frame.op, frame.key, value, frame.seq, frame.mark, frame.epoch))
+            value = self._decode(body) if body or op is not Op.DELETE else None
+        except UNDECODABLE as error:
+            self._options.garbage(f"{self.owner}/{self.stream}", error)
+            return
+        try:
+            self._on_event(Event(op, frame.key, value, frame.seq, frame.mark, frame.epoch))
         except Exception as error:
             self._options.fault(error)
 
@@ -153,8 +154,8 @@ class Following(Generic[V]):
         items: list[tuple[str, V]] = []
         for key, body in swap.items:
             try:
-                items.append((key, value_of(body, self._type)))
-            except FrameInvalid as error:
+                items.append((key, self._decode(body)))
+            except UNDECODABLE as error:
                 self._options.garbage(f"{self.owner}/{self.stream}", error)
         return items
 
@@ -173,12 +174,13 @@ class Following(Generic[V]):
 
     def _set_timer(self) -> None:
         wake_at = self._machine.wake_at
-        if self._timer and self._timer.when() != wake_at:
+        if wake_at == self._alarm_at:
+            return
+        if self._timer:
             self._timer.cancel()
-            self._timer = None
-        if wake_at is not None and self._timer is None:
-            self._timer = self._loop.call_at(wake_at, self._alarm)
+        self._alarm_at = wake_at
+        self._timer = None if wake_at is None else self._loop.call_at(wake_at, self._alarm)
 
     def _alarm(self) -> None:
-        self._timer = None
+        self._timer = self._alarm_at = None
         self._step(Clock())

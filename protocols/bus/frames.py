@@ -3,11 +3,11 @@
 Every frame is one msgpack array `[kind, version, ...]`. On PUB it follows its topic, in one ZeroMQ frame.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
-from protocols.bus.errors import FrameInvalid
 from protocols.bus.types import Op
 
 VERSION: Literal[1] = 1
@@ -139,37 +139,18 @@ Asked = SyncFrame | MoreFrame | RequestFrame | CastFrame | PingFrame
 Answer = SnapshotFrame | ReplayFrame | BusyFrame | ReplyFrame | FailureFrame | PongFrame
 Chunk = SnapshotFrame | ReplayFrame
 
-_INVALID = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
-_published: msgspec.msgpack.Decoder[Published] = msgspec.msgpack.Decoder(Published)
-_asked: msgspec.msgpack.Decoder[Asked] = msgspec.msgpack.Decoder(Asked)
-_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
+"""What a decoder raises on bytes that are not what it decodes."""
+
 encode = msgspec.msgpack.Encoder().encode
 """Any frame, or the body of a message, to bytes."""
+decode_published: Callable[[bytes | memoryview], Published] = msgspec.msgpack.Decoder(Published).decode
+"""What follows the topic on PUB. Like the others raises one of UNDECODABLE."""
+decode_asked: Callable[[bytes], Asked] = msgspec.msgpack.Decoder(Asked).decode
+"""DEALER to ROUTER."""
+decode_answer: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(Answer).decode
+"""ROUTER to DEALER."""
 
 
 def topic_of(stream: str) -> bytes:
     return stream.encode() + b"\0"
-
-
-def decode_published(data: bytes | memoryview) -> Published:
-    """What follows the topic on PUB."""
-    try:
-        return _published.decode(data)
-    except _INVALID as error:
-        raise FrameInvalid(f"not a published frame: {error}") from None
-
-
-def decode_asked(data: bytes) -> Asked:
-    """DEALER to ROUTER."""
-    try:
-        return _asked.decode(data)
-    except _INVALID as error:
-        raise FrameInvalid(f"not a request frame: {error}") from None
-
-
-def decode_answer(data: bytes) -> Answer:
-    """ROUTER to DEALER."""
-    try:
-        return _answer.decode(data)
-    except _INVALID as error:
-        raise FrameInvalid(f"not an answer frame: {error}") from None

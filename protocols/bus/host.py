@@ -2,11 +2,12 @@
 
 import asyncio
 
-from protocols.bus.channel import Channel, Publisher, Sockets
+from protocols.bus.channel import Channel, Publisher, Routed, Sockets
 from protocols.bus.counters import Counters, Garbage
-from protocols.bus.errors import AlreadyExists, FrameInvalid
+from protocols.bus.errors import AlreadyExists
 from protocols.bus.frames import (
     TICK_TOPIC,
+    UNDECODABLE,
     VERSION,
     BusyFrame,
     CastFrame,
@@ -39,7 +40,7 @@ class Host:
         self._tick_due = False
         self._proofs: set[Stream] = set()
         self._publisher: Publisher = sockets.publisher(options.name)
-        self._router: Channel = sockets.router(options.name, self._on_asked)
+        self._router: Channel[Routed] = sockets.router(options.name, self._on_batch)
         self.service = Service(options.handlers, self._router.send_to, counters, garbage)
         self.service.epoch = epoch
 
@@ -62,6 +63,7 @@ class Host:
     def second(self) -> None:
         self._send_tick()
         self._desk.expire(self._loop.time())
+        self.service.second()
 
     async def close(self) -> None:
         await self.service.close()
@@ -85,10 +87,14 @@ class Host:
             tick = TickFrame(VERSION, self.epoch, {stream.name: (stream.seq, stream.mark)})
             self._publisher.send(stream.topic + encode(tick))
 
+    def _on_batch(self, batch: list[Routed]) -> None:
+        for peer, data in batch:
+            self._on_asked(peer, data)
+
     def _on_asked(self, peer: bytes, data: bytes) -> None:
         try:
             frame = decode_asked(data)
-        except FrameInvalid as error:
+        except UNDECODABLE as error:
             self._garbage.note(f"connection {peer.hex()}", error)
             return
         if isinstance(frame, RequestFrame):

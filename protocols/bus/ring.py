@@ -19,10 +19,12 @@ class Ring:
         return len(self._frames)
 
     def append(self, frame: EventFrame) -> None:
-        self._frames.append(frame)
-        self._used += cost(frame)
-        while len(self._frames) > self._count or self._used > self._size:
-            self._used -= cost(self._frames.popleft())
+        frames = self._frames
+        frames.append(frame)
+        self._used += len(frame.body) + len(frame.key) + OVERHEAD
+        while len(frames) > self._count or self._used > self._size:
+            old = frames.popleft()
+            self._used -= len(old.body) + len(old.key) + OVERHEAD
 
     def after(self, seq: int) -> list[EventFrame] | None:
         """Events later than `seq`; None when some of them are gone. An empty ring knows nothing to be lost at its end:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from protocols.bus.errors import (
     FrameInvalid,
     Internal,
     ResourceExhausted,
+    Unavailable,
     Unimplemented,
     failure_of,
 )
@@ -23,7 +24,8 @@ from protocols.bus.served import Served, ServedLimits, Verdict
 from protocols.bus.types import Call, Handler
 
 log = logging.getLogger("bus")
-CAST_TTL_MS = 30_000
+CAST_TTL = 30.0
+CASTS = 256
 NOT_KEPT = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED", "DEADLINE_EXCEEDED"})
 """Failures a retry may turn into a success: not remembered."""
 
@@ -46,7 +48,8 @@ class Service:
         self._send = send
         self._counters = counters
         self._garbage = garbage
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], float] = {}
+        self._loop = asyncio.get_running_loop()
 
     def serve(self, method: str, type: type[Any], handler: Handler[Any]) -> None:
         self._methods[method] = _Method(type, handler)
@@ -62,14 +65,16 @@ class Service:
             self._counters.refused += 1
             self._answer(peer, self._failure(frame.id, ResourceExhausted("too many calls are running here; try later")))
         elif verdict is Verdict.RUN:
-            self._spawn(self._run(frame))
+            deadline = self._loop.time() + frame.ttl_ms / 1000
+            self._spawn(self._run(frame, deadline), deadline)
 
     def cast(self, frame: CastFrame) -> None:
-        if self._casts >= 256:
+        if self._casts >= CASTS:
             self._counters.refused += 1
             return
         self._casts += 1
-        self._spawn(self._run_cast(frame))
+        deadline = self._loop.time() + CAST_TTL
+        self._spawn(self._run_cast(frame, deadline), deadline)
 
     async def close(self) -> None:
         tasks = list(self._tasks)
@@ -77,51 +82,51 @@ class Service:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def second(self) -> None:
+        """Once a second: cancel what runs past its deadline; nobody waits for it."""
+        now = self._loop.time()
+        for task in [task for task, deadline in self._tasks.items() if deadline < now]:
+            task.cancel()
 
-    async def _run(self, frame: RequestFrame) -> None:
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], deadline: float) -> None:
+        task = self._loop.create_task(coroutine)
+        self._tasks[task] = deadline
+        task.add_done_callback(self._tasks.pop)
+
+    async def _run(self, frame: RequestFrame, deadline: float) -> None:
         keep = frame.idempotent
         reply = b""
         try:
-            value = await self._handle(frame.method, frame.body, frame.id, frame.ttl_ms)
+            value = await self._handle(frame.method, frame.body, frame.id, deadline)
             reply = encode(ReplyFrame(VERSION, frame.id, self.epoch, body_of(value)))
         except BusError as error:
             keep = keep and error.code not in NOT_KEPT
             reply = self._failure(frame.id, error)
         except asyncio.CancelledError:
             keep = False
-            reply = self._failure(frame.id, BusError("UNAVAILABLE", "the callee stops"))
+            reply = self._failure(frame.id, self._cancelled(frame.method, deadline))
             raise
         finally:
             self._answer(self._served.done(frame.id, reply, keep), reply)
 
-    async def _run_cast(self, frame: CastFrame) -> None:
+    async def _run_cast(self, frame: CastFrame, deadline: float) -> None:
         try:
-            await self._handle(frame.method, frame.body, "", CAST_TTL_MS)
+            await self._handle(frame.method, frame.body, "", deadline)
         except BusError as error:
             log.debug("cast %s failed: %s", frame.method, error)
         finally:
             self._casts -= 1
 
-    async def _handle(self, name: str, body: bytes, id: str, ttl_ms: int) -> msgspec.Struct | None:
+    async def _handle(self, name: str, body: bytes, id: str, deadline: float) -> msgspec.Struct | None:
         """Any exception of a handler leaves here as a BusError."""
         method = self._methods.get(name)
         if method is None:
             raise Unimplemented(f"no method {name} is served here")
         request = self._decode(name, body, method.type)
-        deadline = asyncio.get_running_loop().time() + ttl_ms / 1000
         try:
-            async with asyncio.timeout_at(deadline) as scope:
-                return await method.handler(request, Call(method=name, id=id, deadline=deadline))
+            return await method.handler(request, Call(method=name, id=id, deadline=deadline))
         except BusError:
             raise
-        except TimeoutError as error:
-            if scope.expired():
-                raise DeadlineExceeded(f"{name} was given up at its deadline") from None
-            raise Internal(f"{name}: {error or 'a timeout inside'}") from error
         except Exception as error:
             raise self._broken(name, error) from error
 
@@ -137,6 +142,11 @@ class Service:
         if isinstance(failure, Internal):
             log.error("handler of %s broke: %s: %s", name, type(error).__name__, error)
         return failure
+
+    def _cancelled(self, name: str, deadline: float) -> BusError:
+        if self._loop.time() >= deadline:
+            return DeadlineExceeded(f"{name} was given up at its deadline")
+        return Unavailable("the callee stops")
 
     def _failure(self, id: str, error: BusError) -> bytes:
         return encode(FailureFrame(VERSION, id, self.epoch, error.code, error.message, error.details))

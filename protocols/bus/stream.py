@@ -42,7 +42,8 @@ class Stream:
         self.seq += 1
         if mark:
             self.mark = mark
-        frame = EventFrame(VERSION, self.epoch, self.seq, mark, op, key, body_of(value))
+        body = value if isinstance(value, bytes) else encode(value)
+        frame = EventFrame(VERSION, self.epoch, self.seq, mark, op, key, body)
         self._ring.append(frame)
         self._send(self.topic + encode(frame))
 

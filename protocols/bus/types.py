@@ -59,7 +59,7 @@ class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """What a handler may know of the request it serves. The handler is cancelled when the deadline passes."""
+    """What a handler may know of the request it serves. A handler is cancelled soon after its deadline."""
 
     method: str
     id: str
