@@ -44,11 +44,11 @@ class FakePlane:
         self.root = root
         self.started: list[subprocess.Popen[str]] = []
 
-    def up(self, *words: str) -> "subprocess.Popen[str]":
+    def up(self, *words: str, **environment: str) -> "subprocess.Popen[str]":
         path = os.pathsep.join((str(HERE), str(REPO)))
         process = subprocess.Popen(
             [sys.executable, "-m", "fake_actors.plane", str(self.root), *words],
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "NODEPLANE_NODE_NAME": "n1", "PYTHONPATH": path, **environment},
             cwd="/tmp",
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -277,6 +277,35 @@ def test_detach_says_what_failed(plane: FakePlane) -> None:
     assert process.returncode == 1
     assert "bad" in err
     assert "the disk ate my homework" in err
+
+
+@pytest.mark.parametrize(
+    ("number", "order"),
+    [(signal.SIGINT, ["a", "containers", "runtime", "first"]), (signal.SIGTERM, ["a", "runtime", "first"])],
+)
+def test_only_an_interrupt_stops_containers(plane: FakePlane, number: int, order: list[str]) -> None:
+    process = plane.start("first", "runtime:runtime", "a")
+    code, _, _ = end(process, number)
+    assert code == 0
+    assert (plane.root / "order").read_text().split() == order
+
+
+def test_groups_side_by_side_are_one_plane(plane: FakePlane) -> None:
+    control, node = plane.up("--group=control", "a"), plane.up("--group=node", "b")
+    until(lambda: (status := plane.status()) and len(status.actors) == 2, "two groups")
+    until(lambda: plane.all_in("ready", "live"), "both ready")
+    twice = plane.up("--group=node", "b")
+    _, err = twice.communicate(timeout=15)
+    assert f"supervisor-node (pid {node.pid})" in err
+    stranger = plane.up("--group=watcher", "apiserver-0", NODEPLANE_NODE_NAME="n2")
+    _, err = stranger.communicate(timeout=15)
+    assert "node_name is 'n2' here but 'n1' in the groups that run already" in err
+    old = plane.actor("b").pid
+    assert nodeplane(["--root", str(plane.root), "chaos", "kill", "b"]) == 0
+    plane.replaced("b", old)
+    assert nodeplane(["--root", str(plane.root), "down"]) == 0
+    assert (control.wait(5), node.wait(5)) == (0, 0)
+    assert sockets(plane.root) == []
 
 
 def test_metrics_page(plane: FakePlane) -> None:

@@ -1,11 +1,12 @@
-"""`python -m fake_actors.plane ROOT [--detach] NAME[:MODULE][!]...`: a supervisor over fakes, `!` = critical."""
+"""`python -m fake_actors.plane ROOT [--detach] [--group=G] NAME[:MODULE][!]...`: fakes; `!` = critical."""
 
+import argparse
 import sys
 
 import msgspec
 
 from protocols.errors import NodeplaneError
-from supervisor.options import PlaneOptions
+from supervisor.cli.flags import plane_options
 from supervisor.prepare import Prepared
 from supervisor.spec import ChildSpec, Limits
 from supervisor.start import start
@@ -25,14 +26,15 @@ def spec(word: str) -> ChildSpec:
 def main() -> int:
     root, *words = sys.argv[1:]
     detach = "--detach" in words
-    specs = tuple(spec(word) for word in words if word != "--detach")
+    group = next((word.removeprefix("--group=") for word in words if word.startswith("--group=")), "")
+    specs = tuple(spec(word) for word in words if not word.startswith("--"))
 
     def adapt(prepared: Prepared) -> Prepared:
         return msgspec.structs.replace(prepared, specs=specs)
 
-    options = PlaneOptions(root=root, port=0, metrics_port=0, node_name="n1")
+    options = plane_options(argparse.Namespace(root=root, port=0, metrics_port=0))
     try:
-        return start(options, detach=detach, limits=LIMITS, adapt=adapt)
+        return start(options, group=group, detach=detach, limits=LIMITS, adapt=adapt)
     except NodeplaneError as error:
         print(f"nodeplane: {error}", file=sys.stderr)
         return 1
