@@ -1,8 +1,8 @@
 """One element of status.containerStatuses / initContainerStatuses. Pure."""
 
 from actors.podworker import history
-from actors.podworker.times import rfc3339
 from actors.podworker.types import APP, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
+from protocols.kube.times import format_ns
 from protocols.messages.pleg import ContainerStatus
 
 LOST = "ContainerStatusUnknown"
@@ -58,7 +58,7 @@ def _states(scene: Scene, attempts: list[ContainerStatus], waiting: Waiting | No
     newest, earlier = attempts[0], _ended(attempts[1:])
     previous = _terminated(scene, earlier) if earlier else {}
     if newest.state == history.RUNNING:
-        return {"running": {"startedAt": rfc3339(newest.started_ns)}}, previous
+        return {"running": {"startedAt": format_ns(newest.started_ns)}}, previous
     if newest.state == history.EXITED:
         ended = _terminated(scene, newest)
         return (_waiting(waiting), ended) if waiting and not scene.final else (ended, previous)
@@ -114,9 +114,9 @@ def _terminated(scene: Scene, container: ContainerStatus) -> Object:
         "containerID": f"{scene.runtime}://{container.id}",
     }
     if container.started_ns:
-        inner["startedAt"] = rfc3339(container.started_ns)
+        inner["startedAt"] = format_ns(container.started_ns)
     if container.finished_ns:
-        inner["finishedAt"] = rfc3339(container.finished_ns)
+        inner["finishedAt"] = format_ns(container.finished_ns)
     if container.message:
         inner["message"] = container.message
     return {"terminated": inner}

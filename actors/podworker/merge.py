@@ -42,3 +42,7 @@ def _plain(value: object) -> object:
     if isinstance(value, list):
         return [_plain(item) for item in value] or None
     return None if value == "" else value
+
+
+def same(one: Object, other: Object) -> bool:
+    return _plain(one) == _plain(other)

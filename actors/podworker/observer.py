@@ -29,6 +29,8 @@ class Observer:
     async def status(self) -> PodStatus:
         """No RPC unless something was done since the last one. Raises PodStatusUnknown, BusError."""
         known = self._pleg.known(self._uid)
+        if known is None and self._fence_ns:
+            return await self.confirmed()  # pleg may only have started to list
         if known is not None and known.timestamp_ns > self._min_ns and not self._outdated(known):
             return _sound(known)
         if self._confirmed is not None:

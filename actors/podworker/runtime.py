@@ -70,12 +70,12 @@ class BusRuntime:
         reply = await self._call("PullImage", request, cri_pb2.PullImageResponse, PULL_S)
         return str(reply.image_ref)
 
-    async def live_pods(self) -> dict[str, tuple[str, str]]:
-        """Namespace and name, by uid, of every pod with a ready sandbox or a running container: the truth at start."""
-        sandboxes = await self._call(
-            "ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, QUICK_S, True
-        )
-        return {s.metadata.uid: (s.metadata.namespace, s.metadata.name) for s in sandboxes.items if s.metadata.uid}
+    async def live_pods(self) -> list[tuple[str, str, str]]:
+        """Uid, namespace and name of every pod the runtime has a sandbox of: the truth at start."""
+        request = cri_pb2.ListPodSandboxRequest()
+        reply = await self._call("ListPodSandbox", request, cri_pb2.ListPodSandboxResponse, QUICK_S, True)
+        found = (item.metadata for item in reply.items)
+        return [(metadata.uid, metadata.namespace, metadata.name) for metadata in found if metadata.uid]
 
     async def _call(
         self, operation: str, request: Message, reply: type[Reply], timeout: float, idempotent: bool = False

@@ -8,8 +8,8 @@ from actors.podworker import history
 from actors.podworker.conditions import OWN, compute_conditions
 from actors.podworker.container_status import Scene, render
 from actors.podworker.phase import PENDING, TERMINAL, compute_phase
-from actors.podworker.times import rfc3339
 from actors.podworker.types import APP, INIT, Object, PodSpec, Waiting
+from protocols.kube.times import format_ns
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.pleg import PodStatus
 
@@ -48,7 +48,7 @@ def compute_status(view: View) -> Object:
     before = view.before
     statuses = _container_statuses(view, before)
     phase = _phase(view, before, statuses)
-    now = rfc3339(view.now_ns)
+    now = format_ns(view.now_ns)
     sandbox = history.current_sandbox(view.runtime)
     conditions = compute_conditions(view.spec, statuses, phase, sandbox is not None, before, now)
     status: Object = {key: before[key] for key in KEPT if before.get(key)}
@@ -112,7 +112,7 @@ def _add_resources(status: Object, name: str, kind: str, view: View, known: Obje
         return
     entries = (view.resources.containers if view.resources else {}).get(name, ())
     if entries:
-        status["allocatedResourcesStatus"] = [msgspec.to_builtins(entry) for entry in entries]
+        status["allocatedResourcesStatus"] = msgspec.json.decode(msgspec.json.encode(entries))
     elif view.final and known and known.get("allocatedResourcesStatus"):
         status["allocatedResourcesStatus"] = known["allocatedResourcesStatus"]
 

@@ -57,8 +57,7 @@ class Syncing:
             if state.rejected is not None:
                 return True
         if plan.mutates:
-            status, plan = self._plan(await self._observer.confirmed())
-            await self._act(plan, status)
+            await self._act(*self._plan(await self._observer.confirmed()))
         return False
 
     def _hold(self, plan: Plan) -> bool:
@@ -106,10 +105,10 @@ class Syncing:
             text = refused.message.removeprefix("Pod was rejected: ")
             self._world.recorder.pod(state.spec, "Warning", refused.reason, text)
 
-    async def _act(self, plan: Plan, status: PodStatus) -> None:
+    async def _act(self, status: PodStatus, plan: Plan) -> None:
+        self.acted = True
         if not plan.mutates:
             return
-        self.acted = True
         try:
             await self._clear(plan)
             place = await self._place(plan, status)

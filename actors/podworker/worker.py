@@ -57,12 +57,13 @@ class PodWorker:
     def wake(self) -> None:
         self._woken.set()
 
-    def update(self, pod: Object) -> None:
-        """A newer object from the API."""
+    def update(self, pod: Object, quiet: bool = False) -> None:
+        """A newer object from the API. `quiet`: only our own status came back in it."""
         self.state.spec = read_pod(pod)
         if self.state.spec.deleting:
             self._interrupt()
-        self.wake()
+        if not quiet:
+            self.wake()
 
     def vanished(self) -> None:
         """The API no longer has the pod."""
@@ -161,6 +162,3 @@ class PodWorker:
         """End a sync that waits for something: the pod is to be stopped instead."""
         if self.state.stage is Stage.SYNCING and self._step is not None and not self._step.done():
             self._step.cancel()
-
-
-__all__ = ["PodWorker", "WorkerOptions"]

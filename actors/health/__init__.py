@@ -1,0 +1,1 @@
+"""Turns device health into pod status entries and events (KEP-4680)."""

@@ -1,0 +1,191 @@
+"""podworker: makes this node's pods run, and says so: the only writer of pod status, of the node object and its lease.
+
+Why a process: what decides about containers must not share its fate with the runtime's connection or with devices.
+Owns nothing durable: desired state comes from the API, actual state from pleg, device health from health.
+On kill -9: statuses lag until the next life; it acts only on what pleg confirms, so nothing is created twice.
+"""
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+
+from actors.podworker.links import ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
+from actors.podworker.machine import read_machine
+from actors.podworker.manager import ManagerOptions, PodManager
+from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
+from actors.podworker.ports import Site, World
+from actors.podworker.runtime import BusRuntime
+from actors.podworker.statuses import StatusManager
+from protocols.actor import Context, run_actor
+from protocols.bus import BusError, Op
+from protocols.kube.client import ApiClient, ClientOptions
+from protocols.kube.events import EventRecorder, RecorderOptions
+from protocols.kube.informer import Informer, InformerOptions
+from protocols.kube.resources import PODS
+from protocols.messages import cri, devices, health, pleg
+
+USER = "podworker"
+RETRY_S = 0.1
+WAIT_S = 60.0
+
+
+class PodWorkerActor:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        settings = context.settings
+        self._client = ApiClient(self._client_options())
+        self._events = EventRecorder(self._client, RecorderOptions(component="kubelet", host=settings.node_name))
+        self._machine = read_machine(Path(settings.root))
+        self._runtime = BusRuntime(context.bus)
+        self._devices = BusDevices(context.bus)
+        self._connected = asyncio.Event()
+        self._api = ApiPods(self._client)
+        self._statuses = StatusManager(self._api, lambda uid: self._manager.on_settled(uid))
+        self._replicate()
+        self._manager = PodManager(self._manager_options())
+        self._node = NodeAgent(
+            NodeAgentOptions(settings.node_name, self._machine, self._client, self._node_state, self._on_ready)
+        )
+        selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
+        self._informer = Informer(self._client, PODS, selector, self._manager)
+
+    async def start(self) -> None:
+        await self._client.start()
+        follow = self._context.bus.follow
+        follow(owner=cri.OWNER, stream=cri.RUNTIME_STATE, sink=self._states, type=cri.RuntimeState)
+        self._following = follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self._seen, type=pleg.PodStatus)
+        follow(owner=devices.OWNER, stream=devices.DEVICES, sink=self._inventory, type=devices.ResourceInventory)
+        if self._context.settings.gate("ResourceHealthStatus"):
+            kind = health.PodResourceStatus
+            follow(owner=health.OWNER, stream=health.RESOURCE_STATUS, sink=self._resources, type=kind)
+        spawn = self._context.spawn
+        spawn(self._events.run(), "events")
+        spawn(self._informer.run(), "pods")
+        spawn(self._node.run(), "node")
+        spawn(self._node.keep_lease(), "lease")
+        spawn(self._begin(), "begin")
+
+    async def stop(self) -> None:
+        self._manager.close()
+        self._statuses.close()
+        await self._client.close()
+
+    # parts
+
+    def _client_options(self) -> ClientOptions:
+        layout = self._context.layout
+        certificate, key = layout.client_cert(USER)
+        server = self._context.settings.api_url
+        return ClientOptions(server=server, ca=layout.ca_cert, cert=certificate, key=key, user_agent=USER)
+
+    def _replicate(self) -> None:
+        self._states = Watched[cri.RuntimeState](self._on_runtime, self._wake_node)
+        self._seen = Watched[pleg.PodStatus](lambda *change: self._manager.on_status(*change), self._wake_node)
+        self._inventory = Watched[devices.ResourceInventory](lambda *_: self._wake_node(), self._on_devices)
+        self._resources = Watched[health.PodResourceStatus](
+            lambda *change: self._manager.on_resources(*change), lambda: None
+        )
+
+    def _manager_options(self) -> ManagerOptions:
+        return ManagerOptions(
+            world=self._world(),
+            runtime_name=lambda: self._state.name or "nodeplane",
+            resources=self._resources.items.get,
+            started_ns=time.time_ns(),
+        )
+
+    def _world(self) -> World:
+        settings, layout = self._context.settings, self._context.layout
+        return World(
+            runtime=self._runtime,
+            pleg=BusPleg(self._context.bus, self._seen),
+            devices=self._devices,
+            statuses=self._statuses,
+            pods=self._api,
+            recorder=ApiRecorder(self._events),
+            site=Site(
+                node=settings.node_name,
+                root=layout.root,
+                logs=layout.pod_logs,
+                host_ip=self._machine.address,
+                embedded=settings.runtime_embedded,
+            ),
+        )
+
+    # what others say
+
+    @property
+    def _state(self) -> cri.RuntimeState:
+        return next(iter(self._states.items.values()), cri.RuntimeState(message="not heard of yet"))
+
+    def _on_runtime(self, op: Op, key: str, new: cri.RuntimeState | None, old: cri.RuntimeState | None) -> None:
+        if self._state.connected:
+            self._connected.set()
+            self._manager.retry_all()
+        self._wake_node()
+
+    def _on_devices(self) -> None:
+        if self._inventory.synced:
+            self._manager.retry_all()
+        self._wake_node()
+
+    def _wake_node(self) -> None:
+        self._node.wake()
+
+    # the node
+
+    def _node_state(self) -> NodeState:
+        state = self._state
+        return NodeState(
+            faults=self._faults(),
+            runtime=f"{state.name}://{state.version}" if state.name else "",
+            inventory=self._inventory.items if self._inventory.heard else None,
+        )
+
+    def _faults(self) -> tuple[str, ...]:
+        faults = []
+        if not (self._states.synced and self._state.connected):
+            faults.append(f"container runtime is down: {self._state.message or 'cri is silent'}")
+        if not self._seen.synced:
+            faults.append("PLEG is not healthy: pleg is silent")
+        return tuple(faults)
+
+    def _on_ready(self) -> None:
+        self._context.ready(f"node {self._context.settings.node_name} is Ready, {self._manager.count()} pods")
+
+    # the pods
+
+    async def _begin(self) -> None:
+        """Pods are touched once API, pleg and runtime have told what there is; devices learn who may hold some."""
+        await self._connected.wait()
+        while not (self._following.synced and self._informer.synced):
+            with contextlib.suppress(BusError, TimeoutError):
+                await self._following.wait_synced(WAIT_S)
+                await self._informer.wait_synced(WAIT_S)
+        self._manager.begin(await self._running())
+        await self._reconcile()
+
+    async def _running(self) -> list[tuple[str, str, str]]:
+        while True:
+            try:
+                return await self._runtime.live_pods()
+            except BusError as error:
+                self._context.note(f"waits for the runtime: {error}")
+                await asyncio.sleep(RETRY_S)
+
+    async def _reconcile(self) -> None:
+        while True:
+            try:
+                return await self._devices.reconcile(self._manager.active())
+            except BusError as error:
+                self._context.log.info("devices not reconciled yet: %s", error)
+                await asyncio.sleep(RETRY_S)
+
+
+def main(argv: list[str] | None = None) -> None:
+    run_actor("podworker", PodWorkerActor, argv)
+
+
+if __name__ == "__main__":
+    main()

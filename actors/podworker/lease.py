@@ -1,0 +1,55 @@
+"""The node's heartbeat: a Lease in kube-node-lease, renewed every 10 s."""
+
+import asyncio
+import logging
+import random
+
+from actors.podworker.types import Object
+from protocols.errors import NodeplaneError
+from protocols.kube.client import ApiClient, ApiError
+from protocols.kube.resources import LEASES
+from protocols.kube.times import now_micro
+
+NAMESPACE = "kube-node-lease"
+DURATION_S = 40
+RENEW_S, JITTER = 10.0, 0.04
+RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
+log = logging.getLogger("podworker")
+
+
+def lease_object(node: str, uid: str, renewed: str) -> Object:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+    metadata: Object = {"name": node, "namespace": NAMESPACE}
+    if uid:
+        metadata["ownerReferences"] = [owner]
+    spec = {"holderIdentity": node, "leaseDurationSeconds": DURATION_S, "renewTime": renewed}
+    return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+
+
+class LeaseKeeper:
+    def __init__(self, client: ApiClient, node: str) -> None:
+        self._client = client
+        self._node = node
+
+    async def run(self, node_uid: str) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._renew(node_uid)
+                failures = 0
+                await asyncio.sleep(RENEW_S * (1 + JITTER * random.random()))
+            except (NodeplaneError, OSError, TimeoutError) as error:
+                failures += 1
+                if failures == 8:
+                    log.warning("node lease not renewed: %s", error)
+                await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 6), RETRY_MOST_S))
+
+    async def _renew(self, node_uid: str) -> None:
+        """The namespace may not exist for the first moments of a plane: the caller tries again soon."""
+        body = {"spec": lease_object(self._node, node_uid, now_micro())["spec"]}
+        try:
+            await self._client.patch(LEASES, self._node, NAMESPACE, body)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            await self._client.create(LEASES, lease_object(self._node, node_uid, now_micro()), NAMESPACE)

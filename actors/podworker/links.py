@@ -1,0 +1,132 @@
+"""The world as it is: pleg and devices on the bus, pods and events at the API."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from actors.podworker.types import APP, ContainerSpec, Object, PodSpec
+from protocols.bus import Bus, Replica
+from protocols.bus.replica import OnChange
+from protocols.errors import NodeplaneError
+from protocols.kube.client import ApiClient
+from protocols.kube.events import EventRecorder
+from protocols.kube.resources import PODS
+from protocols.messages import devices as device_messages
+from protocols.messages import pleg as pleg_messages
+from protocols.messages.devices import AdmitPod, ContainerGrant
+from protocols.messages.pleg import PodStatus
+
+V = TypeVar("V")
+NEWER_S = 10.0
+ADMIT_S = 35.0
+RELEASE_S = 10.0
+PARALLEL_QUESTIONS = 64
+KIND = {"apiVersion": "v1", "kind": "Pod"}
+
+
+class BusPleg:
+    """ports.Pleg."""
+
+    def __init__(self, bus: Bus, replica: Replica[PodStatus]) -> None:
+        self._bus = bus
+        self._replica = replica
+        self._slots = asyncio.Semaphore(PARALLEL_QUESTIONS)
+
+    def known(self, uid: str) -> PodStatus | None:
+        return self._replica.items.get(uid)
+
+    async def newer_than(self, uid: str, min_ns: int) -> PodStatus:
+        question = pleg_messages.GetNewerThan(uid=uid, min_ns=min_ns)
+        async with self._slots:
+            return await self._bus.call(
+                pleg_messages.OWNER,
+                pleg_messages.GET_NEWER_THAN,
+                question,
+                PodStatus,
+                timeout=NEWER_S,
+                idempotent=True,
+            )
+
+
+class BusDevices:
+    """ports.Devices."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def admit(self, request: AdmitPod) -> dict[str, ContainerGrant]:
+        reply = await self._call(device_messages.ADMIT, request, device_messages.AdmittedPod, ADMIT_S)
+        grants: dict[str, ContainerGrant] = reply.grants
+        return grants
+
+    async def release(self, uid: str) -> None:
+        await self._call(device_messages.RELEASE, device_messages.ReleasePod(uid), device_messages.Empty, RELEASE_S)
+
+    async def pre_start(self, uid: str, container: str) -> None:
+        request = device_messages.PreStart(uid=uid, container=container)
+        await self._call(device_messages.PRE_START, request, device_messages.Empty, ADMIT_S)
+
+    async def reconcile(self, active: tuple[str, ...]) -> None:
+        request = device_messages.ReconcilePods(active)
+        await self._call(device_messages.RECONCILE, request, device_messages.Empty, RELEASE_S)
+
+    async def _call(self, method: str, request: Any, reply: type[Any], timeout: float) -> Any:
+        return await self._bus.call(device_messages.OWNER, method, request, reply, timeout=timeout, idempotent=True)
+
+
+class ApiPods:
+    """ports.Pods and statuses.PodApi."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def patch_status(self, spec: PodSpec, body: Object) -> Object:
+        return await self._client.patch(PODS, spec.name, spec.namespace, body, kind="strategic", subresource="status")
+
+    async def is_gone(self, spec: PodSpec) -> bool:
+        try:
+            pod = await self._client.get(PODS, spec.name, spec.namespace)
+        except NodeplaneError as error:
+            if getattr(error, "code", 0) == 404:
+                return True
+            raise
+        return bool((pod.get("metadata") or {}).get("uid") != spec.uid)
+
+    async def delete(self, spec: PodSpec) -> None:
+        try:
+            await self._client.delete(PODS, spec.name, spec.namespace, grace=0, uid=spec.uid)
+        except NodeplaneError as error:
+            if getattr(error, "code", 0) not in (404, 409):
+                raise
+
+
+class ApiRecorder:
+    """ports.Recorder."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
+        if spec.raw:  # orphans have no object to speak of
+            self._recorder.event({**spec.raw, **KIND}, kind, reason, message, field_path(container))
+
+
+def field_path(container: ContainerSpec | None) -> str:
+    if container is None:
+        return ""
+    return f"spec.{'containers' if container.kind == APP else 'initContainers'}{{{container.name}}}"
+
+
+class Watched(Replica[V]):
+    """A replica that also tells when it becomes synced or stale."""
+
+    def __init__(self, on_change: OnChange[V] | None, on_synced: Callable[[], None]) -> None:
+        super().__init__(on_change)
+        self._told = on_synced
+        self.heard = False
+        """It was synced at least once."""
+
+    def on_synced(self, synced: bool) -> None:
+        super().on_synced(synced)
+        self.heard = self.heard or synced
+        self._told()

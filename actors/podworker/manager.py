@@ -1,0 +1,160 @@
+"""All pod workers of the node: one per uid, from the API's pods and from what the runtime still has of others."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from actors.podworker.conditions import OWN
+from actors.podworker.ports import World
+from actors.podworker.spec import TERMINAL, read_pod
+from actors.podworker.types import Object, PodSpec
+from actors.podworker.worker import PodWorker, WorkerOptions
+from protocols.bus import Op
+from protocols.messages.health import PodResourceStatus
+from protocols.messages.pleg import PodStatus
+
+ORPHAN_GRACE_S = 1
+log = logging.getLogger("podworker")
+
+
+class ManagerOptions(msgspec.Struct, frozen=True):
+    world: World
+    runtime_name: Callable[[], str]
+    resources: Callable[[str], PodResourceStatus | None]
+    """What health says of a pod now."""
+    started_ns: int
+    """When this process began: what happened before may be an earlier life's doing."""
+
+
+class PodManager:
+    """An informer's handler. Nothing is done before `begin()`: API and pleg must both have told what there is."""
+
+    def __init__(self, options: ManagerOptions) -> None:
+        self._options = options
+        self._pods: dict[str, Object] = {}
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._finished: set[str] = set()
+        self._begun = False
+
+    # the informer
+
+    def on_add(self, obj: Object) -> None:
+        self._pods[_uid(obj)] = obj
+        if self._begun:
+            self._start(read_pod(obj))
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._pods[_uid(new)] = new
+        worker = self._workers.get(_uid(new))
+        if worker is not None:
+            worker.update(new, quiet=not _significant(old, new))
+
+    def on_delete(self, obj: Object) -> None:
+        uid = _uid(obj)
+        self._pods.pop(uid, None)
+        if uid in self._finished:
+            self._forget(uid)
+        elif worker := self._workers.get(uid):
+            worker.vanished()
+
+    # pleg, health, cri, status manager
+
+    def on_status(self, op: Op, uid: str, new: PodStatus | None, old: PodStatus | None) -> None:
+        worker = self._workers.get(uid)
+        if worker is None:
+            if self._begun and new is not None and uid not in self._finished:
+                self.orphan(uid, new.namespace, new.name)
+        elif op is Op.DELETE:
+            worker.lost()
+        else:
+            worker.wake()
+
+    def on_resources(self, op: Op, uid: str, new: PodResourceStatus | None, old: PodResourceStatus | None) -> None:
+        if worker := self._workers.get(uid):
+            worker.resources(new)
+
+    def on_settled(self, uid: str) -> None:
+        if worker := self._workers.get(uid):
+            worker.wake()
+
+    def retry_all(self) -> None:
+        """Something pods may have failed on is back."""
+        for worker in self._workers.values():
+            worker.retry()
+
+    # life
+
+    def begin(self, running: Iterable[tuple[str, str, str]]) -> None:
+        """`running`: uid, namespace, name of every pod in the runtime now."""
+        self._begun = True
+        for pod in list(self._pods.values()):
+            self._start(read_pod(pod), fence_ns=self._options.started_ns)
+        for uid, namespace, name in running:
+            if uid not in self._workers:
+                self.orphan(uid, namespace, name)
+
+    def active(self) -> tuple[str, ...]:
+        """Pods that may still use devices."""
+        ended = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") in TERMINAL}
+        return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
+
+    def count(self) -> int:
+        return len(self._workers)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def orphan(self, uid: str, namespace: str, name: str) -> None:
+        """The runtime has a pod that the API does not know: it is ended."""
+        if not uid or uid in self._pods:
+            return
+        log.warning("pod %s/%s (%s) runs but is unknown to the API: ending it", namespace, name, uid)
+        spec = PodSpec(uid=uid, name=name, namespace=namespace, grace=ORPHAN_GRACE_S)
+        self._start(spec, gone=True, fence_ns=time.time_ns())
+
+    def _start(self, spec: PodSpec, gone: bool = False, fence_ns: int = 0) -> None:
+        if spec.uid in self._workers:
+            return
+        self._finished.discard(spec.uid)
+        options = self._options
+        worker = PodWorker(WorkerOptions(spec, options.world, options.runtime_name, gone, fence_ns))
+        worker.resources(options.resources(spec.uid))
+        self._workers[spec.uid] = worker
+        task = asyncio.get_running_loop().create_task(worker.run(), name=f"pod {spec.namespace}/{spec.name}")
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(spec.uid, done))
+
+    def _ended(self, uid: str, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._workers.pop(uid, None)
+        if task.cancelled():
+            return
+        if error := task.exception():
+            log.error("worker of pod %s ended: %s", uid, error, exc_info=error)
+        self._finished.add(uid)
+        if uid not in self._pods:
+            self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
+        self._finished.discard(uid)
+        self._options.world.statuses.forget(uid)
+
+
+def _uid(obj: Object) -> str:
+    return str((obj.get("metadata") or {}).get("uid", ""))
+
+
+def _significant(old: Object, new: Object) -> bool:
+    """More than our own status came back."""
+    return _ours(old) != _ours(new)
+
+
+def _ours(pod: Object) -> tuple[object, ...]:
+    metadata = {k: v for k, v in (pod.get("metadata") or {}).items() if k not in ("resourceVersion", "managedFields")}
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return metadata, pod.get("spec"), [c for c in conditions if c.get("type") not in OWN]

@@ -1,0 +1,147 @@
+"""The Node object: what it should look like in the API. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from actors.podworker.admission import is_extended
+from actors.podworker.machine import Machine
+from actors.podworker.types import Object
+from protocols.messages.devices import HEALTHY, ResourceInventory
+
+MAX_PODS = 110
+KUBELET_PORT = 10250
+KUBELET_VERSION = "v1.36.0+nodeplane"
+"""The upstream release whose behaviour this node shows."""
+PRESSURES = (
+    ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+)
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """Everything a node's status is made of."""
+
+    name: str
+    machine: Machine
+    ready: bool
+    message: str = ""
+    """Why it is not ready."""
+    runtime: str = ""
+    """`<name>://<version>`."""
+    inventory: Mapping[str, ResourceInventory] | None = None
+    """None: the device manager has not been heard yet, what the API shows of devices stays."""
+
+
+def node_labels(view: NodeView) -> dict[str, str]:
+    return {
+        "kubernetes.io/hostname": view.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": view.machine.architecture,
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": view.machine.architecture,
+    }
+
+
+def new_node(view: NodeView, now: str) -> Object:
+    metadata = {"name": view.name, "labels": node_labels(view)}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": node_status(view, {}, now)}
+
+
+def node_status(view: NodeView, before: Object, now: str) -> Object:
+    """`before`: the status the API shows; heartbeat times in it stay as they are while nothing changes."""
+    return {
+        "capacity": _resources(view, before, "capacity"),
+        "allocatable": _resources(view, before, "allocatable"),
+        "conditions": _conditions(view, before, now),
+        "addresses": [
+            {"type": "InternalIP", "address": view.machine.address},
+            {"type": "Hostname", "address": view.name},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": KUBELET_PORT}},
+        "nodeInfo": _node_info(view, before),
+    }
+
+
+def node_patch(before: Object, wanted: Object) -> Object | None:
+    """A strategic merge patch of the status; None when only heartbeat times would differ."""
+    changes = {key: value for key, value in wanted.items() if key != "conditions" and before.get(key) != value}
+    old = {c.get("type"): c for c in before.get("conditions") or ()}
+    conditions = [c for c in wanted["conditions"] if _content(old.get(c["type"])) != _content(c)]
+    if conditions:
+        changes["conditions"] = conditions
+    return {"status": changes} if changes else None
+
+
+def heartbeat_patch(wanted: Object, now: str) -> Object:
+    """All conditions with a fresh heartbeat: the node lives, nothing changed."""
+    return {"status": {"conditions": [{**c, "lastHeartbeatTime": now} for c in wanted["conditions"]]}}
+
+
+def is_ready(node: Object) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def _resources(view: NodeView, before: Object, kind: str) -> dict[str, str]:
+    found = {
+        "cpu": str(view.machine.cpus),
+        "memory": f"{view.machine.memory_kib}Ki",
+        "ephemeral-storage": f"{view.machine.storage_kib}Ki",
+        "pods": str(MAX_PODS),
+    }
+    devices = {name: value for name, value in (before.get(kind) or {}).items() if is_extended(name)}
+    if view.inventory is not None:
+        devices = dict.fromkeys(devices, "0") | {
+            name: str(_count(inventory, kind)) for name, inventory in view.inventory.items()
+        }
+    return found | dict(sorted(devices.items()))
+
+
+def _count(inventory: ResourceInventory, kind: str) -> int:
+    if kind == "capacity":
+        return len(inventory.devices)
+    return sum(1 for d in inventory.devices if d.health == HEALTHY) if inventory.connected else 0
+
+
+def _conditions(view: NodeView, before: Object, now: str) -> list[Object]:
+    old = {c.get("type"): c for c in before.get("conditions") or ()}
+    wanted = [_condition(kind, False, reason, message) for kind, reason, message in PRESSURES]
+    if view.ready:
+        wanted.append(_condition("Ready", True, "KubeletReady", "kubelet is posting ready status"))
+    else:
+        wanted.append(_condition("Ready", False, "KubeletNotReady", view.message))
+    return [_timed(condition, old.get(condition["type"]), now) for condition in wanted]
+
+
+def _condition(kind: str, status: bool, reason: str, message: str) -> Object:
+    return {"type": kind, "status": "True" if status else "False", "reason": reason, "message": message}
+
+
+def _timed(condition: Object, before: Object | None, now: str) -> Object:
+    before = before or {}
+    same = before.get("status") == condition["status"]
+    since = before.get("lastTransitionTime") if same else None
+    beat = before.get("lastHeartbeatTime") if _content(before) == _content(condition) else None
+    return {**condition, "lastHeartbeatTime": beat or now, "lastTransitionTime": since or now}
+
+
+def _content(condition: Object | None) -> tuple[object, ...]:
+    return tuple((condition or {}).get(key) for key in ("status", "reason", "message"))
+
+
+def _node_info(view: NodeView, before: Object) -> Object:
+    machine = view.machine
+    return {
+        "architecture": machine.architecture,
+        "bootID": machine.boot_id,
+        "containerRuntimeVersion": view.runtime or (before.get("nodeInfo") or {}).get("containerRuntimeVersion", ""),
+        "kernelVersion": machine.kernel,
+        "kubeProxyVersion": "",
+        "kubeletVersion": KUBELET_VERSION,
+        "machineID": machine.machine_id,
+        "operatingSystem": "linux",
+        "osImage": machine.os_image,
+        "systemUUID": machine.machine_id,
+    }

@@ -1,0 +1,153 @@
+"""Keeps the Node object true: registers it, patches its status when something changed, and beats every 5 minutes."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from actors.podworker.lease import LeaseKeeper
+from actors.podworker.machine import Machine
+from actors.podworker.node import (
+    NodeView,
+    heartbeat_patch,
+    is_ready,
+    new_node,
+    node_labels,
+    node_patch,
+    node_status,
+)
+from actors.podworker.readiness import Readiness
+from actors.podworker.types import Object
+from protocols.errors import NodeplaneError
+from protocols.kube import times
+from protocols.kube.client import ApiClient, ApiError
+from protocols.kube.resources import NODES
+from protocols.messages.devices import ResourceInventory
+
+HEARTBEAT_S = 300.0
+RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
+log = logging.getLogger("podworker")
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """What the agent is to report, as it is now."""
+
+    faults: tuple[str, ...]
+    """Why the node cannot run pods; empty when it can."""
+    runtime: str = ""
+    inventory: Mapping[str, ResourceInventory] | None = None
+
+
+class NodeAgentOptions(msgspec.Struct, frozen=True):
+    name: str
+    machine: Machine
+    client: ApiClient
+    state: Callable[[], NodeState]
+    on_ready: Callable[[], None]
+    """The API shows Ready=True, and that is true right now. May be called again."""
+
+
+class NodeAgent:
+    def __init__(self, options: NodeAgentOptions) -> None:
+        self._options = options
+        self._readiness = Readiness()
+        self._node: Object | None = None
+        self._changed = asyncio.Event()
+        self._beat_due = 0.0
+
+    def wake(self) -> None:
+        """Something of NodeState changed."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        failures = 0
+        while True:
+            self._changed.clear()
+            try:
+                await self._bring_up_to_date()
+                failures = 0
+                await self._wait()
+            except (NodeplaneError, OSError, TimeoutError) as error:
+                failures += 1
+                if failures in (1, 20):
+                    log.warning("node %s not reported: %s", self._options.name, error)
+                await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
+
+    async def keep_lease(self) -> None:
+        while self._node is None:  # noqa: ASYNC110 # only until registered, in the first moments
+            await asyncio.sleep(0.1)
+        uid = (self._node.get("metadata") or {}).get("uid", "")
+        await LeaseKeeper(self._options.client, self._options.name).run(uid)
+
+    async def _wait(self) -> None:
+        now = time.monotonic()
+        delay = max(0.0, self._beat_due - now)
+        recheck = self._readiness.recheck_in(now)
+        try:
+            async with asyncio.timeout(delay if recheck is None else min(delay, recheck)):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _bring_up_to_date(self) -> None:
+        node = self._node or await self._register()
+        wanted = self._wanted(node)
+        patch = node_patch(node.get("status") or {}, wanted)
+        if patch is None and time.monotonic() >= self._beat_due:
+            patch = heartbeat_patch(wanted, times.now())
+        if patch is not None:
+            await self._patch(patch)
+        if self._node is not None and is_ready(self._node) and self._readiness.good:
+            self._options.on_ready()
+
+    def _view(self) -> NodeView:
+        state, now = self._options.state(), time.monotonic()
+        self._readiness.observe(state.faults, now)
+        return NodeView(
+            name=self._options.name,
+            machine=self._options.machine,
+            ready=self._readiness.ready(now),
+            message="; ".join(state.faults),
+            runtime=state.runtime,
+            inventory=state.inventory,
+        )
+
+    def _wanted(self, node: Object) -> Object:
+        return node_status(self._view(), node.get("status") or {}, times.now())
+
+    async def _register(self) -> Object:
+        """Take over the node as it stands in the API, or create it."""
+        client, name = self._options.client, self._options.name
+        try:
+            node = await client.get(NODES, name)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            node = await client.create(NODES, new_node(self._view(), times.now()))
+        else:
+            if is_ready(node):
+                self._readiness.adopt(time.monotonic())
+            node = await self._label(node)
+        self._node = node
+        self._beat_due = time.monotonic() + HEARTBEAT_S
+        return node
+
+    async def _label(self, node: Object) -> Object:
+        labels = (node.get("metadata") or {}).get("labels") or {}
+        missing = {key: value for key, value in node_labels(self._view()).items() if labels.get(key) != value}
+        if not missing:
+            return node
+        return await self._options.client.patch(NODES, self._options.name, body={"metadata": {"labels": missing}})
+
+    async def _patch(self, patch: Object) -> None:
+        try:
+            self._node = await self._options.client.patch(
+                NODES, self._options.name, body=patch, kind="strategic", subresource="status"
+            )
+        except ApiError as error:
+            if error.code == 404:
+                self._node = None  # deleted by someone: register anew
+            raise
+        self._beat_due = time.monotonic() + HEARTBEAT_S

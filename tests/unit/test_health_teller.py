@@ -1,0 +1,97 @@
+import itertools
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from actors.health.teller import BURST, REFILL_S, Subject, Teller
+
+GPU = Subject("u1", "main", "example.com/gpu", "gpu-1")
+H, U, X = "Healthy", "Unhealthy", "Unknown"
+
+
+def reasons(teller, now):
+    return [notice.reason for notice in teller.due(now)]
+
+
+def test_first_healthy_observation_is_silent():
+    teller = Teller()
+    teller.observe(GPU, H, "", 0)
+    assert not teller.due(0)
+    assert teller.next_due(0) is None
+
+
+def test_a_change_is_told_at_once_with_its_message():
+    teller = Teller()
+    teller.observe(GPU, H, "", 0)
+    teller.observe(GPU, U, "ECC error", 1)
+    (notice,) = teller.due(1)
+    assert (notice.type, notice.reason) == ("Warning", "DeviceUnhealthy")
+    assert notice.message == "Device gpu-1 of example.com/gpu in container main is Unhealthy: ECC error"
+    teller.observe(GPU, H, "", 2)
+    assert [(n.type, n.reason) for n in teller.due(2)] == [("Normal", "DeviceHealthy")]
+
+
+def test_a_restart_of_the_device_manager_is_no_event():
+    teller = Teller()
+    teller.observe(GPU, H, "", 0)
+    teller.observe(GPU, X, "", 10)
+    assert not teller.due(10.5)
+    teller.observe(GPU, H, "", 11)
+    assert not teller.due(100)
+
+
+def test_unknown_that_lasts_is_told():
+    teller = Teller()
+    teller.observe(GPU, H, "", 0)
+    teller.observe(GPU, X, "plugin gone", 10)
+    assert teller.next_due(10) == 12
+    assert reasons(teller, 12) == ["DeviceHealthUnknown"]
+
+
+def test_first_look_at_a_node_that_just_started():
+    teller = Teller()
+    teller.observe(GPU, X, "", 0)
+    teller.observe(GPU, H, "", 3)
+    assert not teller.due(100)
+    later = Teller()
+    later.observe(GPU, X, "", 0)
+    assert not later.due(14)
+    assert reasons(later, 15) == ["DeviceHealthUnknown"]
+
+
+def test_flapping_is_bounded_and_ends_with_the_truth():
+    teller, told = Teller(), []
+    teller.observe(GPU, H, "", 0)
+    for tick in range(1, 1001):
+        teller.observe(GPU, U if tick % 2 else H, "", tick / 10)
+        told += reasons(teller, tick / 10)
+    assert len(told) <= BURST + 100 / REFILL_S + 1
+    teller.observe(GPU, U, "", 101)
+    told += reasons(teller, 101 + REFILL_S)
+    assert told[-1] == "DeviceUnhealthy"
+
+
+def test_forgotten_pods_leave_nothing():
+    teller = Teller()
+    teller.observe(GPU, U, "", 0)
+    teller.forget("u1")
+    assert not teller.tracks
+    assert not teller.due(10)
+
+
+@given(st.lists(st.tuples(st.sampled_from([H, U, X]), st.floats(0, 5)), max_size=40))
+def test_what_is_told_alternates_and_settles(changes):
+    teller, now, told = Teller(), 0.0, []
+    teller.observe(GPU, H, "", now)
+    last = H
+    for health, gap in changes:
+        now += gap
+        teller.observe(GPU, health, "", now)
+        last = health
+        told += reasons(teller, now)
+    while (due := teller.next_due(now)) is not None:
+        now = max(due, now + 0.001)
+        told += reasons(teller, now)
+    assert all(one != other for one, other in itertools.pairwise(told))
+    ends = {H: "DeviceHealthy", U: "DeviceUnhealthy", X: "DeviceHealthUnknown"}
+    assert (told[-1] if told else "DeviceHealthy") == ends[last]

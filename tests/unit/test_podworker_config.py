@@ -1,0 +1,142 @@
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from actors.podworker.container_config import Recipe, container_config
+from actors.podworker.environment import Node
+from actors.podworker.errors import ContainerConfigInvalid
+from actors.podworker.expand import expand
+from actors.podworker.images import pull_policy
+from actors.podworker.sandbox_config import sandbox_config
+from actors.podworker.spec import read_pod
+from protocols.messages.devices import ContainerGrant, GrantedDevice, GrantedMount
+from tests.support.podworker_fakes import container, pod
+
+NODE = Node("n1", "10.0.0.5", "10.1.0.1")
+
+
+def config(raw_container, grant=None, **spec):
+    parsed = read_pod(pod(raw_container, **spec))
+    recipe = Recipe(parsed, parsed.containers[0], 2, NODE, Path("/root-dir"), "sha256:x", grant or ContainerGrant({}))
+    return container_config(recipe)
+
+
+def environment(made):
+    return {e.key: e.value.decode() for e in made.envs}
+
+
+def test_expansion():
+    known = {"A": "1", "B": "$(A)"}
+    for text, expected in (
+        ("$(A)-$(A)", "1-1"),
+        ("$$(A)", "$(A)"),
+        ("$(NOPE)", "$(NOPE)"),
+        ("$A $", "$A $"),
+        ("$(A", "$(A"),
+        ("$(B)", "$(A)"),
+        ("$$$(A)", "$1"),
+    ):
+        assert expand(text, known) == expected, text
+
+
+@given(st.text(alphabet="$()AB x", max_size=30))
+def test_expansion_never_fails_and_keeps_text_without_dollars(text):
+    expanded = expand(text, {"A": "1"})
+    if "$" not in text:
+        assert expanded == text
+
+
+def test_environment_in_order_with_downward_fields_and_grants():
+    env = [
+        {"name": "A", "value": "1"},
+        {"name": "B", "value": "$(A)2"},
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+    ]
+    made = config(
+        container("a", env=env, command=["sh", "-c", "echo $(B) $$(B)"]),
+        ContainerGrant({"GPUS": "0"}),
+        metadata={"labels": {"app": "x"}},
+    )
+    assert environment(made) == {"A": "1", "B": "12", "POD": "p", "IP": "10.1.0.1", "LABEL": "x", "GPUS": "0"}
+    assert list(made.command) == ["sh", "-c", "echo 12 $(B)"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "word"),
+    [
+        (container("a", env=[{"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]), "secretKeyRef"),
+        (container("a", env=[{"name": "S", "valueFrom": {"configMapKeyRef": {"name": "s"}}}]), "configMapKeyRef"),
+        (container("a", envFrom=[{"secretRef": {"name": "s"}}]), "envFrom"),
+        (container("a", env=[{"name": "S", "valueFrom": {"fieldRef": {"fieldPath": "spec.nope"}}}]), "spec.nope"),
+        (container("a", volumeMounts=[{"name": "absent", "mountPath": "/x"}]), "absent"),
+    ],
+)
+def test_what_is_not_supported_is_said(raw, word):
+    with pytest.raises(ContainerConfigInvalid, match=word):
+        config(raw)
+
+
+def test_unsupported_volume_kind_is_named():
+    raw = container("a", volumeMounts=[{"name": "v", "mountPath": "/x"}])
+    with pytest.raises(ContainerConfigInvalid, match="configMap"):
+        config(raw, volumes=[{"name": "v", "configMap": {"name": "c"}}])
+
+
+def test_volumes_and_grants_become_mounts_and_devices():
+    mounts = [{"name": "e", "mountPath": "/e"}, {"name": "h", "mountPath": "/h", "readOnly": True}]
+    volumes = [{"name": "e", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/host"}}]
+    grant = ContainerGrant(
+        mounts=(GrantedMount("/lib", "/opt/lib", True),),
+        devices=(GrantedDevice("/dev/g0", "/dev/null"),),
+        cdi_devices=("v/c=0",),
+        annotations={"x": "y"},
+    )
+    made = config(container("a", volumeMounts=mounts), grant, volumes=volumes)
+    assert [(m.container_path, m.host_path, m.readonly) for m in made.mounts] == [
+        ("/e", "/root-dir/pods/uid-1/volumes/empty-dir/e", False),
+        ("/h", "/host", True),
+        ("/lib", "/opt/lib", True),
+    ]
+    assert [(d.container_path, d.host_path, d.permissions) for d in made.devices] == [("/dev/g0", "/dev/null", "mrw")]
+    assert made.CDI_devices[0].name == "v/c=0"
+    assert made.annotations["x"] == "y"
+
+
+def test_identity_labels_annotations_limits_and_log():
+    resources = {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "250m"}}
+    made = config(container("a", resources=resources, securityContext={"runAsUser": 0}))
+    assert (made.metadata.name, made.metadata.attempt) == ("a", 2)
+    assert made.labels["io.kubernetes.pod.uid"] == "uid-1"
+    assert made.annotations["io.kubernetes.container.restartCount"] == "2"
+    assert made.log_path == "a/2.log"
+    limits = made.linux.resources
+    assert (limits.cpu_quota, limits.cpu_period, limits.cpu_shares, limits.memory_limit_in_bytes) == (
+        50_000,
+        100_000,
+        256,
+        64 << 20,
+    )
+    assert made.linux.security_context.HasField("run_as_user")
+
+
+def test_sandbox():
+    made = sandbox_config(read_pod(pod(container("a", ports=[{"containerPort": 80, "hostPort": 8080}]))), 3, Path("/l"))
+    assert made.log_directory == "/l/ns_p_uid-1"
+    assert made.metadata.attempt == 3
+    assert made.port_mappings[0].host_port == 8080
+
+
+def test_pull_policy():
+    for image, policy in (
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("nginx:1", "IfNotPresent"),
+        ("reg:5000/nginx", "Always"),
+        ("a@sha256:0", "IfNotPresent"),
+    ):
+        assert pull_policy(read_pod(pod(container("a", image))).containers[0]) == policy
+    assert pull_policy(read_pod(pod(container("a", imagePullPolicy="Never"))).containers[0]) == "Never"

@@ -1,0 +1,86 @@
+from actors.podworker.machine import Machine, read_machine
+from actors.podworker.node import NodeView, heartbeat_patch, is_ready, new_node, node_patch, node_status
+from actors.podworker.readiness import GRACE_S, Readiness
+from protocols.messages.devices import Device, ResourceInventory
+
+MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
+T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+
+
+def view(ready=True, inventory=None, **more):
+    return NodeView(name="n1", machine=MACHINE, ready=ready, inventory=inventory, **more)
+
+
+def gpus(*health, connected=True):
+    devices = tuple(Device("example.com/gpu", f"g{n}", health=state) for n, state in enumerate(health))
+    return {"example.com/gpu": ResourceInventory("example.com/gpu", connected, devices)}
+
+
+def test_a_new_node():
+    node = new_node(view(ready=False, message="container runtime is down"), T1)
+    assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "n1"
+    assert not is_ready(node)
+    assert node["status"]["conditions"][-1]["reason"] == "KubeletNotReady"
+    assert node["status"]["capacity"] == {
+        "cpu": "4",
+        "memory": "1024Ki",
+        "ephemeral-storage": "2048Ki",
+        "pods": "110",
+    }
+
+
+def test_devices_count_and_vanished_ones_stay_as_zero():
+    status = node_status(view(inventory=gpus("Healthy", "Unhealthy", "Healthy")), {}, T1)
+    assert (status["capacity"]["example.com/gpu"], status["allocatable"]["example.com/gpu"]) == ("3", "2")
+    lost = node_status(view(inventory=gpus("Healthy", connected=False)), status, T1)
+    assert (lost["capacity"]["example.com/gpu"], lost["allocatable"]["example.com/gpu"]) == ("1", "0")
+    gone = node_status(view(inventory={}), status, T1)
+    assert (gone["capacity"]["example.com/gpu"], gone["allocatable"]["example.com/gpu"]) == ("0", "0")
+
+
+def test_devices_not_heard_of_yet_are_left_alone():
+    status = node_status(view(inventory=gpus("Healthy")), {}, T1)
+    assert node_patch(status, node_status(view(inventory=None), status, T2)) is None
+
+
+def test_patched_only_when_something_changed():
+    status = node_status(view(), {}, T1)
+    same = node_status(view(), status, T2)
+    assert node_patch(status, same) is None
+    down = node_status(view(ready=False, message="x"), status, T2)
+    patch = node_patch(status, down)
+    assert [c["type"] for c in patch["status"]["conditions"]] == ["Ready"]
+    assert patch["status"]["conditions"][0]["lastTransitionTime"] == T2
+    beat = heartbeat_patch(same, T2)
+    assert {c["lastHeartbeatTime"] for c in beat["status"]["conditions"]} == {T2}
+    assert {c["lastTransitionTime"] for c in beat["status"]["conditions"]} == {T1}
+
+
+def test_short_absences_do_not_make_the_node_unready():
+    readiness = Readiness()
+    assert not readiness.ready(0)
+    readiness.observe((), 1)
+    assert readiness.ready(1)
+    readiness.observe(("pleg is silent",), 50)
+    assert readiness.ready(51)
+    assert readiness.recheck_in(51) == GRACE_S - 1
+    assert not readiness.ready(50 + GRACE_S)
+    readiness.observe((), 100)
+    assert readiness.ready(100)
+
+
+def test_a_restart_keeps_ready_for_the_grace_only():
+    readiness = Readiness()
+    readiness.adopt(0)
+    readiness.observe(("not yet",), 1)
+    assert readiness.ready(1)
+    assert not readiness.good
+    assert not readiness.ready(GRACE_S + 1)
+
+
+def test_this_machine_can_be_read(tmp_path):
+    machine = read_machine(tmp_path)
+    assert machine.cpus > 0
+    assert machine.memory_kib > 0
+    assert machine.storage_kib > 0
+    assert machine.address.count(".") == 3

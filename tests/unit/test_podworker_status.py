@@ -1,0 +1,243 @@
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from actors.podworker.lifecycle import Facts, advance, victims
+from actors.podworker.merge import status_patch
+from actors.podworker.spec import read_pod
+from actors.podworker.status import View, compute_status, is_over, overlay
+from actors.podworker.types import SECOND, Stage, Waiting
+from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+from tests.support.podworker_fakes import container, pod, sidecar
+
+NOW = 1_700_000_000 * SECOND
+BOX = SandboxStatus(id="s1", ready=True, attempt=0, created_ns=1)
+
+
+def run(name, state="running", attempt=0, code=0, **more):
+    times = {"started_ns": NOW - 9 * SECOND, "finished_ns": NOW - SECOND if state == "exited" else 0}
+    return ContainerStatus(
+        id=f"{name}{attempt}",
+        sandbox_id="s1",
+        name=name,
+        attempt=attempt,
+        restart_count=attempt,
+        state=state,
+        created_ns=attempt + 1,
+        exit_code=code,
+        image="img:1",
+        image_id="sha256:1",
+        **{**times, **more},
+    )
+
+
+def runtime(*containers, boxes=(BOX,), ips=("10.0.0.1",)):
+    ordered = sorted(containers, key=lambda c: -c.created_ns)
+    return PodStatus(uid="uid-1", sandboxes=tuple(boxes), containers=tuple(ordered), ips=ips)
+
+
+def status(raw, found, **more):
+    before = {**(raw.get("status") or {}), **more.pop("before", {})}
+    view = View(spec=read_pod(raw), runtime=found, before=before, host_ip="192.168.0.1", now_ns=NOW, **more)
+    return compute_status(view)
+
+
+def conditions(computed):
+    return {c["type"]: (c["status"], c.get("reason", "")) for c in computed["conditions"]}
+
+
+def test_a_pod_before_its_first_container():
+    shown = status(pod(container("a"), inits=[container("i")]), PodStatus(uid="uid-1"))
+    assert shown["phase"] == "Pending"
+    assert shown["containerStatuses"][0]["state"] == {"waiting": {"reason": "PodInitializing"}}
+    assert conditions(shown) == {
+        "PodReadyToStartContainers": ("False", ""),
+        "Initialized": ("False", "ContainersNotInitialized"),
+        "Ready": ("False", "ContainersNotReady"),
+        "ContainersReady": ("False", "ContainersNotReady"),
+        "PodScheduled": ("True", ""),
+    }
+    assert shown["hostIP"] == "192.168.0.1"
+    assert "podIP" not in shown
+    plain = status(pod(container("a")), PodStatus(uid="uid-1"))
+    assert plain["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+
+
+def test_a_running_pod():
+    shown = status(pod(container("a")), runtime(run("a")))
+    assert shown["phase"] == "Running"
+    entry = shown["containerStatuses"][0]
+    assert entry["containerID"] == "nodeplane://a0"
+    assert entry["imageID"] == "sha256:1"
+    assert entry["ready"]
+    assert entry["started"]
+    assert entry["state"] == {"running": {"startedAt": "2023-11-14T22:13:11Z"}}
+    assert conditions(shown)["Ready"] == ("True", "")
+    assert shown["podIPs"] == [{"ip": "10.0.0.1"}]
+
+
+def test_ended_containers_and_phases():
+    for policy, codes, phase in (
+        ("Always", (0, 1), "Running"),
+        ("Never", (0, 0), "Succeeded"),
+        ("Never", (0, 3), "Failed"),
+        ("OnFailure", (0, 0), "Succeeded"),
+        ("OnFailure", (0, 3), "Running"),
+    ):
+        raw = pod(container("a"), container("b"), policy=policy)
+        ended = runtime(run("a", "exited", code=codes[0]), run("b", "exited", code=codes[1]))
+        shown = status(raw, ended)
+        assert shown["phase"] == phase, (policy, codes)
+        assert is_over(read_pod(raw), shown) == (phase != "Running")
+    failed = shown = status(pod(policy="Never"), runtime(run("a", "exited", code=3)))
+    assert failed["containerStatuses"][0]["state"]["terminated"]["reason"] == "Error"
+    assert failed["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+    assert conditions(shown)["Ready"] == ("False", "PodFailed")
+
+
+def test_crash_loop_shows_the_last_end():
+    waiting = {"a": Waiting("CrashLoopBackOff", "back-off 10s")}
+    entry = status(pod(), runtime(run("a", "exited", 2, 1)), waiting=waiting)["containerStatuses"][0]
+    assert entry["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert entry["lastState"]["terminated"]["exitCode"] == 1
+    assert entry["restartCount"] == 2
+
+
+def test_terminal_phase_waits_for_devices_and_sidecars_and_never_reverts():
+    raw = pod(inits=[sidecar("side")], policy="Never", status={"phase": "Running"})
+    over = runtime(run("a", "exited"), run("side"))
+    assert status(raw, over)["phase"] == "Running"
+    assert (
+        status(pod(policy="Never", status={"phase": "Running"}), runtime(run("a", "exited")), held=True)["phase"]
+        == "Running"
+    )
+    assert status(pod(status={"phase": "Failed", "reason": "X"}), runtime(run("a")))["phase"] == "Failed"
+    assert status(pod(status={"phase": "Failed", "reason": "X"}), runtime(run("a")))["reason"] == "X"
+
+
+def test_a_deleted_pod_ends_as_succeeded_or_failed():
+    assert status(pod(), runtime(run("a", "exited", code=0)), final=True)["phase"] == "Succeeded"
+    shown = status(pod(), runtime(run("a", "exited", code=143)), final=True)
+    assert shown["phase"] == "Failed"
+    assert "terminated" in shown["containerStatuses"][0]["state"]
+
+
+def test_a_forgotten_container_is_lost_not_new():
+    before = {
+        "containerStatuses": [
+            {"name": "a", "restartCount": 3, "containerID": "nodeplane://x", "state": {"running": {}}}
+        ]
+    }
+    entry = status(pod(), runtime(), before=before)["containerStatuses"][0]
+    assert entry["restartCount"] == 3
+    assert entry["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
+    gone = status(pod(policy="Never"), runtime(), before=before)["containerStatuses"][0]
+    assert gone["state"]["terminated"]["exitCode"] == 137
+
+
+def test_refused_by_admission():
+    shown = status(pod(), PodStatus(uid="uid-1"), rejected=Waiting("UnexpectedAdmissionError", "Pod was rejected: no"))
+    assert (shown["phase"], shown["reason"], shown["message"]) == (
+        "Failed",
+        "UnexpectedAdmissionError",
+        "Pod was rejected: no",
+    )
+
+
+def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end():
+    health = (ResourceStatus("example.com/gpu", (ResourceHealth("gpu-1", "Unhealthy"),)),)
+    resources = PodResourceStatus("uid-1", {"a": health, "i": health, "side": health})
+    raw = pod(inits=[container("i"), sidecar("side")])
+    shown = status(raw, runtime(run("a"), run("side"), run("i", "exited")), resources=resources)
+    expected = [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}]
+    assert shown["containerStatuses"][0]["allocatedResourcesStatus"] == expected
+    assert [c.get("allocatedResourcesStatus") for c in shown["initContainerStatuses"]] == [None, expected]
+    ended = status(raw, runtime(run("a", "exited")), before=shown, final=True)
+    assert ended["containerStatuses"][0]["allocatedResourcesStatus"] == expected
+
+
+def test_foreign_conditions_and_transition_times_are_kept():
+    foreign = {"type": "example.com/x", "status": "True"}
+    ours = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+    shown = status(pod(status={"phase": "Pending", "conditions": [foreign, ours]}), runtime(run("a")))
+    by_type = {c["type"]: c for c in shown["conditions"]}
+    assert by_type["example.com/x"] == foreign
+    assert by_type["PodScheduled"]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+    assert by_type["Ready"]["lastTransitionTime"] == "2023-11-14T22:13:20Z"
+
+
+def test_patch_is_minimal_guarded_and_empty_when_nothing_changed():
+    old = status(pod(), runtime(run("a")))
+    assert status_patch("u", old, old) is None
+    changed = {c["type"]: c for c in status(pod(), runtime(run("a", "exited")), before=old)["conditions"]}
+    patch = status_patch("u", old, {**old, "conditions": list(changed.values())})
+    assert patch["metadata"] == {"uid": "u"}
+    assert {c["type"] for c in patch["status"]["conditions"]} == {"Ready", "ContainersReady"}
+    assert status_patch("u", {"podIPs": [{"ip": "1"}]}, {"podIPs": [{"ip": "2"}]})["status"]["podIPs"] == [
+        {"ip": "2"},
+        {"ip": "1", "$patch": "delete"},
+    ]
+    assert status_patch("u", {"reason": "x"}, {}) == {"metadata": {"uid": "u"}, "status": {"reason": None}}
+
+
+def test_computing_again_on_what_was_shown_changes_nothing():
+    raw = pod(inits=[container("i")])
+    first = status(raw, runtime(run("i", "exited"), run("a")))
+    again = compute_status(
+        View(
+            spec=read_pod(raw),
+            runtime=runtime(run("i", "exited"), run("a")),
+            before=overlay(raw["status"], first),
+            host_ip="192.168.0.1",
+            now_ns=NOW + 5 * SECOND,
+        )
+    )
+    assert status_patch("u", first, again) is None
+
+
+def test_sidecars_end_last_one_by_one():
+    spec = read_pod(pod(container("a"), inits=[sidecar("s1"), sidecar("s2")]))
+    live = [run("a"), run("s1"), run("s2")]
+    assert [c.name for c in victims(spec, live)] == ["a"]
+    assert [c.name for c in victims(spec, live[1:])] == ["s2"]
+
+
+facts = st.builds(Facts, *(st.booleans() for _ in range(6)))
+
+
+@given(st.lists(facts, max_size=20))
+def test_stages_never_go_back_and_never_skip(seen):
+    stage = Stage.SYNCING
+    for item in seen:
+        after = advance(stage, item)
+        assert after in (stage, stage + 1)
+        stage = Stage(after)
+
+
+states = st.sampled_from(["running", "exited", "created", "unknown"])
+found = st.lists(
+    st.builds(run, st.sampled_from(["a", "b", "i", "side"]), states, st.integers(0, 3), st.integers(0, 1)),
+    max_size=6,
+    unique_by=lambda c: c.id,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(found, st.booleans()), min_size=1, max_size=6), st.sampled_from(["Always", "OnFailure", "Never"])
+)
+def test_counts_never_fall_and_no_terminal_phase_while_anything_runs(life, policy):
+    raw = pod(container("a"), container("b"), inits=[container("i"), sidecar("side")], policy=policy)
+    before, counts, ended = raw["status"], {}, ""
+    for containers, final in life:
+        alive = any(c.state in ("running", "unknown") for c in containers)
+        shown = status(raw, runtime(*containers), before=before, final=final and not alive)
+        for entry in shown["containerStatuses"] + shown["initContainerStatuses"]:
+            assert entry["restartCount"] >= counts.get(entry["name"], 0)
+            counts[entry["name"]] = entry["restartCount"]
+        if ended:
+            assert shown["phase"] == ended
+        elif shown["phase"] in ("Succeeded", "Failed"):
+            assert not alive
+            ended = shown["phase"]
+        before = shown

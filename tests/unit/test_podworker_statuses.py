@@ -1,0 +1,130 @@
+import asyncio
+
+from actors.podworker.spec import read_pod
+from actors.podworker.statuses import StatusManager
+from protocols.kube.client import ApiAway, ApiError
+from tests.support.podworker_fakes import pod
+
+
+class FakeApi:
+    """Keeps one pod's status; merges conditions by type, other fields by name."""
+
+    def __init__(self):
+        self.status, self.version, self.bodies, self.faults = {"phase": "Pending"}, 1, [], []
+        self.gone, self.spelling = False, {}
+        self.hold = None
+
+    async def patch_status(self, spec, body):
+        if self.hold:
+            await self.hold.wait()
+        if self.faults:
+            raise self.faults.pop(0)
+        self.bodies.append(body["status"])
+        assert body["metadata"]["uid"] == spec.uid
+        for key, value in body["status"].items():
+            if key == "conditions":
+                merged = {c["type"]: c for c in self.status.get("conditions", [])} | {c["type"]: c for c in value}
+                self.status["conditions"] = list(merged.values())
+            else:
+                self.status[key] = value
+        self.version += 1
+        return {"metadata": {"resourceVersion": str(self.version)}, "status": {**self.status, **self.spelling}}
+
+    async def is_gone(self, spec):
+        return self.gone
+
+
+async def settle(manager):
+    async with asyncio.timeout(5):
+        while not manager.settled("uid-1"):  # noqa: ASYNC110 # the manager has no event to wait for
+            await asyncio.sleep(0.002)
+
+
+def play(story):
+    async def run():
+        api, told = FakeApi(), []
+        manager = StatusManager(api, told.append)
+        try:
+            await story(api, manager, told)
+        finally:
+            manager.close()
+
+    asyncio.run(run())
+
+
+SPEC = read_pod(pod())
+
+
+def test_only_differences_are_sent_and_nothing_when_equal():
+    async def story(api, manager, told):
+        manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
+        await settle(manager)
+        manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
+        manager.publish(SPEC, {"phase": "Running", "hostIP": "2"})
+        await settle(manager)
+        assert api.bodies == [{"hostIP": "1", "phase": "Running"}, {"hostIP": "2"}]
+        assert told == ["uid-1", "uid-1"]
+
+    play(story)
+
+
+def test_latest_wins_while_one_is_under_way():
+    async def story(api, manager, told):
+        api.hold = asyncio.Event()
+        manager.publish(SPEC, {"phase": "Running"})
+        await asyncio.sleep(0)
+        for n in range(5):
+            manager.publish(SPEC, {"phase": "Running", "hostIP": str(n)})
+        api.hold.set()
+        await settle(manager)
+        assert api.status == {"phase": "Running", "hostIP": "4"}
+        assert len(api.bodies) == 2
+
+    play(story)
+
+
+def test_an_outage_loses_nothing():
+    async def story(api, manager, told):
+        api.faults = [ApiAway("away"), ApiError(500, {}), ApiError(409, {})]
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        assert api.status["phase"] == "Running"
+
+    play(story)
+
+
+def test_a_pod_that_is_gone_ends_it():
+    async def story(api, manager, told):
+        api.faults, api.gone = [ApiError(409, {})], True
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        manager.publish(SPEC, {"phase": "Failed"})
+        assert manager.settled("uid-1")
+        assert not api.bodies
+
+    play(story)
+
+
+def test_a_server_that_spells_differently_is_not_patched_for_ever():
+    async def story(api, manager, told):
+        api.spelling = {"hostIP": "one"}
+        manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
+        await settle(manager)
+        for _ in range(3):
+            manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
+            await settle(manager)
+        assert len(api.bodies) == 1
+
+    play(story)
+
+
+def test_somebody_elses_write_is_put_right():
+    async def story(api, manager, told):
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        changed = pod(metadata={"resourceVersion": "99"}, status={"phase": "Unknown"})
+        manager.publish(read_pod(changed), {"phase": "Running"})
+        await settle(manager)
+        assert api.bodies == [{"phase": "Running"}, {"phase": "Running"}]
+
+    play(story)

@@ -1,0 +1,394 @@
+import asyncio
+import contextlib
+import time
+
+import pytest
+
+from actors.podworker.spec import read_pod
+from actors.podworker.types import SECOND, PodSpec, Stage
+from actors.podworker.worker import PodWorker, WorkerOptions
+from protocols.bus import FailedPrecondition, Unavailable, error_for
+from protocols.messages.devices import ContainerGrant
+from tests.support.podworker_fakes import FakeWorld, container, pod, sidecar
+
+UID = "uid-1"
+
+
+class Scene:
+    """A worker at work on one pod; the stream tells it each change after a turn of the loop."""
+
+    def __init__(self, root, raw=None, **options):
+        self.fake = FakeWorld(root)
+        self.raw = raw or pod()
+        self.skew_ns = 0
+        self.lagging = False
+        spec = options.pop("spec", None) or read_pod(self.raw)
+        self.worker = PodWorker(
+            WorkerOptions(
+                spec=spec, world=self.fake.world, runtime_name=lambda: "nodeplane", clock=self.clock, **options
+            )
+        )
+        self.fake.runtime.changed = self.changed
+        self.fake.runtime.now = self.tick
+        self._last = 0
+
+    def clock(self):
+        return time.time_ns() + self.skew_ns
+
+    def tick(self):
+        self._last = max(self._last + 1, self.clock())
+        return self._last
+
+    def changed(self, uid):
+        if not self.lagging:
+            asyncio.get_running_loop().call_soon(self.deliver)
+
+    def deliver(self):
+        self.fake.pleg.deliver(UID)
+        self.worker.wake()
+
+    def delete(self, grace=30):
+        self.worker.update(
+            {
+                **self.raw,
+                "metadata": {**self.raw["metadata"], "deletionTimestamp": "x", "deletionGracePeriodSeconds": grace},
+            }
+        )
+
+    @property
+    def status(self):
+        return self.fake.statuses.last if self.fake.statuses.history else {}
+
+    async def until(self, condition, timeout=5.0):
+        async with asyncio.timeout(timeout):
+            while not condition():  # noqa: ASYNC110 # many unlike things are waited for
+                await asyncio.sleep(0.002)
+
+    async def running(self, name="a"):
+        await self.until(lambda: self.shown(name).get("state", {}).get("running"))
+
+    def shown(self, name):
+        entries = [*self.status.get("containerStatuses", ()), *self.status.get("initContainerStatuses", ())]
+        return next((e for e in entries if e["name"] == name), {})
+
+
+@contextlib.asynccontextmanager
+async def at_work(scene):
+    task = asyncio.create_task(scene.worker.run())
+    try:
+        yield scene
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def play(coroutine):
+    asyncio.run(coroutine)
+
+
+def test_a_pod_comes_up_and_goes_away(tmp_path):
+    async def story():
+        async with at_work(Scene(tmp_path)) as scene:
+            await scene.running()
+            fake = scene.fake
+            assert scene.status["phase"] == "Running"
+            assert fake.recorder.reasons() == ["Pulled", "Created", "Started"]
+            assert (tmp_path / "logs" / "ns_p_uid-1" / "a").is_dir()
+            scene.delete()
+            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            assert fake.devices.released == [UID]
+            assert fake.pods.deleted == [UID]
+            assert not fake.runtime.sandboxes
+            assert scene.status["phase"] == "Failed"
+            assert scene.shown("a")["state"]["terminated"]["exitCode"] == 143
+            assert ("Normal", "Killing", "Stopping container a") in fake.recorder.events
+            assert not (tmp_path / "logs" / "ns_p_uid-1").exists()
+
+    play(story())
+
+
+def test_a_stale_stream_never_leads_to_a_second_container(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, pod(container("a"), inits=[container("i"), sidecar("s")]))
+        scene.lagging = True
+        scene.fake.runtime.exit_at_once["i"] = 0
+        async with at_work(scene):
+
+            async def nag():
+                for _ in range(200):
+                    scene.worker.wake()
+                    await asyncio.sleep(0.001)
+
+            await nag()
+            await scene.running()
+            assert scene.fake.runtime.count("run_sandbox") == 1
+            assert scene.fake.runtime.count("create_container") == 3
+            assert set(scene.fake.runtime.most_running.values()) == {1}
+
+    play(story())
+
+
+def test_first_crash_restarts_at_once_then_backs_off(tmp_path):
+    async def story():
+        async with at_work(Scene(tmp_path)) as scene:
+            await scene.running()
+            runtime = scene.fake.runtime
+            runtime.end(runtime.running("a")[0].id, 1)
+            await scene.until(lambda: scene.shown("a").get("restartCount") == 1 and scene.shown("a")["ready"])
+            assert scene.shown("a")["lastState"]["terminated"]["exitCode"] == 1
+            runtime.end(runtime.running("a")[0].id, 2)
+            await scene.until(lambda: scene.shown("a")["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff")
+            assert runtime.count("start_container") == 2
+            assert "BackOff" in scene.fake.recorder.reasons()
+            scene.skew_ns = 11 * SECOND
+            scene.worker.wake()
+            await scene.until(lambda: scene.shown("a").get("restartCount") == 2 and scene.shown("a")["ready"])
+
+    play(story())
+
+
+def test_refused_admission_fails_the_pod(tmp_path):
+    async def story():
+        scene = Scene(tmp_path)
+        scene.fake.devices.fail = [FailedPrecondition("not enough gpus", {"reason": "UnexpectedAdmissionError"})]
+        async with at_work(scene):
+            await scene.until(lambda: scene.status.get("phase") == "Failed")
+            assert scene.status["reason"] == "UnexpectedAdmissionError"
+            text = "Allocate failed due to not enough gpus, which is unexpected"
+            assert scene.status["message"] == f"Pod was rejected: {text}"
+            assert scene.fake.recorder.events == [("Warning", "UnexpectedAdmissionError", text)]
+            assert not scene.fake.runtime.calls
+
+    play(story())
+
+
+def test_absent_device_manager_is_waited_for(tmp_path):
+    async def story():
+        scene = Scene(tmp_path)
+        scene.fake.devices.fail = [Unavailable("away"), Unavailable("away")]
+        async with at_work(scene):
+            await scene.running()
+            assert len(scene.fake.devices.admitted) == 1
+
+    play(story())
+
+
+def test_grants_reach_the_container_and_pre_start_comes_before_each_start(tmp_path):
+    async def story():
+        raw = pod(container("a", resources={"limits": {"example.com/gpu": "2"}}, env=[{"name": "X", "value": "1"}]))
+        scene = Scene(tmp_path, raw)
+        scene.fake.devices.grants = {"a": ContainerGrant(envs={"GPUS": "0,1"})}
+        async with at_work(scene):
+            await scene.running()
+            item = scene.fake.runtime.running("a")[0]
+            assert {e.key: e.value for e in item.config.envs} == {"X": b"1", "GPUS": b"0,1"}
+            assert scene.fake.devices.admitted[0].containers[0].resources == {"example.com/gpu": 2}
+            scene.fake.runtime.end(item.id, 1)
+            await scene.until(lambda: len(scene.fake.devices.pre_started) == 2)
+
+    play(story())
+
+
+def test_failed_start_shows_start_error_and_backs_off(tmp_path):
+    async def story():
+        scene = Scene(tmp_path)
+        scene.fake.runtime.fail["start_container"] = [error_for("UNKNOWN", "exec: no such file")] * 2
+        async with at_work(scene):
+            await scene.until(lambda: scene.shown("a").get("lastState", {}).get("terminated"))
+            ended = scene.shown("a")["lastState"]["terminated"]
+            assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+            assert scene.shown("a")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+            assert scene.fake.runtime.count("create_container") == 2
+            assert ("Warning", "Failed", "Error: exec: no such file") in scene.fake.recorder.events
+
+    play(story())
+
+
+def test_unsupported_configuration_is_said_and_others_start(tmp_path):
+    async def story():
+        bad = container("b", env=[{"name": "S", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}])
+        async with at_work(Scene(tmp_path, pod(bad, container("a")))) as scene:
+            await scene.running("a")
+            await scene.until(lambda: scene.shown("b")["state"]["waiting"]["reason"] == "CreateContainerConfigError")
+            assert "secretKeyRef" in scene.shown("b")["state"]["waiting"]["message"]
+            assert scene.fake.runtime.most_running == {"a": 1}
+
+    play(story())
+
+
+def test_a_failing_runtime_is_not_hammered(tmp_path):
+    async def story():
+        scene = Scene(tmp_path)
+        scene.fake.runtime.fail["run_sandbox"] = [error_for("UNKNOWN", "no space")] * 100
+        async with at_work(scene):
+            for _ in range(300):
+                scene.worker.wake()
+                await asyncio.sleep(0.001)
+            assert 1 <= scene.fake.runtime.count("run_sandbox") <= 4
+            assert "FailedCreatePodSandBox" in scene.fake.recorder.reasons()
+
+    play(story())
+
+
+def test_completed_pod_frees_devices_and_keeps_its_containers(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, pod(policy="Never"))
+        scene.fake.runtime.exit_at_once["a"] = 0
+        async with at_work(scene):
+            await scene.until(lambda: scene.status.get("phase") == "Succeeded")
+            assert scene.fake.devices.released == [UID]
+            assert len(scene.fake.runtime.containers) == 1
+            assert scene.fake.runtime.count("start_container") == 1
+            scene.delete()
+            await scene.until(lambda: not scene.fake.runtime.containers and scene.fake.pods.deleted == [UID])
+
+    play(story())
+
+
+def test_force_deleted_pod_is_killed_and_released(tmp_path):
+    async def story():
+        async with at_work(Scene(tmp_path)) as scene:
+            await scene.running()
+            scene.worker.vanished()
+            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            assert scene.fake.devices.released == [UID]
+            assert not scene.fake.pods.deleted
+            assert not scene.fake.runtime.sandboxes
+
+    play(story())
+
+
+def test_shrunk_grace_stops_again(tmp_path):
+    async def story():
+        async with at_work(Scene(tmp_path)) as scene:
+            await scene.running()
+            stops = []
+
+            async def hang(container_id, grace):
+                stops.append(grace)
+                await asyncio.sleep(60 if grace > 5 else 0)
+                scene.fake.runtime.end(container_id, 137)
+
+            scene.fake.runtime.stop_container = hang
+            scene.delete(grace=30)
+            await scene.until(lambda: stops == [30])
+            scene.delete(grace=1)
+            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            assert stops == [30, 1]
+
+    play(story())
+
+
+def test_a_new_life_adopts_what_runs(tmp_path):
+    async def story():
+        first = Scene(tmp_path)
+        async with at_work(first):
+            await first.running()
+        second = Scene(tmp_path, {**first.raw, "status": first.status}, fence_ns=time.time_ns())
+        second.fake.runtime.sandboxes, second.fake.runtime.containers = (
+            first.fake.runtime.sandboxes,
+            first.fake.runtime.containers,
+        )
+        second.lagging = True  # the stream is empty: pleg has not listed yet
+        async with at_work(second):
+            await second.until(lambda: second.fake.pleg.asked)
+            await second.running()
+            assert not second.fake.runtime.count("create_container")
+            assert second.fake.devices.admitted[0].running
+            assert second.fake.statuses.history == [first.status]
+
+    play(story())
+
+
+def test_a_stream_that_lost_the_pod_is_not_believed(tmp_path):
+    async def story():
+        async with at_work(Scene(tmp_path)) as scene:
+            await scene.running()
+            scene.fake.pleg.stream.clear()
+            scene.worker.lost()
+            asked = scene.fake.pleg.asked
+            await scene.until(lambda: scene.fake.pleg.asked > asked)
+            await asyncio.sleep(0.02)
+            assert scene.fake.runtime.count("create_container") == 1
+
+    play(story())
+
+
+def test_an_orphan_is_killed(tmp_path):
+    async def story():
+        first = Scene(tmp_path)
+        async with at_work(first):
+            await first.running()
+        orphan = Scene(tmp_path, spec=PodSpec(uid=UID, name="p", namespace="ns", grace=1), gone=True)
+        orphan.fake.runtime.sandboxes, orphan.fake.runtime.containers = (
+            first.fake.runtime.sandboxes,
+            first.fake.runtime.containers,
+        )
+        orphan.fake.pleg.deliver(UID)
+        async with at_work(orphan):
+            await orphan.until(lambda: orphan.worker.state.stage is Stage.FINISHED)
+            assert not orphan.fake.runtime.sandboxes
+            assert not orphan.fake.statuses.history
+
+    play(story())
+
+
+def test_deletion_interrupts_a_sync_that_hangs(tmp_path):
+    async def story():
+        scene = Scene(tmp_path)
+
+        async def hang(image):
+            await asyncio.sleep(60)
+
+        scene.fake.runtime.image_ref = hang
+        async with at_work(scene):
+            await scene.until(lambda: scene.fake.runtime.count("run_sandbox"))
+            scene.delete()
+            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+
+    play(story())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_crashes_never_double_a_container(tmp_path, seed):
+    """Containers die, calls fail, the stream lags: I5 (never two of a name) holds and the pod comes back."""
+    import random
+
+    async def story():
+        dice = random.Random(seed)
+        scene = Scene(tmp_path, pod(container("a"), container("b"), inits=[sidecar("s")]))
+        async with at_work(scene):
+            runtime, counts = scene.fake.runtime, {}
+            for _ in range(60):
+                scene.lagging = dice.random() < 0.5
+                scene.skew_ns += dice.choice((0, SECOND, 400 * SECOND))
+                if dice.random() < 0.3:
+                    method = dice.choice(("run_sandbox", "create_container", "start_container"))
+                    runtime.fail[method] = [dice.choice((Unavailable("cri away"), error_for("UNKNOWN", "no")))]
+                live = [c for c in runtime.containers.values() if c.state == "running"]
+                if live and dice.random() < 0.5:
+                    runtime.end(dice.choice(live).id, dice.randint(0, 1))
+                if dice.random() < 0.1:
+                    for box in list(runtime.sandboxes.values()):
+                        box.ready = False
+                        scene.changed(UID)
+                scene.worker.wake()
+                await asyncio.sleep(0.003)
+                for entry in scene.status.get("containerStatuses", ()):
+                    assert entry["restartCount"] >= counts.get(entry["name"], 0)
+                    counts[entry["name"]] = entry["restartCount"]
+            scene.lagging, runtime.fail = False, {}
+
+            def back():
+                scene.skew_ns += 400 * SECOND
+                scene.worker.retry()
+                scene.deliver()
+                return all(len(runtime.running(name)) == 1 for name in "abs")
+
+            await scene.until(back)
+            assert all(most == 1 for most in runtime.most_running.values())
+
+    play(story())
