@@ -9,7 +9,8 @@ from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
 from supervisor.errors import Usage
 
-HEALTH = {"unhealthy": devices.UNHEALTHY, "healthy": devices.HEALTHY, "clear": ""}
+HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "clear": ""}
+"""Word on the command line -> word of the ChaosDevice request."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
