@@ -155,6 +155,9 @@ class Lab:
         self._processes[actor].send_signal(signal.SIGKILL)
         self._processes[actor].wait(10)
 
+    def signal(self, actor: str, number: int) -> None:
+        self._processes[actor].send_signal(number)
+
     def restart(self, actor: str) -> None:
         self.kill(actor)
         self.start(actor)

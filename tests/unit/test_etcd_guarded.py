@@ -1,0 +1,43 @@
+"""What a guarded write means when its first answer was lost."""
+
+from protocols.etcd import guarded, prefix_end
+from protocols.etcd.types import KeyValue
+from protocols.wire import etcd_pb2 as pb
+from protocols.wire import mvcc_pb2
+
+
+def failed(*kvs: mvcc_pb2.KeyValue) -> pb.TxnResponse:
+    ranged = pb.ResponseOp(response_range=pb.RangeResponse(kvs=kvs))
+    return pb.TxnResponse(header=pb.ResponseHeader(revision=9), responses=[ranged])
+
+
+def stored(value: bytes, mod: int, version: int) -> mvcc_pb2.KeyValue:
+    return mvcc_pb2.KeyValue(key=b"k", value=value, create_revision=3, mod_revision=mod, version=version)
+
+
+def test_create_finds_its_own_write_only_after_a_retry() -> None:
+    mine = failed(stored(b"v", 3, 1))
+    assert guarded.put_result(mine, b"v", retried=False, guard=0).ok is False
+    own = guarded.put_result(mine, b"v", retried=True, guard=0)
+    assert (own.ok, own.revision, own.repeated) == (True, 3, True)
+    other = guarded.put_result(failed(stored(b"w", 3, 1)), b"v", retried=True, guard=0)
+    assert (other.ok, other.current) == (False, KeyValue(b"k", b"w", 3, 3, 1))
+    assert guarded.put_result(failed(stored(b"v", 5, 2)), b"v", retried=True, guard=0).ok is False
+
+
+def test_update_finds_its_own_write_only_above_its_guard() -> None:
+    assert guarded.put_result(failed(stored(b"v", 5, 2)), b"v", retried=True, guard=3).revision == 5
+    assert guarded.put_result(failed(stored(b"v", 2, 2)), b"v", retried=True, guard=3).ok is False
+    assert guarded.put_result(failed(), b"v", retried=True, guard=3).ok is False
+
+
+def test_delete_finds_the_key_gone() -> None:
+    assert guarded.delete_result(failed(), retried=False).ok is False
+    again = guarded.delete_result(failed(), retried=True)
+    assert (again.ok, again.repeated, again.revision) == (True, True, 9)
+
+
+def test_prefix_end() -> None:
+    assert prefix_end(b"/registry/") == b"/registry0"
+    assert prefix_end(b"a\xff") == b"b"
+    assert prefix_end(b"\xff\xff") == prefix_end(b"") == b"\0"

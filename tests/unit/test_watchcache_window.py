@@ -1,0 +1,74 @@
+"""The window: never a gap above its floor, sizes within bounds, progress without effect on history."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.watchcache.options import WindowOptions
+from actors.watchcache.window import Entry, Window
+from protocols.messages.objects import ObjectEvent
+
+SMALL = WindowOptions(least=4, most=16, fresh=10.0, max_bytes=400)
+# (revisions to the next change, seconds to it, bytes of its object)
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.floats(0, 8), st.integers(0, 60)), max_size=80)
+
+
+def entry(rv: int, at: float, size: int = 2) -> Entry:
+    return Entry("k", ObjectEvent("ADDED", rv, b"x" * size), at)
+
+
+@given(STEPS, st.integers(0, 50))
+def test_accepts_from_floor_on_and_tells_all(steps: list[tuple[int, float, int]], start: int) -> None:
+    window, rv, now, told = Window(SMALL, start), start + 1, 0.0, []
+    for ahead, later, size in steps:
+        rv, now = rv + ahead, now + later
+        floor = window.floor
+        window.append(entry(rv, now, size))
+        told.append(rv)
+        assert window.floor >= floor
+        assert len(window) <= window.capacity <= SMALL.most
+        assert window.capacity >= SMALL.least
+    for revision in range(max(start - 2, 0), rv + 2):
+        found = window.since(revision)
+        if revision < window.oldest - 1:
+            assert found is None
+        else:
+            assert found is not None
+            assert [each.event.rv for each in found] == [each for each in told if each > revision]
+
+
+@given(STEPS, st.integers(0, 300))
+def test_raised_floor_only_shortens(steps: list[tuple[int, float, int]], to: int) -> None:
+    window, rv = Window(SMALL, 0), 1
+    for ahead, later, size in steps:
+        rv += ahead
+        window.append(entry(rv, later, size))
+    floor = window.floor
+    window.raise_floor(to)
+    assert window.floor == max(floor, to)
+    assert all(each.event.rv > to for each in window.since(window.floor) or [])
+
+
+def test_grows_while_changes_are_fresh_and_shrinks_when_they_are_old() -> None:
+    window = Window(SMALL, 0)
+    for rv in range(1, 21):
+        window.append(entry(rv, 1.0))
+    assert (window.capacity, window.increases, len(window), window.floor) == (16, 2, 16, 4)
+    for rv in range(21, 40):
+        window.append(entry(rv, 100.0 * rv))
+    assert window.capacity == SMALL.least
+    assert window.decreases == 2
+
+
+def test_an_idle_window_keeps_what_it_has() -> None:
+    window = Window(SMALL, 7)
+    assert window.since(7) == []
+    assert window.since(6) is None
+    window.append(entry(9, 1.0))
+    assert window.since(7) == window.since(8)
+    assert window.since(1_000_000) == []
+
+
+def test_upstream_sizes_are_the_defaults() -> None:
+    options = WindowOptions()
+    assert (options.least, options.most, options.fresh) == (100, 102_400, pytest.approx(75.0))
