@@ -11,18 +11,25 @@ from actors.runtime.types import Sandbox
 from protocols.wire import cri_pb2 as pb
 
 
+MOST_BYTES = 32 * 1024 * 1024
+"""What one subscriber may be behind in bytes; annotations make events large."""
+
+
 class Subscription:
     """One GetContainerEvents stream."""
 
-    def __init__(self, ring: int) -> None:
+    def __init__(self, ring: int, most_bytes: int = MOST_BYTES) -> None:
         self._ring = ring
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._queue: deque[bytes] = deque()
         self._wake = asyncio.Event()
         self._overflowed = False
 
     def put(self, event: bytes) -> bool:
         """False when this event was too many: everything queued is dropped and the stream ends."""
-        if len(self._queue) >= self._ring:
+        self._bytes += len(event)
+        if len(self._queue) >= self._ring or self._bytes > self._most_bytes:
             self._queue.clear()
             self._overflowed = True
         else:
@@ -36,10 +43,13 @@ class Subscription:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
-                yield self._queue.popleft()
+                event = self._queue.popleft()
+                self._bytes -= len(event)
+                yield event
             if self._overflowed:
                 raise SubscriberTooSlow(
-                    f"the client fell more than {self._ring} events behind; list everything and subscribe again"
+                    f"the client fell more than {self._ring} events or {self._most_bytes} bytes behind; "
+                    "list everything and subscribe again"
                 )
 
 

@@ -1,5 +1,6 @@
 """The runtime as a whole: its parts put together, and its gRPC server on a unix socket."""
 
+import asyncio
 import os
 import stat
 from pathlib import Path
@@ -62,7 +63,7 @@ class RuntimeServer:
         if self._server is not None:
             await self._server.stop(CLOSE_GRACE_S)
         self._options.socket.unlink(missing_ok=True)
-        self._launcher.close()
+        await asyncio.to_thread(self._launcher.close)
 
     def _make_server(self) -> grpc.aio.Server:
         limits = [("grpc.max_receive_message_length", MESSAGE_LIMIT), ("grpc.max_send_message_length", MESSAGE_LIMIT)]

@@ -17,7 +17,12 @@ import grpc
 from protocols.settings import Settings, save_settings
 from protocols.wire import cri_pb2 as pb
 
-OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", 16 * 1024 * 1024)]
+OPTIONS = [
+    ("grpc.default_authority", "localhost"),
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+    ("grpc.initial_reconnect_backoff_ms", 20),
+    ("grpc.min_reconnect_backoff_ms", 20),
+]
 
 
 async def until(holds: Callable[[], Any], timeout: float = 10.0, what: str = "") -> Any:
@@ -99,10 +104,13 @@ class RuntimeProcess:
         return self._process.pid
 
     async def start(self) -> None:
+        self._spawn()
+        await self.connect()
+
+    def _spawn(self) -> None:
         command = [sys.executable, "-m", "actors.runtime.actor", "--settings", str(self.settings.layout.settings)]
         with open(self.root / "runtime.err", "ab") as errors:
             self._process = subprocess.Popen(command, stderr=errors, start_new_session=True)
-        await self.connect()
 
     async def connect(self) -> None:
         if self._channel is not None:

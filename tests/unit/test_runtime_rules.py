@@ -1,0 +1,188 @@
+"""Names, ids, filters, commands, signals, durations: the rules without any process."""
+
+import asyncio
+import signal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.runtime import command
+from actors.runtime.clock import Clock
+from actors.runtime.durations import parse_duration
+from actors.runtime.errors import AmbiguousId, InvalidRequest, NameReserved, NotFound, SubscriberTooSlow
+from actors.runtime.events import Events
+from actors.runtime.names import Reservations, resolve
+from actors.runtime.pods import Pods
+from actors.runtime.signals import stop_signal
+from actors.runtime.states import Life
+from actors.runtime.status import image_id, image_ref, sandbox_status
+from actors.runtime.types import Container, ContainerRecord, Sandbox, SandboxRecord
+from protocols.wire import cri_pb2 as pb
+
+
+def sandbox(name: str = "a", at: int = 1, id: str = "", **fields: Any) -> Sandbox:
+    config = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=name, namespace="ns", uid="u"), **fields)
+    return Sandbox(SandboxRecord(id or f"5b{name}", at, "boot", b""), config)
+
+
+def container(pod: Sandbox, name: str, at: int = 1, **fields: Any) -> Container:
+    config = pb.ContainerConfig(metadata=pb.ContainerMetadata(name=name), **fields)
+    return Container(ContainerRecord(f"c0{name}", pod.id, "boot", b"", Life(created_at=at)), config, pod)
+
+
+def pods() -> Pods:
+    held = Pods()
+    for at, name in ((2, "b"), (1, "a")):
+        held.add_sandbox(sandbox(name, at, labels={"app": name}))
+        held.add_container(container(held.sandboxes[f"5b{name}"], name, at, labels={"app": name, "x": "1"}))
+    return held
+
+
+def test_an_id_may_be_cut_short_while_it_is_unique() -> None:
+    entries = {"abc1": 1, "abd2": 2}
+    assert resolve(entries, "abc", "container") == 1
+    with pytest.raises(AmbiguousId, match="prefix of 2"):
+        resolve(entries, "ab", "container")
+    for unknown in ("x", "", "abc11"):
+        with pytest.raises(NotFound):
+            resolve(entries, unknown, "container")
+
+
+def test_names_stay_reserved_with_the_text_that_tools_match() -> None:
+    names = Reservations("sandbox", "RunPodSandbox")
+    names.reserve("k", "1")
+    with pytest.raises(NameReserved, match="check if another RunPodSandbox request is in progress"):
+        names.reserve("k", "2")
+    names.settle("k")
+    with pytest.raises(NameReserved) as caught:
+        names.reserve("k", "2")
+    assert str(caught.value) == 'failed to reserve sandbox name "k": name "k" is reserved for "1"'
+    names.release("k")
+    names.reserve("k", "2")
+
+
+def test_lists_are_sorted_by_creation_and_filters_are_anded() -> None:
+    held = pods()
+    assert [entry.id for entry in held.list_containers()] == ["c0a", "c0b"]
+    assert [entry.id for entry in held.list_sandboxes()] == ["5ba", "5bb"]
+    assert [entry.id for entry in held.list_containers(labels={"x": "1", "app": "b"})] == ["c0b"]
+    assert [entry.id for entry in held.list_containers(id="c0a", sandbox_id="5ba", state=0)] == ["c0a"]
+    assert held.list_containers(id="c0a", sandbox_id="5bb") == []
+    assert held.list_containers(state=1) == []
+    assert held.list_containers(id="c0") == []  # ambiguous
+    assert held.list_sandboxes(id="nope") == []
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=3))
+def test_a_label_filter_finds_exactly_what_has_every_pair(wanted: dict[str, str]) -> None:
+    held = Pods()
+    all_labels = [{}, {"a": "1"}, {"a": "1", "b": "2"}, {"a": "2", "c": "1"}]
+    for number, labels in enumerate(all_labels):
+        held.add_sandbox(sandbox(str(number), number + 1, labels=labels))
+    found = [dict(entry.config.labels) for entry in held.list_sandboxes(labels=wanted)]
+    assert found == [labels for labels in all_labels if wanted.items() <= labels.items()]
+
+
+def test_only_pods_of_their_own_network_have_an_address() -> None:
+    node = pb.LinuxPodSandboxConfig(
+        security_context=pb.LinuxSandboxSecurityContext(namespace_options=pb.NamespaceOption(network=pb.NODE))
+    )
+    assert sandbox_status(sandbox()).network.ip
+    assert sandbox_status(sandbox(linux=node)).network.ip == ""
+
+
+def test_environment_is_the_callers_over_four_defaults() -> None:
+    envs = [pb.KeyValue(key="A", value=b"\xff"), pb.KeyValue(key="PATH", value=b"/only")]
+    made = command.spec(container(sandbox("p"), "c", command=["x"], args=["y"], envs=envs))
+    from actors.runtime.shim.child import parse
+
+    spec = parse(made)
+    assert spec.argv == ["x", "y"]
+    assert spec.env[b"A"] == b"\xff"
+    assert spec.env[b"PATH"] == b"/only"
+    assert spec.env[b"HOSTNAME"] == b"p"
+    assert set(spec.env) == {b"A", b"PATH", b"HOSTNAME", b"HOME", b"TERM"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"image": pb.ImageSpec(image="nginx")}, "give the container a `command`"),
+        ({"command": ["x"]}, "image.image is required"),
+        (
+            {
+                "image": pb.ImageSpec(image="x"),
+                "command": ["x"],
+                "linux": pb.LinuxContainerConfig(
+                    security_context=pb.LinuxContainerSecurityContext(run_as_group=pb.Int64Value(value=5))
+                ),
+            },
+            "run_as_group needs",
+        ),
+        ({"image": pb.ImageSpec(image="hollow/x"), "annotations": {command.HOLLOW_DURATION: "soon"}}, "not a duration"),
+        ({"image": pb.ImageSpec(image="hollow/x"), "annotations": {command.HOLLOW_EXIT_CODE: "256"}}, "0 to 255"),
+    ],
+)
+def test_what_could_never_start_is_refused_at_creation(fields: dict[str, Any], says: str) -> None:
+    config = pb.ContainerConfig(metadata=pb.ContainerMetadata(name="c"), **fields)
+    with pytest.raises(InvalidRequest, match=says):
+        command.check(config, pb.PodSandboxConfig())
+
+
+@pytest.mark.parametrize("image", ["pause", "registry.k8s.io/pause:3.10", "registry.k8s.io/pause@sha256:0", "hollow/x"])
+def test_images_with_a_known_command_need_none(image: str) -> None:
+    config = pb.ContainerConfig(metadata=pb.ContainerMetadata(name="c"), image=pb.ImageSpec(image=image))
+    assert (command.check(config, pb.PodSandboxConfig()) is not None) == image.startswith("hollow/")
+
+
+def test_hollow_by_annotation_of_the_pod_and_not_by_the_containers_own() -> None:
+    pod = pb.PodSandboxConfig(annotations={command.HOLLOW: "true", command.HOLLOW_DURATION: "1.5s"})
+    script = command.hollow_script(pb.ContainerConfig(), pod)
+    assert script is not None
+    assert script.duration_ns == 1_500_000_000
+    assert command.hollow_script(pb.ContainerConfig(annotations={command.HOLLOW: "false"}), pod) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"), [("1h2m3.5s", 3723_500_000_000), ("300ms", 300_000_000), ("1µs", 1000), ("7ns", 7)]
+)
+def test_durations(text: str, ns: int) -> None:
+    assert parse_duration(text) == ns
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "-1s", "1s ", "1d", "0s", "99999999999h"])
+def test_bad_durations(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_duration(text)
+
+
+def test_signal_numbers_are_not_the_kernels() -> None:
+    assert stop_signal(pb.SIGNAL_SIGTERM) == signal.SIGTERM
+    assert stop_signal(pb.SIGNAL_SIGKILL) == signal.SIGKILL
+    assert stop_signal(pb.SIGNAL_RUNTIME_DEFAULT) == signal.SIGTERM
+    assert stop_signal(pb.SIGNAL_SIGRTMIN) == signal.SIGRTMIN
+    assert stop_signal(pb.SIGNAL_SIGRTMAX) == signal.SIGRTMAX
+    assert stop_signal(999) == signal.SIGTERM
+
+
+def test_a_pulled_reference_leads_back_to_its_image() -> None:
+    assert image_ref(image_ref("a/b:1")) == image_ref("a/b:1")
+    assert image_id(image_ref("a/b:1")) == image_id("a/b:1")
+
+
+def test_a_subscriber_that_does_not_read_loses_its_stream_and_nobody_waits() -> None:
+    async def scenario() -> None:
+        events = Events(Clock(), ring=4)
+        slow, quick = events.subscribe(), events.subscribe()
+        reading = quick.events()
+        for number in range(6):
+            events.emit(pb.CONTAINER_CREATED_EVENT, str(number), sandbox())
+            got = pb.ContainerEventResponse.FromString(await anext(reading))
+            assert got.container_id == str(number)
+        assert events.overflows == 1
+        with pytest.raises(SubscriberTooSlow, match="more than 4 events"):
+            await anext(slow.events())
+
+    asyncio.run(scenario())
