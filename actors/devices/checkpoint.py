@@ -1,7 +1,7 @@
 """The device manager's memory on disk: one JSON file with a checksum, replaced as a whole.
 
-`mark` numbers every change of an allocation, for ever: the upper 32 bits name the lineage (when this state began), the
-lower 32 count. A state that begins anew has a greater lineage, so positions of the old one are never met again.
+`mark` numbers every change of an allocation, for ever. A state that begins anew counts from a greater number, taken
+from the clock, so positions of the old one are never met again.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import msgspec
 from actors.devices.errors import CheckpointCorrupt
 from actors.devices.types import DeviceKey, PodRecord
 from protocols.files import sync_directory, write_atomic
-from protocols.messages.devices import LedgerEvent
+from protocols.messages.devices import LedgerEvent, first_mark
 
 VERSION = 1
 
@@ -49,7 +49,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
 def fresh() -> State:
     """An empty state with a lineage of its own."""
-    return State(mark=int(time.time()) << 32)
+    return State(mark=first_mark(time.time_ns()))
 
 
 def encode(state: State) -> bytes:

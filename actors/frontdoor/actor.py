@@ -21,7 +21,7 @@ from actors.frontdoor.watchers import Slots, Watchers
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Unavailable
 from protocols.messages import devices as messages
-from protocols.messages.devices import Device, Empty, LedgerHistory, PodAllocation
+from protocols.messages.devices import Device, Empty, LedgerHistory, PodAllocation, first_mark
 
 GATE = "KubeletPodResourcesWatch"
 HISTORY_TIMEOUT = 2.0
@@ -37,7 +37,7 @@ class FrontDoor:
         self._metrics = FrontDoorMetrics(context.registry)
         self._pods = PodFeed(Journal(self._limits.ring), Watchers(self._limits.queue, slots))
         self._allocatable = AllocatableFeed(Journal(self._limits.ring), Watchers(self._limits.queue, slots))
-        self._allocatable.journal.begin(int(time.time()) << 32)
+        self._allocatable.journal.begin(first_mark(time.time_ns()))
         self._server = PodResourcesServer(
             ServerOptions(
                 socket=context.layout.pod_resources_socket,

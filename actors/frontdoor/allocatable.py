@@ -18,7 +18,7 @@ CHUNK = 1000
 
 
 class AllocatableFeed:
-    """A sink of the bus. Events up to one with a mark belong together: they become visible, and are told, in one step."""
+    """A sink of the bus. Events up to one with a mark belong together: they are shown and told in one step."""
 
     def __init__(self, journal: Journal, watchers: Watchers) -> None:
         self.devices: dict[str, Device] = {}

@@ -1,6 +1,7 @@
 """The events of one stream by position: a bounded memory for clients that come back. Pure.
 
-A position is a 64-bit number that only grows: lineage in the upper 32 bits, a count in the lower.
+A position is a number that only grows. Clients see it as LINEAGE-COUNT: the lineage is the part from MARK_SHIFT on of
+where the ledger began, the count is what was added since, however much that is.
 """
 
 from collections import deque
@@ -8,6 +9,10 @@ from collections.abc import Iterable
 
 from actors.frontdoor.errors import MetadataInvalid, PositionLost
 from actors.frontdoor.types import Entry
+from protocols.messages.devices import MARK_SHIFT
+
+JUMP = 1 << MARK_SHIFT
+"""No ledger gets this far in one step: it is another one."""
 
 
 class Journal:
@@ -16,51 +21,56 @@ class Journal:
     def __init__(self, size: int) -> None:
         self.position = 0
         self.floor = 0
+        self.base = 0
+        """The lineage, as the position at which its count is 0."""
         self._entries: deque[Entry] = deque()
         self._size = size
 
     def begin(self, position: int) -> None:
         """Nothing before `position` can be told."""
         self.position = self.floor = position
+        self.base = position >> MARK_SHIFT << MARK_SHIFT
         self._entries.clear()
 
     def append(self, entry: Entry) -> None:
-        self.position = entry.position
+        self.advance(entry.position)
         self._entries.append(entry)
         if len(self._entries) > self._size:
             self.floor = self._entries.popleft().position
 
     def advance(self, position: int) -> None:
-        """The position moved without a message."""
+        """The position moved, by itself or by an entry."""
+        if position - self.position >= JUMP:
+            self.begin(position - 1)
         self.position = max(self.position, position)
 
     def since(self, position: int) -> list[Entry]:
         """Every entry after `position`; raises PositionLost when some are gone, or it never was one of ours."""
         if not self.floor <= position <= self.position:
-            raise PositionLost(f"position {revision(position)} is not kept any more; start again with a snapshot")
+            raise PositionLost(f"position {self.revision(position)} is not kept; start again with a snapshot")
         return [entry for entry in self._entries if entry.position > position]
 
     def prepend(self, entries: Iterable[Entry], floor: int) -> None:
         """Older entries, learned later: they end where this journal begins."""
-        room = self._size - len(self._entries)
         older = list(entries)
-        kept = older[len(older) - min(room, len(older)) :]
-        self.floor = floor if len(kept) == len(older) else older[len(older) - len(kept) - 1].position
-        self._entries.extendleft(reversed(kept))
+        dropped = max(0, len(older) + len(self._entries) - self._size)
+        self.floor = older[dropped - 1].position if dropped else floor
+        self._entries.extendleft(reversed(older[dropped:]))
 
-
-def revision(position: int) -> str:
-    """How a position is told to clients: LINEAGE-COUNT."""
-    return f"{position >> 32:x}-{position & 0xFFFFFFFF}"
+    def revision(self, position: int | None = None) -> str:
+        """How a position (the newest one) is told to clients."""
+        told = self.position if position is None else position
+        base = self.base if told >= self.base else told >> MARK_SHIFT << MARK_SHIFT
+        return f"{base >> MARK_SHIFT:x}-{told - base}"
 
 
 def parse_revision(text: str) -> int:
-    """The inverse; also takes the plain number of field 1000. Raises MetadataInvalid."""
-    lineage, dash, count = text.partition("-")
+    """The position a client names. Raises MetadataInvalid."""
+    lineage, _, count = text.partition("-")
     try:
-        position = (int(lineage, 16) << 32) + int(count) if dash else int(text)
+        position = (int(lineage, 16) << MARK_SHIFT) + int(count)
     except ValueError:
         position = -1
-    if not 0 <= position < 1 << 64 or (dash and int(count) >> 32):
+    if not (count.isdecimal() and lineage.isalnum() and 0 <= position < 1 << 63):
         raise MetadataInvalid(f'"{text[:80]}" is no revision; give back what nodeplane-revision said')
     return position

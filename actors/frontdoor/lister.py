@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from actors.frontdoor.allocatable import AllocatableFeed
 from actors.frontdoor.encode import devices, old_pod, pod
 from actors.frontdoor.errors import PodUnknown, RateExceeded
-from actors.frontdoor.journal import revision
 from actors.frontdoor.limiter import TokenBucket
 from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.pods import PodFeed
@@ -22,8 +21,8 @@ from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 from protocols.wire.pod_resources import REVISION
 
 Context = grpc.aio.ServicerContext[Any, Any]
-Answer = Callable[[Any], tuple[Message, int]]
-"""From the request to the reply and the position it shows."""
+Answer = Callable[[Any], tuple[Message, str]]
+"""From the request to the reply and the revision it shows."""
 
 
 @dataclass(frozen=True)
@@ -50,29 +49,29 @@ class Lister:
                 if not self._options.bucket.take(time.monotonic()):
                     raise RateExceeded("rejected by rate limit")
                 self._options.metrics.request(kind, version)
-                reply, position = answer(request)
+                reply, revision = answer(request)
             except NodeplaneError as error:
                 self._options.metrics.error(kind, version)
                 await context.abort(grpc.StatusCode[error.grpc], str(error))
-            await context.send_initial_metadata(((REVISION, revision(position)),))
+            await context.send_initial_metadata(((REVISION, revision),))
             return reply
 
         return call
 
-    def _list(self, request: v1.ListPodResourcesRequest) -> tuple[Message, int]:
+    def _list(self, request: v1.ListPodResourcesRequest) -> tuple[Message, str]:
         pods = [pod(item) for item in self._options.pods.listed()]
-        return v1.ListPodResourcesResponse(pod_resources=pods), self._options.pods.journal.position
+        return v1.ListPodResourcesResponse(pod_resources=pods), self._options.pods.journal.revision()
 
-    def _get(self, request: v1.GetPodResourcesRequest) -> tuple[Message, int]:
+    def _get(self, request: v1.GetPodResourcesRequest) -> tuple[Message, str]:
         found = self._options.pods.find(request.pod_namespace, request.pod_name)
         if found is None:
             raise PodUnknown(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
-        return v1.GetPodResourcesResponse(pod_resources=pod(found)), self._options.pods.journal.position
+        return v1.GetPodResourcesResponse(pod_resources=pod(found)), self._options.pods.journal.revision()
 
-    def _get_allocatable(self, request: v1.AllocatableResourcesRequest) -> tuple[Message, int]:
+    def _get_allocatable(self, request: v1.AllocatableResourcesRequest) -> tuple[Message, str]:
         feed = self._options.allocatable
-        return v1.AllocatableResourcesResponse(devices=devices(feed.listed())), feed.journal.position
+        return v1.AllocatableResourcesResponse(devices=devices(feed.listed())), feed.journal.revision()
 
-    def _list_v1alpha1(self, request: v1alpha1.ListPodResourcesRequest) -> tuple[Message, int]:
+    def _list_v1alpha1(self, request: v1alpha1.ListPodResourcesRequest) -> tuple[Message, str]:
         pods = [old_pod(item) for item in self._options.pods.listed()]
-        return v1alpha1.ListPodResourcesResponse(pod_resources=pods), self._options.pods.journal.position
+        return v1alpha1.ListPodResourcesResponse(pod_resources=pods), self._options.pods.journal.revision()

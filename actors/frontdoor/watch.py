@@ -9,8 +9,8 @@ import grpc
 import grpc.aio
 
 from actors.frontdoor.encode import bookmark, sequence
-from actors.frontdoor.errors import WatchDisabled, WatcherTooSlow
-from actors.frontdoor.journal import Journal, revision
+from actors.frontdoor.errors import PositionLost, WatchDisabled, WatcherTooSlow
+from actors.frontdoor.journal import Journal
 from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.types import Entry
 from actors.frontdoor.watchers import Watcher, Watchers
@@ -64,8 +64,8 @@ class Watch:
         gauge.inc()
         try:
             # no await between here and open(): what follows `past` is in the watcher's queue, and nothing twice
-            past, position = self._past(wishes), feed.journal.position
-            await context.send_initial_metadata(((REVISION, revision(position)), (FEATURES, FEATURE_NAMES)))
+            past, revision = self._past(wishes), feed.journal.revision()
+            await context.send_initial_metadata(((REVISION, revision), (FEATURES, FEATURE_NAMES)))
             await self._send(context, watcher, past, wishes)
         finally:
             gauge.dec()
@@ -81,7 +81,9 @@ class Watch:
 
     async def _send(self, context: Context, watcher: Watcher, past: list[Entry], wishes: Wishes) -> None:
         """Until the watcher ends; a client that does not even take its last words is cut off."""
-        sending = asyncio.ensure_future(self._pump(context, watcher, past, _encoder(wishes)))
+        sending = asyncio.ensure_future(
+            self._pump(context, watcher, past, _encoder(wishes, self._options.feed.journal))
+        )
         try:
             await watcher.over(sending)
             if not sending.done():
@@ -102,7 +104,12 @@ class Watch:
             await context.write(encode(await watcher.next()))
 
 
-def _encoder(wishes: Wishes) -> Callable[[Entry], bytes]:
-    if not wishes.sequence:
-        return lambda entry: entry.message
-    return lambda entry: entry.message + sequence(entry.position) if entry.position else entry.message
+def _encoder(wishes: Wishes, journal: Journal) -> Callable[[Entry], bytes]:
+    base = journal.base
+
+    def numbered(entry: Entry) -> bytes:
+        if journal.base != base:
+            raise PositionLost("the ledger was lost and began anew; start again with a snapshot")
+        return entry.message + sequence(entry.position - base) if entry.position else entry.message
+
+    return numbered if wishes.sequence else lambda entry: entry.message

@@ -36,6 +36,9 @@ CHAOS_DEVICE = "chaos_device"
 HISTORY = "history"
 """RPC Empty -> LedgerHistory: the newest events of `allocations`, also of before a restart, for clients that resume."""
 
+MARK_SHIFT = 22
+"""Below this bit a mark counts events, above it stands its lineage: the time its ledger began."""
+
 HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
 
 
@@ -167,3 +170,8 @@ class LedgerHistory(msgspec.Struct, frozen=True):
     floor: int
     """Every event after this mark is here."""
     events: tuple[LedgerEvent, ...] = ()
+
+
+def first_mark(now_ns: int) -> int:
+    """Where a ledger that begins now begins to count: past all that an earlier one can have reached."""
+    return (now_ns // 1_000_000 - 1_577_836_800_000) << MARK_SHIFT  # milliseconds since 2020 keep it below 63 bits

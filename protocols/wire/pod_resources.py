@@ -25,7 +25,7 @@ LIST_V1ALPHA1 = Method(
 )
 
 REVISION = "nodeplane-revision"
-"""Response: `LINEAGE-NUMBER`, the position of what was answered."""
+"""Response: `LINEAGE-COUNT`, the position of what was answered."""
 
 FEATURES = "nodeplane-features"
 """Response: comma-separated names of what this server offers beyond the document."""
@@ -34,7 +34,7 @@ SNAPSHOT = "nodeplane-snapshot"
 """Request, `1`: first ADDED for all there is, then a BOOKMARK, then changes."""
 
 RESUME = "nodeplane-resume"
-"""Request: a revision or a `sequence`; first every change after it, then changes."""
+"""Request, a revision: first every change after it, then changes."""
 
 SEQUENCE = "nodeplane-sequence"
-"""Request, `1`: responses carry field 1000."""
+"""Request, `1`: responses carry field 1000, the COUNT of their position within the LINEAGE of the headers."""

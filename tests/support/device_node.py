@@ -47,6 +47,7 @@ def play(story: Callable[["DeviceNode"], Coroutine[Any, Any, None]], **settings:
                 await node.open()
                 await story(node)
         except BaseException:
+            node.show_logs()
             await node.end()
             raise
         await node.close()
@@ -96,8 +97,12 @@ class DeviceNode:
         for actor in self._actors:
             self.start(actor)
         follow = self.bus.follow
-        follow(owner="devices", stream=messages.DEVICES, sink=self.resources, type=ResourceInventory)
+        self._resources = follow(owner="devices", stream=messages.DEVICES, sink=self.resources, type=ResourceInventory)
         follow(owner="devices", stream=messages.ALLOCATIONS, sink=self.allocations, type=PodAllocation)
+        await self.up()
+
+    async def up(self) -> None:
+        """Wait until every actor serves."""
         await until("devices streams", lambda: self.resources.synced and self.allocations.synced)
         await self.listening(self.layout.registration_socket)
         if "frontdoor" in self._actors:
@@ -128,7 +133,7 @@ class DeviceNode:
 
     def plugin(self, *flags: str) -> subprocess.Popen[bytes]:
         """The product's own plugin, as a process."""
-        command = [sys.executable, "-m", "tests.support.run_plugin", "--root", str(self.root), *flags]
+        command = [sys.executable, "-m", "supervisor.cli.main", "--root", str(self.root), "plugin", *flags]
         with open(self.root / "plugin.log", "ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         self.processes[f"plugin-{process.pid}"] = process
@@ -146,13 +151,20 @@ class DeviceNode:
         process.wait()
 
     async def restart(self, name: str) -> None:
-        """kill -9, and what the supervisor does then."""
+        """kill -9, and what the supervisor does then; returns when the next life is seen."""
+        epoch = self._resources.epoch
         self.kill(name)
         self.start(name)
+        if name == "devices":
+            await until("a new life", lambda: self._resources.epoch != epoch and self._resources.synced)
 
     def log(self, name: str) -> str:
         path = self.root / f"{name}.log"
         return path.read_text() if path.exists() else ""
+
+    def show_logs(self) -> None:
+        for path in sorted(self.root.glob("*.log")):
+            print(f"--- {path.name}\n{path.read_text()[-4000:]}")
 
     async def listening(self, socket: Path) -> None:
         async def answers() -> bool:

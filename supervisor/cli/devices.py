@@ -1,0 +1,96 @@
+"""`nodeplane devices`: every device of the node, its health, and the pod that holds it."""
+
+import argparse
+import asyncio
+import sys
+
+import msgspec
+
+from protocols.bus import Replica, Unavailable
+from protocols.messages import devices as messages
+from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
+from supervisor.cli.ask import Asking, ask
+from supervisor.cli.flags import layout_from
+from supervisor.cli.table import table
+from supervisor.errors import NotRunning
+
+HEADER = ("RESOURCE", "DEVICE", "NUMA", "HEALTH", "POD", "CONTAINER", "WHY")
+PATIENCE_S = 5.0
+
+
+class Row(msgspec.Struct, frozen=True):
+    resource: str
+    device: str
+    numa: tuple[int, ...]
+    health: str
+    message: str
+    pod: str
+    containers: tuple[str, ...]
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("devices", help="list devices and who has them", allow_abbrev=False)
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+
+
+def run(args: argparse.Namespace) -> int:
+    rows = ask(layout_from(args), gather)
+    if args.output == "json":
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+    elif rows:
+        print(table(HEADER, [cells(row) for row in rows]))
+    else:
+        print("no device plugin has registered yet; try `nodeplane plugin --resource example.com/gpu --devices 4`")
+    return 0
+
+
+async def gather(asking: Asking) -> list[Row]:
+    """One consistent look at the device manager's streams."""
+    inventory = Replica[ResourceInventory]()
+    health = Replica[DeviceHealth]()
+    pods = Replica[PodAllocation]()
+    follow = asking.bus.follow
+    owner = messages.OWNER
+    following = (
+        follow(owner=owner, stream=messages.DEVICES, sink=inventory, type=ResourceInventory),
+        follow(owner=owner, stream=messages.HEALTH, sink=health, type=DeviceHealth),
+        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    )
+    try:
+        await asyncio.gather(*(stream.wait_synced(PATIENCE_S) for stream in following))
+    except Unavailable:
+        raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
+    return rows_of(inventory.items, health.items, pods.items)
+
+
+def rows_of(
+    inventory: dict[str, ResourceInventory], health: dict[str, DeviceHealth], pods: dict[str, PodAllocation]
+) -> list[Row]:
+    """A row per device that is reported or held, sorted."""
+    numa = {(item.resource, item.id): item.numa for entry in inventory.values() for item in entry.devices}
+    holders: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    for pod in pods.values():
+        for container in pod.containers:
+            for item in container.devices:
+                numa.setdefault((item.resource, item.id), item.numa)
+                holder = holders.setdefault((item.resource, item.id), (f"{pod.namespace}/{pod.name}", []))
+                holder[1].append(container.name)
+    states = {(item.resource, item.id): item for item in health.values()}
+    return [_row(key, numa[key], states.get(key), holders.get(key, ("", []))) for key in sorted(numa)]
+
+
+def _row(key: tuple[str, str], numa: tuple[int, ...], state: DeviceHealth | None, holder: tuple[str, list[str]]) -> Row:
+    return Row(
+        resource=key[0],
+        device=key[1],
+        numa=numa,
+        health=state.health if state else messages.UNKNOWN,
+        message=state.message if state else "",
+        pod=holder[0],
+        containers=tuple(holder[1]),
+    )
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    numa = ",".join(map(str, row.numa)) or "-"
+    return row.resource, row.device, numa, row.health, row.pod or "-", ",".join(row.containers) or "-", row.message

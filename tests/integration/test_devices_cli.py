@@ -1,0 +1,121 @@
+"""`nodeplane watch`, `devices` and `plugin` as a person runs them."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from protocols.bus import Bus, BusOptions
+from supervisor.cli.ask import Asking
+from supervisor.cli.devices import gather
+from tests.support.device_node import RESOURCE, DeviceNode, play, until
+
+
+def watching(node: DeviceNode, *words: str) -> Path:
+    """`nodeplane watch ...`; returns the file it prints to."""
+    out = node.root / f"watch-{len(node.processes)}.log"
+    command = [sys.executable, "-m", "supervisor.cli.main", "--root", str(node.root), "watch", *words]
+    with open(out, "ab") as file:
+        node.processes[out.name] = subprocess.Popen(command, stdout=file, stderr=file)
+    return out
+
+
+def events(out: Path) -> list[tuple[str, str]]:
+    lines = (line for line in out.read_text().splitlines() if line.startswith("{"))
+    return [(item["action"], item["name"]) for item in map(json.loads, lines)]
+
+
+def test_watch_pods_shows_everything_once_through_crashes() -> None:
+    async def story(node: DeviceNode) -> None:
+        node.plugin("--resource", RESOURCE, "--devices", "4", "--numa", "2")
+        await node.settled(4, 4)
+        await node.admit("before", main={RESOURCE: 1})
+        out = watching(node, "pods", "-o", "json")
+        await until("the snapshot", lambda: events(out) == [("ADDED", "before")])
+        await node.admit("one", main={RESOURCE: 2})
+        await until("one", lambda: ("ADDED", "one") in events(out))
+        node.kill("frontdoor")
+        await node.release("one")
+        await node.admit("two")
+        node.start("frontdoor")
+        await node.up()
+        await node.restart("devices")
+        await node.release("two")
+        want = [("ADDED", "before"), ("ADDED", "one"), ("DELETED", "one"), ("ADDED", "two"), ("DELETED", "two")]
+        await until("all of it once", lambda: events(out) == want)
+
+    play(story)
+
+
+def test_watch_for_people() -> None:
+    async def story(node: DeviceNode) -> None:
+        pods, allocatable = watching(node, "pods"), watching(node, "allocatable")
+        node.plugin("--resource", RESOURCE, "--devices", "4", "--numa", "2")
+        await node.settled(4, 4)
+        await node.admit("p1", main={RESOURCE: 3}, idle={})
+        line = f"ADDED    default/p1  main  {RESOURCE}  gpu-0(numa 0) gpu-1(numa 0) gpu-2(numa 1)"
+        await until("the pod", lambda: line in pods.read_text())
+        everything = f"ADDED    {RESOURCE}  gpu-0(numa 0) gpu-1(numa 0) gpu-2(numa 1) gpu-3(numa 1)"
+        await until("the devices", lambda: everything in allocatable.read_text())
+
+    play(story)
+
+
+def test_watch_refused_for_good_is_one_line_and_exit_1() -> None:
+    async def story(node: DeviceNode) -> None:
+        out = watching(node, "pods")
+        process = node.processes.pop(out.name)
+        assert await asyncio.to_thread(process.wait, 10) == 1
+        assert out.read_text().splitlines() == [
+            f"nodeplane: {node.layout.pod_resources_socket}: ListAndWatch is disabled:"
+            " feature gate KubeletPodResourcesWatch is off"
+        ]
+
+    play(story, feature_gates={"KubeletPodResourcesWatch": False})
+
+
+def test_devices_lists_who_has_what() -> None:
+    async def story(node: DeviceNode) -> None:
+        await node.stub().with_devices("a", "b", numa={"a": 0}).start()
+        await node.settled(2, 2)
+        await node.admit("p1", main={RESOURCE: 1})
+        await node.chaos("b", "unhealthy")
+        own = Bus(BusOptions(name="", run_dir=node.layout.run))
+        await own.start()
+        rows = await gather(Asking(own, node.layout))
+        await own.close()
+        assert [(row.device, row.numa, row.health, row.message, row.pod, row.containers) for row in rows] == [
+            ("a", (0,), "Healthy", "", "", ()),
+            ("b", (), "Unhealthy", "forced by chaos", "default/p1", ("main",)),
+        ]
+
+    play(story, actors=("devices",))
+
+
+def test_plugin_follows_its_health_file_and_leaves_nothing() -> None:
+    async def story(node: DeviceNode) -> None:
+        told = node.root / "health"
+        process = node.plugin("--resource", RESOURCE, "--devices", "2", "--health-file", str(told))
+        await node.settled(2, 2)
+        told.write_text("# comment\ngpu-1 Unhealthy\n")
+        await node.settled(1, 2)
+        told.write_text("gpu-1\n")
+        await until("a complaint", lambda: "line 1 of the health file" in node.log("plugin"))
+        assert node.figures() == (1, 2)
+        told.unlink()
+        await node.settled(2, 2)
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 5) == 0
+        assert [path.name for path in node.layout.device_plugins.iterdir()] == ["kubelet.sock"]
+        assert node.log("plugin").splitlines()[-1] == "stopped"
+
+    play(story, actors=("devices",))
+
+
+def test_plugin_refuses_bad_flags_in_one_line() -> None:
+    for flags in (("--resource", "gpu"), ("--resource", "a.b/c", "--devices", "many")):
+        command = [sys.executable, "-m", "supervisor.cli.main", "plugin", *flags]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1, done.stderr

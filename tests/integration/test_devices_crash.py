@@ -1,0 +1,209 @@
+"""kill -9 of the device manager and the front door: nothing given twice, nothing lost, no client sees a seam."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from protocols.bus import BusError
+from protocols.wire.pod_resources import RESUME, REVISION, SEQUENCE
+from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.pod_resources_client import Agent, PodEvent, fold, ids
+
+DEVICES = 6
+
+
+def test_allocations_survive_and_the_plugin_comes_back() -> None:
+    async def story(node: DeviceNode) -> None:
+        node.plugin("--resource", RESOURCE, "--devices", "4", "--numa", "2")
+        await node.settled(4, 4)
+        granted = await node.admit("p1", main={RESOURCE: 2})
+        assert granted.grants["main"].envs == {"EXAMPLE_COM_GPU": "gpu-0,gpu-1"}
+        await node.restart("devices")
+        await node.settled(4, 4)
+        assert node.held() == {"p1": ["gpu-0", "gpu-1"]}
+        assert await node.admit("p1", main={RESOURCE: 2}) == granted
+        await node.admit("p2", main={RESOURCE: 2})
+        assert node.held()["p2"] == ["gpu-2", "gpu-3"]
+
+    play(story, actors=("devices",))
+
+
+def test_a_plugin_that_is_killed_takes_no_allocation_along() -> None:
+    async def story(node: DeviceNode) -> None:
+        flags = ("--resource", RESOURCE, "--devices", "2")
+        plugin = node.plugin(*flags)
+        await node.settled(2, 2)
+        await node.admit("p1", main={RESOURCE: 1})
+        node.kill(f"plugin-{plugin.pid}")
+        await node.settled(0, 2)
+        node.plugin(*flags)
+        await node.settled(2, 2)
+        await node.admit("p2", main={RESOURCE: 1})
+        assert node.held() == {"p1": ["gpu-0"], "p2": ["gpu-1"]}
+        (node.layout.device_plugins / f"example.com-gpu-{plugin.pid}.sock").unlink()  # kill -9 leaves it
+
+    play(story, actors=("devices",))
+
+
+@pytest.mark.parametrize("victims", [("devices",), ("frontdoor",), ("devices", "frontdoor")], ids="+".join)
+def test_kills_during_churn(victims: tuple[str, ...]) -> None:
+    """The agent resumes where it was, and its fold is never wrong: no gap, no repetition, no device in two pods."""
+
+    async def story(node: DeviceNode) -> None:
+        node.plugin("--resource", RESOURCE, "--devices", str(DEVICES))
+        await node.settled(DEVICES, DEVICES)
+        follower = Following(node)
+        following = asyncio.create_task(follower.run())
+        await until("a first look", lambda: follower.revision)
+        enough = asyncio.Event()
+        work = asyncio.create_task(churn(node, enough))
+        for _ in range(3):
+            for victim in victims:
+                await asyncio.sleep(0.2)
+                await node.restart(victim)
+        await node.up()
+        enough.set()
+        await work
+        await until("the last pod", lambda: "last" in follower.uids, timeout=15)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        agent = Agent(node.layout.pod_resources_socket)
+        assert follower.view() == fold(await agent.list_all(), [])
+        await agent.close()
+        assert follower.restarts == 0
+        assert node.log("devices").count("corrupt") == 0
+
+    play(story)
+
+
+def test_a_watch_stays_open_while_the_device_manager_is_away() -> None:
+    async def story(node: DeviceNode) -> None:
+        agent = Agent(node.layout.pod_resources_socket)
+        watch = await agent.watch()
+        await node.admit("p1", main={})
+        assert (await watch.next()).uid == "p1"
+        node.kill("devices")
+        assert [pod.name for pod in await agent.list_all()] == ["p1"]
+        node.start("devices")
+        await node.release("p1")
+        event = await watch.next()
+        assert (event.action, event.uid) == (PodEvent.DELETED, "p1")
+        await agent.close()
+
+    play(story)
+
+
+def test_a_corrupt_checkpoint_is_kept_aside_and_told() -> None:
+    async def story(node: DeviceNode) -> None:
+        agent = Agent(node.layout.pod_resources_socket)
+        watch = await agent.watch()
+        await node.admit("p1", main={})
+        assert (await watch.next()).uid == "p1"
+        path = node.layout.devices / "checkpoint.json"
+        node.kill("devices")
+        damaged = path.read_bytes().replace(b'"p1"', b'"p2"')
+        path.write_bytes(damaged)
+        node.start("devices")
+        event = await watch.next(10)
+        assert (event.action, event.uid) == (PodEvent.DELETED, "p1")
+        assert path.with_name("checkpoint.json.corrupt").read_bytes() == damaged
+        assert "is corrupt: its checksum does not match" in node.log("devices")
+        await node.admit("p3", main={})
+        assert (await watch.next()).uid == "p3"
+        await agent.close()
+
+    play(story)
+
+
+class Following:
+    """An agent that lists once and then only resumes, whatever breaks."""
+
+    def __init__(self, node: DeviceNode) -> None:
+        self._node = node
+        self._start: list[object] = []
+        self._events: list[PodEvent] = []
+        self._holders: dict[str, str] = {}
+        self.uids: set[str] = set()
+        self.revision = ""
+        self.restarts = 0
+
+    async def run(self) -> None:
+        while True:
+            agent = Agent(self._node.layout.pod_resources_socket)
+            try:
+                if not self.revision:
+                    self._start, self.revision = await agent.list_at()
+                await self._follow(await agent.watch((RESUME, self.revision), (SEQUENCE, "1")))
+            except grpc.aio.AioRpcError as error:
+                self.restarts += error.code() is grpc.StatusCode.OUT_OF_RANGE
+            except EOFError:
+                pass
+            finally:
+                await agent.close()
+            await asyncio.sleep(0.02)
+
+    async def _follow(self, watch: object) -> None:
+        while True:
+            event = await watch.next(30)  # type: ignore[attr-defined]  # a PodWatch
+            lineage, _, count = self.revision.partition("-")
+            assert event.sequence == int(count) + 1, "a gap or a repetition"
+            self.revision = f"{lineage}-{event.sequence}"
+            self._events.append(event)
+            self.uids.add(event.uid)
+            self._account(event)
+
+    def _account(self, event: PodEvent) -> None:
+        self._holders = {id: uid for id, uid in self._holders.items() if uid != event.uid}
+        if event.action != PodEvent.DELETED:
+            got = [id for item in event.pod_resources[0].containers for id in ids(item.devices)]
+            assert not set(got) & set(self._holders), "a device in two pods"
+            self._holders.update(dict.fromkeys(got, event.uid))
+
+    def view(self) -> dict[tuple[str, str], bytes]:
+        return fold(self._start, self._events)  # type: ignore[arg-type]  # what list_at gave
+
+
+async def churn(node: DeviceNode, enough: asyncio.Event) -> None:
+    """Pods of two devices, three at a time; one that is refused while the plugin is away is asked for again."""
+    number = 0
+    while not enough.is_set():
+        number += 1
+        await insist(node, f"pod-{number}")
+        if number > 2:
+            await node.release(f"pod-{number - 2}")
+    await insist(node, "last")
+
+
+async def insist(node: DeviceNode, uid: str) -> None:
+    for _ in range(300):
+        try:
+            await node.admit(uid, main={RESOURCE: 2})
+        except BusError:
+            await asyncio.sleep(0.03)
+        else:
+            return
+    raise AssertionError(f"{uid} never got its devices")
+
+
+def test_registration_revision_is_stable_over_a_crash() -> None:
+    async def story(node: DeviceNode) -> None:
+        await node.admit("p1", main={})
+        agent = Agent(node.layout.pod_resources_socket)
+        await until("listed", lambda: has_pods(agent))
+        first = await agent.watch()
+        await node.restart("devices")
+        await node.restart("frontdoor")
+        await node.up()
+        await agent.close()
+        agent = Agent(node.layout.pod_resources_socket)
+        second = await agent.watch((RESUME, first.headers[REVISION]))
+        assert second.headers[REVISION] == first.headers[REVISION]
+        assert await second.quiet()
+        await agent.close()
+
+    play(story)
+
+
+async def has_pods(agent: Agent) -> bool:
+    return bool(await agent.list_all())
