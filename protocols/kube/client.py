@@ -8,41 +8,24 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import aiohttp
 import msgspec
 
-from protocols.errors import NodeplaneError
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.lines import event_of, lines_of
+from protocols.kube.meta import Object
 from protocols.kube.resources import Resource
 
-Object = dict[str, Any]
+__all__ = ["ApiAway", "ApiClient", "ApiError", "ClientOptions", "Object"]
+
 PATCH_TYPES = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
 RETRY_FIRST_S, RETRY_MOST_S = 0.02, 0.5
-LINE_LIMIT = 16 << 20
-"""Bytes one watch event may have."""
-
-
-class ApiError(NodeplaneError):
-    """Raised when the API answers with a Status of failure; `code` and `reason` are the Status's."""
-
-    def __init__(self, code: int, status: Object) -> None:
-        super().__init__(status.get("message") or f"the API answered {code}")
-        self.code = code
-        self.status = status
-        self.reason: str = status.get("reason", "")
-        self.details: Object = status.get("details") or {}
-
-
-class ApiAway(NodeplaneError):
-    """Raised when the API could not be reached, or broke off, within the deadline; a write may have happened."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,15 +105,15 @@ class ApiClient:
         self, resource: Resource, namespace: str = "", *, query: Mapping[str, str], silence: float
     ) -> AsyncIterator[Object]:
         """Events until the server's clean end. Raises ApiError (also for an ERROR event's Status), ApiAway on a broken
-        connection or `silence` seconds without a byte, msgspec.DecodeError on a line that is no event."""
+        connection or `silence` seconds without a byte, EventInvalid on a line that is no event."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
         try:
             path = resource.path("", namespace)
             async with self._http().get(path, params={"watch": "true", **query}, timeout=timeout) as answer:
                 if answer.status != 200:
-                    raise _failure(answer.status, await answer.read())
-                async for line in _lines(answer):
-                    yield _event(line)
+                    raise _failure(answer, await answer.read())
+                async for line in lines_of(answer.content.iter_any()):
+                    yield event_of(line)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiAway(f"watch of {resource.plural} broke: {_text(error)}") from None
 
@@ -155,10 +138,9 @@ class ApiClient:
                 if sent or time.monotonic() + pause >= end:
                     raise ApiAway(f"{method} {path}: {_text(error)}") from None
             except ApiError as error:
-                wait = _retry_after(error)
-                if wait is None or time.monotonic() + wait >= end:
+                if error.retry_after is None or time.monotonic() + error.retry_after >= end:
                     raise
-                pause = wait
+                pause = max(RETRY_FIRST_S, error.retry_after)
             await asyncio.sleep(pause)
             pause = min(RETRY_MOST_S, pause * 2)
 
@@ -171,8 +153,11 @@ class ApiClient:
         async with request as answer:
             text = await answer.read()
             if answer.status >= 400:
-                raise _failure(answer.status, text)
-            return msgspec.json.decode(text, type=Object)
+                raise _failure(answer, text)
+            try:
+                return msgspec.json.decode(text, type=Object)
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -180,39 +165,18 @@ class ApiClient:
         return self._session
 
 
-async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Whole lines, whatever their length up to LINE_LIMIT."""
-    rest = b""
-    async for chunk in answer.content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-        if len(rest) > LINE_LIMIT:
-            raise aiohttp.ClientPayloadError("a watch event is larger than 16 MiB")
-
-
-def _event(line: bytes) -> Object:
-    event = msgspec.json.decode(line, type=Object)
-    if event.get("type") == "ERROR":
-        status = event.get("object") or {}
-        raise ApiError(int(status.get("code", 500)), status)
-    if "type" not in event or not isinstance(event.get("object"), dict):
-        raise msgspec.DecodeError("a watch line without type and object")
-    return event
-
-
-def _failure(code: int, text: bytes) -> ApiError:
+def _failure(answer: aiohttp.ClientResponse, text: bytes) -> ApiError:
+    code = answer.status
     try:
         status = msgspec.json.decode(text, type=Object)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         status = {"message": f"the API answered {code}: {text[:200].decode(errors='replace')}"}
-    return ApiError(code, status)
+    return ApiError(code, status, _retry_after(code, answer.headers.get("Retry-After", "")))
 
 
-def _retry_after(error: ApiError) -> float | None:
-    """Seconds the server asks to wait; None when repeating is not asked for."""
-    seconds = error.details.get("retryAfterSeconds")
-    return float(seconds) if error.code in (429, 503) and seconds else None
+def _retry_after(code: int, header: str) -> float | None:
+    """429 and 503 with the header were not carried out, so even a write may be sent again."""
+    return float(header) if code in (429, 503) and header.isascii() and header.isdigit() else None
 
 
 def _selectors(field: str, label: str) -> dict[str, str]:

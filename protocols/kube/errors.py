@@ -1,6 +1,7 @@
-"""Faults of reading Kubernetes conventions. Faults an API server answers with are `status.StatusError`."""
+"""Faults of reading Kubernetes conventions, and of speaking to an API server. What a server of ours answers with is
+`status.StatusError`."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from protocols.errors import NodeplaneError
 
@@ -22,3 +23,29 @@ class QuantityInvalid(KubeError):
 
 class TimeInvalid(KubeError):
     """Raised when a timestamp is not RFC 3339."""
+
+
+class ApiError(NodeplaneError):
+    """Raised when the API answers with a Status of failure; `code`, `reason` and `details` are the Status's."""
+
+    def __init__(self, code: int, status: dict[str, Any], retry_after: float | None = None) -> None:
+        super().__init__(" ".join(str(status.get("message") or f"the API answered {code}").split()))
+        self.code = code
+        self.status = status
+        self.reason = str(status.get("reason") or "")
+        details = status.get("details")
+        self.details: dict[str, Any] = details if isinstance(details, dict) else {}
+        self.retry_after = retry_after
+        """Seconds the server asks to wait before the same request; None when it does not ask."""
+
+
+class ApiAway(NodeplaneError):
+    """Raised when the API could not be reached, broke off or answered nonsense within the deadline; a write may have
+    happened."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class EventInvalid(KubeError):
+    """Raised when a line of a watch is not an event: the position cannot be trusted any more."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.client import ApiAway, ApiClient, ApiError, Object
-from protocols.kube.meta import object_reference
+from protocols.kube.client import ApiClient
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.meta import Object, object_reference
 from protocols.kube.resources import EVENTS
 from protocols.kube.times import format_time
 
@@ -20,10 +21,13 @@ REMEMBERED = 4096
 PAUSE_S = 1.0
 TRIES = 60
 
-Key = tuple[str, str, str, str, str]
+Key = tuple[str, ...]
+"""What makes two events the same: the object, where in it, type, reason, message (the component is the recorder's)."""
 
 
 class _Waiting(msgspec.Struct):
+    name: str
+    """Chosen once, so that a create whose answer was lost is not done twice."""
     reference: dict[str, str]
     type: str
     reason: str
@@ -60,13 +64,14 @@ class EventRecorder:
     def event(self, obj: Object, type: str, reason: str, message: str, field_path: str = "") -> None:
         """`type` is Normal or Warning; `field_path` e.g. spec.containers{main}. The same event again is counted."""
         reference = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
-        key = (reference.get("uid", ""), field_path, type, reason, message)
+        identity = (reference.get(part, "") for part in ("kind", "namespace", "name", "uid"))
+        key = (*identity, field_path, type, reason, message)
         now = time.time()
         if waiting := self._waiting.get(key):
             waiting.count += 1
             waiting.last = now
             return
-        self._waiting[key] = _Waiting(reference, type, reason, message, now, now)
+        self._waiting[key] = _Waiting(_name_for(reference), reference, type, reason, message, now, now)
         if len(self._waiting) > WAITING:
             self._waiting.popitem(last=False)
             self.dropped += 1
@@ -98,8 +103,8 @@ class EventRecorder:
         if waiting.tries >= TRIES:
             self.dropped += 1
         elif newer := self._waiting.get(key):
+            newer.name, newer.first, newer.tries = waiting.name, waiting.first, waiting.tries
             newer.count += waiting.count
-            newer.first = waiting.first
         else:
             self._waiting[key] = waiting
             self._waiting.move_to_end(key, last=False)
@@ -116,26 +121,28 @@ class EventRecorder:
             else:
                 written.count += waiting.count
                 return
-        self._remember(key, await self._create(waiting), waiting.count)
+        await self._create(waiting)
+        self._remember(key, waiting)
 
-    async def _create(self, waiting: _Waiting) -> Object:
-        namespace = waiting.reference.get("namespace") or "default"
-        return await self._client.create(EVENTS, self._object(waiting, namespace), namespace)
+    async def _create(self, waiting: _Waiting) -> None:
+        try:
+            await self._client.create(EVENTS, self._object(waiting), _namespace(waiting))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise  # it does when an earlier try got through and its answer was lost
 
-    def _remember(self, key: Key, event: Object, count: int) -> None:
-        metadata = event["metadata"]
-        self._written[key] = _Written(metadata["name"], metadata["namespace"], count)
+    def _remember(self, key: Key, waiting: _Waiting) -> None:
+        self._written[key] = _Written(waiting.name, _namespace(waiting), waiting.count)
         self._written.move_to_end(key)
         if len(self._written) > REMEMBERED:
             self._written.popitem(last=False)
 
-    def _object(self, waiting: _Waiting, namespace: str) -> dict[str, Any]:
+    def _object(self, waiting: _Waiting) -> dict[str, Any]:
         source = {"component": self._options.component} | ({"host": self._options.host} if self._options.host else {})
-        name = f"{waiting.reference.get('name', 'object')[:200]}.{uuid.uuid4().hex[:16]}"
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": waiting.name, "namespace": _namespace(waiting)},
             "involvedObject": waiting.reference,
             "type": waiting.type,
             "reason": waiting.reason,
@@ -147,3 +154,12 @@ class EventRecorder:
             "lastTimestamp": format_time(waiting.last),
             "count": waiting.count,
         }
+
+
+def _name_for(reference: dict[str, str]) -> str:
+    return f"{reference.get('name', 'object')[:200].rstrip('-.')}.{uuid.uuid4().hex[:16]}"
+
+
+def _namespace(waiting: _Waiting) -> str:
+    """Events about cluster-scoped objects live in `default`."""
+    return waiting.reference.get("namespace") or "default"

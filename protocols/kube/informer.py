@@ -7,12 +7,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from protocols.kube.client import ApiAway, ApiClient, ApiError, Object
-from protocols.kube.meta import key_of, version_of
+from protocols.kube.client import ApiClient
+from protocols.kube.errors import ApiAway, ApiError, EventInvalid
+from protocols.kube.meta import Object, key_of, version_of
 from protocols.kube.reflector import Next, Reflector
 from protocols.kube.resources import Resource
-
-SILENCE_MARGIN_S = 30.0
 
 
 class Handler(Protocol):
@@ -74,9 +73,9 @@ class Informer:
             self.failure = str(error)
             return self.reflector.broken(0.0)
         self._replace(answer.get("items") or [])
-        self.reflector.listed(version_of(answer))
+        self.failure = ""
         self._first.set()
-        return 0.0
+        return self.reflector.listed(version_of(answer))
 
     def _replace(self, objects: list[Object]) -> None:
         """Tell the difference: what vanished first, so that its place is free before it is taken again."""
@@ -96,23 +95,22 @@ class Informer:
             async for event in self._client.watch(
                 self._resource, self._options.namespace, query=self._query(), silence=self._options.silence_s
             ):
-                self.failure = ""
                 self._take(event)
         except ApiAway as error:
             self.failure = str(error)
             return self.reflector.broken(time.monotonic() - began)
         except ApiError as error:
             return self._refused(error, time.monotonic() - began)
-        except msgspec.DecodeError as error:
-            self.failure = f"not an event: {error}"
-            return self.reflector.expired()
+        except EventInvalid as error:
+            self.failure = str(error)
+            return self.reflector.expired(time.monotonic() - began)
         return self.reflector.ended(time.monotonic() - began)
 
     def _refused(self, error: ApiError, lasted: float) -> float:
         self.failure = str(error)
         if error.code in (401, 403, 429) or error.code >= 500:
             return self.reflector.broken(lasted)
-        return self.reflector.expired()
+        return self.reflector.expired(lasted)
 
     def _query(self) -> dict[str, str]:
         query = {
@@ -131,6 +129,7 @@ class Informer:
                 self._upsert(obj)
             case "DELETED":
                 self._delete(obj)
+        self.failure = ""
         self.reflector.moved(version_of(obj))
 
     def _upsert(self, obj: Object) -> None:

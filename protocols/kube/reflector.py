@@ -1,15 +1,17 @@
 """How a client keeps a copy of a collection: where to resume, when to list again, how long to wait. Pure.
 
-Rules (client-go's): a clean end, a lost connection, a refused one, 429 and 5xx all resume at the position; only 410,
-an event that does not decode, or an ERROR event nobody knows lead to a new list.
+Rules (client-go's, but kinder to a server that was killed): a clean end, a lost connection, a refused one, 429 and 5xx
+all resume at the position; only 410, an event that does not decode, or an ERROR event nobody knows lead to a new list.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
 FIRST_S, MOST_S = 0.05, 2.0
+STEADY_S = 1.0
+"""A watch that lasted this long clears the back-off of watches."""
 QUIET_S = 10.0
-"""A watch that lasted this long clears the back-off."""
+"""A watch that lasted this long clears the back-off of lists: lists are dear."""
 
 
 class Next(Enum):
@@ -30,34 +32,35 @@ class Reflector:
     def next(self) -> Next:
         return Next.WATCH if self.position else Next.LIST
 
-    def listed(self, version: str) -> None:
+    def listed(self, version: str) -> float:
+        """A list was taken in. It clears no back-off: a server may list well and yet expire every watch."""
         self.position = version
         self.lists += 1
-        self.failures = 0
+        return 0.0 if version else self._pause()
 
     def moved(self, version: str) -> None:
         """An event or bookmark was taken in."""
-        if version:
-            self.position = version
+        self.position = version
 
     def ended(self, lasted: float) -> float:
         """The server ended the watch cleanly; seconds to wait before the next."""
-        return self._pause() if lasted < 1.0 else self._rested()
+        if lasted < STEADY_S:
+            return self._pause()
+        self.failures = 0
+        return 0.0
 
     def broken(self, lasted: float) -> float:
         """Connection lost, refused, or an error that leaves the position good. The first retry is immediate."""
-        if lasted >= QUIET_S:
+        if lasted >= STEADY_S:
             self.failures = 0
         return self._pause()
 
-    def expired(self) -> float:
+    def expired(self, lasted: float) -> float:
         """The position is gone (410), or cannot be trusted."""
         self.position = ""
+        if lasted >= QUIET_S:
+            self.failures = 0
         return self._pause()
-
-    def _rested(self) -> float:
-        self.failures = 0
-        return 0.0
 
     def _pause(self) -> float:
         self.failures += 1

@@ -1,0 +1,368 @@
+"""Client, informer and recorder against a server that is killed, goes mute, expires and talks nonsense."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from protocols.kube.client import ApiClient, ClientOptions
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.events import WAITING, EventRecorder, RecorderOptions
+from protocols.kube.informer import Informer, InformerOptions
+from protocols.kube.meta import Object, name_of
+from protocols.kube.resources import PODS
+from supervisor import pki
+from tests.support.kube_server import KubeServer, failure
+
+
+@pytest.fixture(scope="module")
+def certificates() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
+        issuing = pki.begin(Path(directory), pki.wanted("n1"))
+        assert issuing is not None
+        issuing.wait()
+        yield Path(directory)
+
+
+class Seen:
+    """A handler that writes down what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_add(self, obj: Object) -> None:
+        self.told.append(f"+{name_of(obj)}")
+
+    def on_update(self, old: Object, new: Object) -> None:
+        assert old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"]
+        self.told.append(f"~{name_of(new)}")
+
+    def on_delete(self, obj: Object) -> None:
+        self.told.append(f"-{name_of(obj)}")
+
+
+class World:
+    def __init__(self, server: KubeServer, client: ApiClient) -> None:
+        self.server = server
+        self.client = client
+        self.seen = Seen()
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def spawn(self, coroutine: Any) -> None:
+        self.tasks.append(asyncio.create_task(coroutine))
+
+    async def follow(self, **options: Any) -> Informer:
+        informer = Informer(self.client, PODS, InformerOptions(**options), self.seen)
+        self.spawn(informer.run())
+        await informer.wait_synced(5)
+        await until(lambda: self.server.watches > 0)
+        return informer
+
+
+@asynccontextmanager
+async def world(certificates: Path, timeout: float = 5.0) -> AsyncIterator[World]:
+    server = KubeServer(certificates)
+    await server.start()
+    cert, key = certificates / "scheduler.crt", certificates / "scheduler.key"
+    options = ClientOptions(server=server.url, ca=certificates / "ca.crt", cert=cert, key=key, timeout=timeout)
+    client = ApiClient(options)
+    await client.start()
+    here = World(server, client)
+    try:
+        yield here
+    finally:
+        for task in here.tasks:
+            task.cancel()
+        for task in here.tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        await client.close()
+        await server.stop()
+        await asyncio.sleep(0.05)  # TLS transports close a turn later
+
+
+async def until(true: Callable[[], object], timeout: float = 8.0) -> None:
+    end = asyncio.get_running_loop().time() + timeout
+    while not true():
+        assert asyncio.get_running_loop().time() < end, "it did not come true in time"
+        await asyncio.sleep(0.01)
+
+
+def run(certificates: Path, story: Callable[[World], Awaitable[None]], timeout: float = 5.0) -> None:
+    async def whole() -> None:
+        async with world(certificates, timeout) as here:
+            await story(here)
+
+    asyncio.run(whole())
+
+
+def test_list_then_watch(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        await here.server.put("a")
+        informer = await here.follow()
+        await here.server.put("b")
+        await here.server.put("a", spec={"x": 1})
+        await here.server.remove("b")
+        await until(lambda: here.seen.told == ["+a", "+b", "~a", "-b"])
+        assert informer.items.keys() == {"ns/a"}
+        assert informer.items["ns/a"]["kind"] == "Pod"
+
+    run(certificates, story)
+
+
+def test_killed_server_costs_no_event_and_no_list(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        informer = await here.follow()
+        for number in range(5):
+            await here.server.put(f"before-{number}")
+            await here.server.stop()
+            await here.server.put(f"while-{number}")
+            await here.server.start()
+            await until(lambda number=number: f"ns/while-{number}" in informer.items)
+        assert here.server.lists == 1
+        assert sorted(here.seen.told) == sorted(f"+{name}-{n}" for name in ("before", "while") for n in range(5))
+
+    run(certificates, story)
+
+
+def test_dropped_connection_resumes_where_a_bookmark_was(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        informer = await here.follow()
+        here.server.revision = 500
+        await here.server.bookmark()
+        await until(lambda: informer.reflector.position == "500")
+        here.server.compacted = 500
+        here.server.drop_connections()
+        await here.server.put("a")
+        await until(lambda: here.seen.told == ["+a"])
+        assert here.server.lists == 1
+
+    run(certificates, story)
+
+
+def test_clean_ends_are_no_failures(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        informer = await here.follow(timeout_s=(1, 1))
+        await until(lambda: here.server.watches >= 3)
+        await here.server.put("a")
+        await until(lambda: here.seen.told == ["+a"])
+        assert (here.server.lists, informer.failure) == (1, "")
+
+    run(certificates, story)
+
+
+def test_expired_position_lists_again_and_tells_the_difference(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        for name in ("gone", "same", "changed"):
+            await here.server.put(name)
+        await here.follow()
+        here.server.mute = True
+        await here.server.remove("gone")
+        await here.server.put("changed", spec={})
+        await here.server.put("new")
+        here.server.compacted = here.server.revision
+        here.server.mute = False
+        here.seen.told.clear()
+        here.server.drop_connections()
+        await until(lambda: here.seen.told == ["-gone", "~changed", "+new"])
+        assert here.server.lists == 2
+
+    run(certificates, story)
+
+
+@pytest.mark.parametrize(
+    "line", [b"garbage", b"[]", b"{}", b'{"type":"ADDED","object":{}}', b'{"type":"NEW","object":{}}', b"\xff"]
+)
+def test_nonsense_on_a_watch_leads_to_a_new_list(certificates: Path, line: bytes) -> None:
+    async def story(here: World) -> None:
+        informer = await here.follow()
+        await here.server.raw(line)
+        await until(lambda: here.server.lists == 2)
+        await here.server.put("a")
+        await until(lambda: here.seen.told == ["+a"])
+        assert informer.failure == ""
+
+    run(certificates, story)
+
+
+def test_a_server_that_expires_every_watch_is_not_hammered(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        here.server.compacted = 10**9
+        await here.follow()
+        await asyncio.sleep(1.0)
+        assert here.server.lists <= 8
+
+    run(certificates, story)
+
+
+def test_a_half_open_connection_is_noticed_by_its_silence(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        await here.follow(silence_s=0.5)
+        here.server.mute = True
+        await here.server.put("a")
+        await until(lambda: here.server.watches >= 2)
+        here.server.mute = False
+        await until(lambda: here.seen.told == ["+a"])
+        assert here.server.lists == 1
+
+    run(certificates, story)
+
+
+def test_a_long_event_arrives_whole(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        informer = await here.follow()
+        await here.server.put("a", spec={"text": "x" * 3_000_000})
+        await until(lambda: here.seen.told == ["+a"])
+        assert len(informer.items["ns/a"]["spec"]["text"]) == 3_000_000
+
+    run(certificates, story)
+
+
+def test_reads_wait_for_a_server_that_restarts(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        await here.server.stop()
+        reading = asyncio.create_task(here.client.list(PODS))
+        await asyncio.sleep(0.2)
+        await here.server.start()
+        assert (await reading)["items"] == []
+
+    run(certificates, story)
+
+
+def test_deadlines_hold(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        await here.server.stop()
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(ApiAway):
+            await here.client.get(PODS, "a", "ns", timeout=0.5)
+        with pytest.raises(ApiAway):
+            await here.client.create(PODS, {"metadata": {"name": "a"}}, "ns")
+        assert asyncio.get_running_loop().time() - began < 3
+
+    run(certificates, story, timeout=1.0)
+
+
+def test_a_write_whose_answer_is_lost_is_not_repeated(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        def drop(request: web.Request, _body: Any) -> web.Response | None:
+            if request.method == "POST":
+                here.server.drop_connections()
+            return None
+
+        here.server.answer = drop
+        with pytest.raises(ApiAway, match="POST /api/v1/namespaces/ns/pods"):
+            await here.client.create(PODS, {"metadata": {"name": "a"}}, "ns")
+        assert [method for method, _, _ in here.server.requests] == ["POST"]
+
+    run(certificates, story)
+
+
+def test_retry_after_is_honoured_for_429_and_503_only(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        answers = [failure(429, "TooManyRequests", {"Retry-After": "0"}), failure(503, "x", {"Retry-After": "0"})]
+        here.server.answer = lambda _request, _body: answers.pop(0) if answers else None
+        assert (await here.client.create(PODS, {"metadata": {"name": "a"}}, "ns"))["metadata"] == {"name": "a"}
+        answers[:] = [failure(500, "InternalError", {"Retry-After": "0"})]
+        with pytest.raises(ApiError) as caught:
+            await here.client.get(PODS, "a", "ns")
+        assert (caught.value.code, caught.value.reason) == (500, "InternalError")
+
+    run(certificates, story)
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"a":'])
+def test_an_answer_that_is_no_object(certificates: Path, text: str) -> None:
+    async def story(here: World) -> None:
+        here.server.answer = lambda _request, _body: web.Response(text=text)
+        with pytest.raises(ApiAway, match="not a JSON object"):
+            await here.client.get(PODS, "a", "ns")
+        here.server.answer = lambda _request, _body: web.Response(text=text, status=404)
+        with pytest.raises(ApiError) as caught:
+            await here.client.get(PODS, "a", "ns")
+        assert caught.value.code == 404
+        assert "\n" not in str(caught.value)
+
+    run(certificates, story)
+
+
+def test_what_is_sent(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        await here.client.patch(PODS, "a", "ns", {"x": 1}, kind="strategic", subresource="status")
+        await here.client.delete(PODS, "a", "ns", grace=0, uid="u")
+        await here.client.create(PODS, {"metadata": {"name": "a"}}, "ns", subresource="binding")
+        path = "/api/v1/namespaces/ns/pods/a"
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "preconditions": {"uid": "u"}}
+        assert here.server.requests == [
+            ("PATCH", f"{path}/status", {"x": 1}),
+            ("DELETE", path, options),
+            ("POST", f"{path}/binding", {"metadata": {"name": "a"}}),
+        ]
+
+    run(certificates, story)
+
+
+def pod(name: str) -> Object:
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}"}}
+
+
+def test_equal_events_are_counted_in_one(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        recorder = EventRecorder(here.client, RecorderOptions(component="me", host="n1"))
+        here.spawn(recorder.run())
+        recorder.event(pod("a"), "Normal", "Started", "it runs")
+        recorder.event(pod("a"), "Normal", "Started", "it runs")
+        recorder.event(pod("b"), "Normal", "Started", "it runs")
+        await until(lambda: len(here.server.requests) == 2)
+        recorder.event(pod("a"), "Normal", "Started", "it runs")
+        await until(lambda: len(here.server.requests) == 3)
+        (_, _, first), (_, _, other), (method, path, patch) = here.server.requests
+        assert (first["count"], other["count"], patch["count"]) == (2, 1, 3)
+        assert (method, path.rpartition("/")[2]) == ("PATCH", first["metadata"]["name"])
+        assert first["involvedObject"]["uid"] == "u-a"
+        assert (first["source"], first["reason"]) == ({"component": "me", "host": "n1"}, "Started")
+
+    run(certificates, story)
+
+
+def test_events_wait_while_the_server_is_away_and_stay_bounded(certificates: Path) -> None:
+    async def story(here: World) -> None:
+        await here.server.stop()
+        recorder = EventRecorder(here.client, RecorderOptions(component="me"))
+        here.spawn(recorder.run())
+        for number in range(WAITING + 50):
+            recorder.event(pod(f"p{number}"), "Normal", "Started", "it runs")
+        assert recorder.dropped == 50
+        await asyncio.sleep(0.1)
+        await here.server.start()
+        await until(lambda: len(here.server.requests) >= WAITING - 1, timeout=15)
+
+    run(certificates, story, timeout=0.5)
+
+
+def test_an_event_whose_answer_is_lost_is_written_once(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocols.kube.events.PAUSE_S", 0.05)
+
+    async def story(here: World) -> None:
+        names: list[str] = []
+
+        def answer(_request: web.Request, body: Any) -> web.Response | None:
+            names.append(body["metadata"]["name"])
+            if len(names) == 1:
+                here.server.drop_connections()
+                return None
+            return failure(409, "AlreadyExists")
+
+        here.server.answer = answer
+        recorder = EventRecorder(here.client, RecorderOptions(component="me"))
+        here.spawn(recorder.run())
+        recorder.event(pod("a"), "Normal", "Started", "it runs")
+        await until(lambda: len(names) == 2)
+        assert names[0] == names[1]
+        assert recorder.dropped == 0
+
+    run(certificates, story)

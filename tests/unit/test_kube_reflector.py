@@ -1,0 +1,105 @@
+"""Where a copy of a collection resumes, and how long it waits: over any course of events."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.kube.errors import ApiError, EventInvalid
+from protocols.kube.lines import event_of, lines_of
+from protocols.kube.reflector import MOST_S, Next, Reflector
+
+lasted = st.floats(0, 100)
+steps = st.one_of(
+    st.tuples(st.just("listed"), st.integers(1, 99).map(str)),
+    st.tuples(st.just("moved"), st.integers(1, 99).map(str)),
+    st.tuples(st.sampled_from(["ended", "broken", "expired"]), lasted),
+)
+
+
+@given(st.lists(steps, max_size=60))
+def test_only_an_expired_position_leads_to_a_list(course: list[tuple[str, str | float]]) -> None:
+    reflector, position = Reflector(), ""
+    for what, value in course:
+        if what == "moved" and reflector.next is Next.LIST:
+            continue
+        pause = getattr(reflector, what)(value)
+        position = "" if what == "expired" else value if what in ("listed", "moved") else position
+        assert reflector.position == position
+        assert reflector.next is (Next.WATCH if position else Next.LIST)
+        assert pause is None or 0.0 <= pause <= MOST_S
+
+
+@given(st.lists(st.sampled_from(["ended", "broken"]), min_size=12, max_size=30))
+def test_failures_in_a_row_wait_longer_and_longer(course: list[str]) -> None:
+    reflector = Reflector(position="1")
+    pauses = [getattr(reflector, what)(0.1) for what in course]
+    assert pauses == sorted(pauses)
+    assert pauses[0] == 0.0, "the first retry is immediate: another server may be there"
+    assert pauses[-1] == MOST_S
+
+
+def test_a_list_that_works_does_not_clear_the_wait_between_lists() -> None:
+    reflector = Reflector()
+    pauses = []
+    for _ in range(10):
+        reflector.listed("5")
+        pauses.append(reflector.expired(0.2))
+    assert pauses[-1] == MOST_S
+    assert reflector.lists == 10
+
+
+def test_a_steady_watch_clears_the_wait() -> None:
+    reflector = Reflector(position="1", failures=9)
+    assert reflector.broken(1.5) == 0.0
+    assert Reflector(position="1", failures=9).ended(1.5) == 0.0
+    assert Reflector(position="1", failures=9).expired(60) == 0.0
+
+
+def test_a_list_without_a_version_is_no_position() -> None:
+    reflector = Reflector()
+    reflector.broken(0.0)
+    assert reflector.listed("") > 0
+    assert reflector.next is Next.LIST
+
+
+def collect(chunks: list[bytes]) -> list[bytes]:
+    async def feed():  # type: ignore[no-untyped-def] # an async generator over chunks
+        for chunk in chunks:
+            yield chunk
+
+    async def gather() -> list[bytes]:
+        return [line async for line in lines_of(feed())]
+
+    return asyncio.run(gather())
+
+
+@given(st.lists(st.binary(max_size=5).filter(lambda line: b"\n" not in line), max_size=5), st.data())
+def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
+    text = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    chunks = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    assert collect(chunks) == lines
+
+
+def test_a_cut_off_last_line_is_dropped() -> None:
+    assert collect([b"a\nb"]) == [b"a"]
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocols.kube.lines.LINE_LIMIT", 10)
+    with pytest.raises(EventInvalid, match="larger than 10"):
+        collect([b"x" * 6, b"x" * 6])
+
+
+def test_error_events_carry_their_status() -> None:
+    with pytest.raises(ApiError) as caught:
+        event_of(b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"a\\nb"}}')
+    assert (caught.value.code, caught.value.reason, str(caught.value)) == (410, "Expired", "a b")
+
+
+@given(st.binary(max_size=40))
+def test_any_line_is_an_event_or_refused(line: bytes) -> None:
+    with pytest.raises((EventInvalid, ApiError)):
+        event_of(line)
