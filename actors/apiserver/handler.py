@@ -29,6 +29,8 @@ from protocols.kube.status import StatusError
 
 REQUEST_SECONDS = 60.0
 WRITE_SECONDS = 34.0
+CLIENT_LEFT = 499
+"""Counted, never sent: nobody is there to read it."""
 COLLECTION = ("list", "deletecollection")
 
 
@@ -58,27 +60,34 @@ class Handler:
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
         started = time.monotonic()
         call = _Call(http)
+        code = CLIENT_LEFT
         try:
-            response = await self._answer(call)
+            response = await self._respond(call)
+            code = response.status
+            return response
+        finally:
+            self._metrics.answered(call.target, call.verb, "dryRun" in http.query, code, time.monotonic() - started)
+
+    async def _respond(self, call: "_Call") -> web.StreamResponse:
+        http = call.http
+        try:
+            return await self._answer(call)
         except StatusError as fault:
-            response = status_reply(fault).response()
+            return status_reply(fault).response()
         except NodeplaneError as error:
-            response = status_reply(as_fault(error)).response()
+            return status_reply(as_fault(error)).response()
         except ConnectionError:
-            raise
+            return web.Response(status=CLIENT_LEFT)
         except Exception as error:  # a bug of ours: the client gets a Status, the log the place
             logging.getLogger(__name__).exception("%s %s failed", http.method, http.path)
-            response = status_reply(InternalError(f"{type(error).__name__}: {error}")).response()
-        seconds = time.monotonic() - started
-        self._metrics.answered(call.target, call.verb, "dryRun" in http.query, response.status, seconds)
-        return response
+            return status_reply(InternalError(f"{type(error).__name__}: {error}")).response()
 
     async def _answer(self, call: "_Call") -> web.StreamResponse:
         http = call.http
         transport = http.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         user = user_of(certificate, http.headers.get("Authorization", ""))
-        call.target = target = parse_target(self._table, http.method, http.path) if _known(user) else None
+        call.target = target = parse_target(self._table, http.method, http.rel_url.raw_path) if _known(user) else None
         if target is None:
             return await self._answer_static(http, user)
         options = list_options(http.query) if target.verb in COLLECTION else ListOptions()
@@ -88,17 +97,12 @@ class Handler:
         if call.verb == "watch":
             return await self._watching.watch(request)
         limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
-        try:
-            async with asyncio.timeout(limit):
-                reply = await self._verbs[target.verb](request)
-        except TimeoutError:
-            raise RequestTimeout(limit) from None
-        return reply.response()
+        return await _within(limit, self._verbs[target.verb](request))
 
     async def _answer_static(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
         self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))
-        async with asyncio.timeout(REQUEST_SECONDS):
-            return (await self._static.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
+        reply = self._static.reply(http.path, http.query, http.headers.get("Accept", ""))
+        return await _within(REQUEST_SECONDS, reply)
 
     def _request(self, http: web.BaseRequest, user: User, target: Target, options: ListOptions) -> Request:
         query = http.query
@@ -121,6 +125,15 @@ class _Call:
         self.http = http
         self.target: Target | None = None
         self.verb = http.method.lower()
+
+
+async def _within(seconds: float, reply: Awaitable[Reply]) -> web.Response:
+    """Raises RequestTimeout."""
+    try:
+        async with asyncio.timeout(seconds):
+            return (await reply).response()
+    except TimeoutError:
+        raise RequestTimeout(seconds) from None
 
 
 def _known(user: User) -> bool:

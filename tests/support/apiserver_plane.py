@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import ipaddress
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from protocols.bus import Bus, BusOptions
+from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.settings import Settings, save_settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -64,8 +68,6 @@ class Authority:
         self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, constraints: x509.BasicConstraints
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
-        import ipaddress
-
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         return (
             x509.CertificateBuilder()
@@ -115,6 +117,17 @@ class Plane:
         for instance in ("store", "watchcache", "apiserver-0"):
             self.spawn(instance)
         self.wait_ready()
+        self.create_namespaces("default", "kube-node-lease")
+
+    def create_namespaces(self, *names: str) -> None:
+        """In a whole plane the controllers do this."""
+        for name in names:
+            body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
+            request = urllib.request.Request(
+                f"{self.url}/api/v1/namespaces", body, {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=5, context=self.tls()) as answer:
+                assert answer.status == 201
 
     def spawn(self, instance: str) -> None:
         module = f"actors.{instance.partition('-')[0]}.actor"
@@ -174,11 +187,30 @@ class Plane:
             yield session
         await asyncio.sleep(0.05)  # the TLS transports close in the background
 
+    async def metrics(self, instance: str) -> str:
+        """What the process tells of itself over the bus."""
+        bus = Bus(BusOptions(name="", run_dir=self.settings.layout.run))
+        await bus.start()
+        try:
+            return (await bus.call(instance, METRICS, Empty(), MetricsText, timeout=5.0)).text
+        finally:
+            await bus.close()
+
+    def command(self, *arguments: str) -> list[str]:
+        kubectl = str(Path(sys.executable).parent / "kubectl")
+        return [kubectl, "--kubeconfig", str(self.root / "kubeconfig"), *arguments]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """kubectl caches discovery below HOME."""
+        return {**os.environ, "HOME": str(self.root)}
+
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
-        command = [str(Path(sys.executable).parent / "kubectl"), "--kubeconfig", str(self.root / "kubeconfig")]
-        environment = {**os.environ, "HOME": str(self.root)}
+        """Its output; without `check` also what it says about a failure."""
+        command = self.command(*arguments)
+        environment = self.environment
         done = subprocess.run(
-            [*command, *arguments], input=stdin, capture_output=True, text=True, timeout=30, env=environment, check=False
+            command, input=stdin, capture_output=True, text=True, timeout=30, env=environment, check=False
         )
         if check and done.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}\n{self.logs()}")

@@ -1,6 +1,5 @@
 """WATCH: everything that can fail after the options are read is an ERROR event inside a stream that began with 200."""
 
-import asyncio
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -41,8 +40,8 @@ class Watching:
             opened = await self._open(request, hub)
         except StatusError as error:
             fault = error
-        # A client that leaves is an ordinary end: aiohttp reports it as a broken connection.
-        with suppress(ConnectionError, asyncio.CancelledError):
+        # A client that leaves is an ordinary end.
+        with suppress(ConnectionError):
             await self._prepare(sink, request, fault, None if fault else opened, hub)
             if fault is not None:
                 await sink.write(error_bytes(fault.status))

@@ -62,7 +62,7 @@ class Clock:
         self._handles = [self._loop.call_later(seconds, watcher.finish)]
         watcher.on_slow = self._slow
         if watcher.bookmarks:
-            before_end = max(0.0, seconds - LAST_BOOKMARK_BEFORE_END)
+            before_end = seconds - min(LAST_BOOKMARK_BEFORE_END, seconds / 4)
             self._handles.append(self._loop.call_later(before_end, hub.bookmark, watcher))
             self._handles.append(self._loop.call_later(BOOKMARK_SECONDS, self._tick))
 

@@ -1,0 +1,268 @@
+"""Watches over real processes: resume, kill -9 on each side, bookmarks at the end, 410 inside the stream."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        yield started
+
+
+def configmap(name: str, **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
+
+
+async def create(session: aiohttp.ClientSession, name: str, **labels: str) -> int:
+    async with session.post(CONFIGMAPS, json=configmap(name, **labels)) as answer:
+        body = await answer.json()
+        assert answer.status == 201, body
+        return int(body["metadata"]["resourceVersion"])
+
+
+async def patch(session: aiohttp.ClientSession, name: str, change: dict[str, Any]) -> int:
+    headers = {"Content-Type": "application/merge-patch+json"}
+    async with session.patch(f"{CONFIGMAPS}/{name}", data=json.dumps(change), headers=headers) as answer:
+        body = await answer.json()
+        assert answer.status == 200, body
+        return int(body["metadata"]["resourceVersion"])
+
+
+async def delete(session: aiohttp.ClientSession, name: str) -> None:
+    async with session.delete(f"{CONFIGMAPS}/{name}") as answer:
+        assert answer.status == 200, await answer.text()
+
+
+class Events:
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self.answer = answer
+
+    async def next(self, timeout: float = 10.0) -> tuple[str, dict[str, Any]]:
+        line = await asyncio.wait_for(self.answer.content.readline(), timeout)
+        if not line:
+            return "", {}
+        event = json.loads(line)
+        return event["type"], event["object"]
+
+    async def names(self, count: int) -> list[tuple[str, str]]:
+        return [(kind, obj["metadata"]["name"]) for kind, obj in [await self.next() for _ in range(count)]]
+
+
+@asynccontextmanager
+async def watching(session: aiohttp.ClientSession, **query: str) -> AsyncIterator[Events]:
+    async with session.get(CONFIGMAPS, params={"watch": "true", **query}) as answer:
+        assert answer.status == 200, await answer.text()
+        yield Events(answer)
+
+
+async def version(session: aiohttp.ClientSession) -> str:
+    async with session.get(CONFIGMAPS) as answer:
+        return str((await answer.json())["metadata"]["resourceVersion"])
+
+
+def test_changes_arrive_in_order_with_their_revisions(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session, watching(session, resourceVersion=await version(session)) as events:
+            made = await create(session, "a")
+            changed = await patch(session, "a", {"data": {"k": "v"}})
+            await delete(session, "a")
+            seen = [await events.next() for _ in range(3)]
+        assert [kind for kind, _ in seen] == ["ADDED", "MODIFIED", "DELETED"]
+        versions = [int(obj["metadata"]["resourceVersion"]) for _, obj in seen]
+        assert versions[:2] == [made, changed]
+        assert versions[2] > changed
+        assert seen[2][1]["data"] == {"k": "v"}
+
+    asyncio.run(story())
+
+
+def test_objects_enter_and_leave_a_selector(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            start = await version(session)
+            async with watching(session, resourceVersion=start, labelSelector="on=1") as events:
+                await create(session, "a", on="0")
+                await patch(session, "a", {"metadata": {"labels": {"on": "1"}}})
+                await patch(session, "a", {"data": {"x": "1"}})
+                left = await patch(session, "a", {"metadata": {"labels": {"on": "0"}}})
+                seen = [await events.next() for _ in range(3)]
+        assert [kind for kind, _ in seen] == ["ADDED", "MODIFIED", "DELETED"]
+        assert seen[2][1]["metadata"]["labels"] == {"on": "1"}
+        assert seen[2][1]["metadata"]["resourceVersion"] == str(left)
+
+    asyncio.run(story())
+
+
+def test_initial_events_end_with_the_annotated_bookmark(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            await create(session, "b")
+            await create(session, "a")
+            options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+            async with watching(session, allowWatchBookmarks="true", **options) as events:
+                assert await events.names(2) == [("ADDED", "a"), ("ADDED", "b")]
+                kind, bookmark = await events.next()
+                assert kind == "BOOKMARK"
+                assert (bookmark["kind"], bookmark["apiVersion"]) == ("ConfigMap", "v1")
+                assert bookmark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+                await create(session, "c")
+                assert await events.names(1) == [("ADDED", "c")]
+
+    asyncio.run(story())
+
+
+def test_killed_apiserver_is_resumed_without_a_gap(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            start = await create(session, "a")
+            async with watching(session, resourceVersion=str(start)) as events:
+                seen = await create(session, "b")
+                assert await events.names(1) == [("ADDED", "b")]
+                await create(session, "c")
+            plane.kill("apiserver-0", signal.SIGKILL)
+        await asyncio.to_thread(plane.spawn, "apiserver-0")
+        await asyncio.to_thread(plane.wait_ready)
+        async with plane.client() as session:
+            await delete(session, "b")
+            async with watching(session, resourceVersion=str(seen)) as events:
+                assert await events.names(2) == [("ADDED", "c"), ("DELETED", "b")]
+
+    asyncio.run(story())
+
+
+def test_killed_watchcache_does_not_disturb_open_watches(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            start = await create(session, "a")
+            async with watching(session, resourceVersion=str(start)) as events:
+                await create(session, "b")
+                assert await events.names(1) == [("ADDED", "b")]
+                plane.kill("watchcache", signal.SIGKILL)
+                await create(session, "c")
+                await patch(session, "a", {"data": {"x": "1"}})
+                await asyncio.to_thread(plane.spawn, "watchcache")
+                await delete(session, "b")
+                assert await events.names(3) == [("ADDED", "c"), ("MODIFIED", "a"), ("DELETED", "b")]
+                await create(session, "d")
+                assert await events.names(1) == [("ADDED", "d")]
+
+    asyncio.run(story())
+
+
+def test_store_killed_under_writes_and_reads(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            start = await create(session, "a")
+            async with watching(session, resourceVersion=str(start)) as events:
+                plane.kill("store", signal.SIGKILL)
+                async with session.get(CONFIGMAPS, params={"resourceVersion": "0"}) as answer:
+                    assert len((await answer.json())["items"]) == 1
+                write = asyncio.create_task(create(session, "b"))
+                await asyncio.to_thread(plane.spawn, "store")
+                await write
+                assert await events.names(1) == [("ADDED", "b")]
+
+    asyncio.run(story())
+
+
+def test_sigterm_gives_a_last_bookmark_and_a_clean_end(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            start = await create(session, "a")
+            async with watching(session, resourceVersion=str(start), allowWatchBookmarks="true") as events:
+                async with session.post("/api/v1/namespaces/default/secrets", json=secret()) as answer:
+                    other = int((await answer.json())["metadata"]["resourceVersion"])
+                code = asyncio.create_task(asyncio.to_thread(plane.kill, "apiserver-0", signal.SIGTERM))
+                kind, bookmark = await events.next()
+                assert kind == "BOOKMARK"
+                assert int(bookmark["metadata"]["resourceVersion"]) >= other
+                assert await events.next() == ("", {})
+                assert await code == 0
+
+    asyncio.run(story())
+
+
+def secret() -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}}
+
+
+def test_timeout_ends_cleanly_after_a_bookmark(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            start = await create(session, "a")
+            async with session.post("/api/v1/namespaces/default/secrets", json=secret()) as answer:
+                assert answer.status == 201
+            query = {"resourceVersion": str(start), "allowWatchBookmarks": "true", "timeoutSeconds": "2"}
+            async with watching(session, **query) as events:
+                assert (await events.next())[0] == "BOOKMARK"
+                assert await events.next() == ("", {})
+
+    asyncio.run(story())
+
+
+def test_too_old_is_an_error_inside_the_stream_and_the_future_is_accepted(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            made = await create(session, "a")
+            future = str(made + 2)
+            async with watching(session, resourceVersion=future) as events:
+                await create(session, "b")
+                await create(session, "c")
+                await create(session, "d")
+                assert await events.names(1) == [("ADDED", "d")]
+            query = {"resourceVersion": "999999", "resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true"}
+            async with watching(session, **query) as events:
+                kind, status = await events.next()
+                assert (kind, status["code"]) == ("ERROR", 504)
+                assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+    asyncio.run(story())
+
+
+def test_a_watcher_that_does_not_read_is_ended_and_delays_nobody(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as quick:
+            start = await create(quick, "a")
+            reader, writer = await open_raw_watch(plane, start)
+            async with watching(quick, resourceVersion=str(start)) as events:
+                for number in range(1_300):
+                    changed = await patch(quick, "a", {"data": {"x": f"{number:05}" * 8_000}})
+                    kind, seen = await events.next()
+                    assert (kind, seen["metadata"]["resourceVersion"]) == ("MODIFIED", str(changed))
+                    if await ended_slow(plane):
+                        break
+                else:
+                    raise AssertionError("the watcher that does not read was never ended")
+            writer.close()
+            del reader
+
+    asyncio.run(story())
+
+
+async def open_raw_watch(plane: Plane, start: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A watch whose answer nobody reads; a small buffer here makes the server feel it soon."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", plane.port, ssl=plane.tls(), limit=1024)
+    path = f"{CONFIGMAPS}?watch=true&resourceVersion={start}"
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    writer.transport.pause_reading()  # type: ignore[attr-defined]  # the stub names the write side only
+    return reader, writer
+
+
+async def ended_slow(plane: Plane) -> bool:
+    text = await plane.metrics("apiserver-0")
+    name = 'apiserver_terminated_watchers_total{group="",resource="configmaps"} 1.0'
+    return name in text

@@ -1,0 +1,130 @@
+"""Options, forms, selectors, tokens and targets: what a request says, read without a server."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.apiserver.errors import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound
+from actors.apiserver.negotiate import negotiate, wants_aggregated
+from actors.apiserver.query import list_options, write_options
+from actors.apiserver.reads.token import decode_token, encode_token
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.selection import selection
+from actors.apiserver.table import TABLE
+from actors.apiserver.target import parse_target
+
+PODS = TABLE.of("pods")
+
+
+@pytest.mark.parametrize(
+    ("query", "fault", "text"),
+    [
+        ({"resourceVersionMatch": "Exact"}, Invalid, "forbidden unless resourceVersion is provided"),
+        ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, Invalid, 'forbidden for resourceVersion "0"'),
+        ({"resourceVersionMatch": "Exact", "resourceVersion": "1", "continue": "x"}, Invalid, "when continue"),
+        ({"resourceVersionMatch": "Close", "resourceVersion": "1"}, Invalid, "Unsupported value"),
+        ({"resourceVersion": "5", "continue": "x"}, BadRequest, "not allowed when using continue"),
+        ({"sendInitialEvents": "false"}, Invalid, "forbidden for list"),
+        ({"watch": "1", "sendInitialEvents": "true"}, Invalid, "NotOlderThan"),
+        ({"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "Exact"}, Invalid, "Unsupported value"),
+        ({"watch": "1", "resourceVersionMatch": "NotOlderThan"}, Invalid, "forbidden for watch"),
+        ({"resourceVersion": "1e3"}, BadRequest, "decimal"),
+        ({"resourceVersion": "9" * 30}, BadRequest, "decimal"),
+        ({"timeoutSeconds": "1.5"}, BadRequest, "integer"),
+    ],
+)
+def test_option_faults(query: dict[str, str], fault: type[Exception], text: str) -> None:
+    with pytest.raises(fault, match=text):
+        list_options(query)
+
+
+def test_option_values() -> None:
+    options = list_options({"watch": "", "resourceVersion": "0", "limit": "-3", "allowWatchBookmarks": "true"})
+    assert (options.watch, options.version, options.limit, options.bookmarks) == (True, 0, 0, True)
+    assert list_options({"watch": "false"}).watch is False
+    assert write_options({}, [], "kubectl/v1 (linux)").manager == "kubectl"
+    with pytest.raises(Invalid, match="dryRun"):
+        write_options({}, ["Some"], "")
+
+
+@given(st.dictionaries(st.sampled_from(["watch", "limit", "resourceVersion", "resourceVersionMatch", "continue",
+       "sendInitialEvents", "timeoutSeconds", "allowWatchBookmarks"]), st.text(max_size=12)))  # fmt: skip
+def test_no_query_breaks_the_reader(query: dict[str, str]) -> None:
+    try:
+        list_options(query)
+    except (BadRequest, Invalid):
+        return
+
+
+def test_forms() -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+    assert (negotiate(table).view, negotiate(table, "Object").include) == ("Table", "Object")
+    assert negotiate("application/json, " + table).view == ""
+    assert negotiate("application/vnd.kubernetes.protobuf,application/json").view == ""
+    assert negotiate("").view == ""
+    metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    assert negotiate(metadata).view == "PartialObjectMetadata"
+    assert negotiate("application/yaml").yaml
+    with pytest.raises(NotAcceptable):
+        negotiate("text/html")
+    aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    assert wants_aggregated(f"{aggregated},application/json")
+    assert not wants_aggregated(f"application/json,{aggregated}")
+
+
+@given(st.integers(1, 2**62), st.text(min_size=1, max_size=40).filter(lambda key: not key.startswith("/")))
+def test_tokens_come_back(rv: int, start: str) -> None:
+    if ".." in start.split("/"):
+        with pytest.raises(BadRequest):
+            decode_token(encode_token(rv, start))
+        return
+    token = decode_token(encode_token(rv, start))
+    assert (token.rv, token.start) == (rv, start)
+
+
+@given(st.text(max_size=60))
+def test_no_text_breaks_the_token_reader(text: str) -> None:
+    with pytest.raises(BadRequest, match="invalid continue token"):
+        decode_token(text)
+
+
+def test_field_selectors() -> None:
+    raw = b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n"},"spec":{"nodeName":"n1"}}'
+    pod = Stored("n/a", 1, raw)
+    for text, wanted in (
+        ("spec.nodeName=n1", True),
+        ("spec.nodeName!=n1", False),
+        ("metadata.name==a,spec.nodeName=n1", True),
+        ("status.phase=", True),
+        ("spec.hostNetwork=false", True),
+    ):
+        assert selection(PODS, "", text).matches(pod) is wanted
+    assert selection(PODS, "", "spec.nodeName=n1") is selection(PODS, "", "spec.nodeName=n1")
+    with pytest.raises(BadRequest, match=r"field label not supported: spec\.colour"):
+        selection(PODS, "", "spec.colour=red")
+    with pytest.raises(BadRequest, match=r"Kind=ResourceSlice: spec\.pool"):
+        selection(TABLE.of("resourceslices"), "", "spec.pool=a")
+
+
+def test_targets() -> None:
+    target = parse_target(TABLE, "GET", "/api/v1/namespaces/ns/pods/a/status")
+    assert target is not None
+    assert (target.verb, target.key, target.subresource) == ("get", "ns/a", "status")
+    own = parse_target(TABLE, "PUT", "/api/v1/namespaces/ns/finalize")
+    assert own is not None
+    assert (own.resource.plural, own.key, own.subresource) == ("namespaces", "ns", "finalize")
+    everywhere = parse_target(TABLE, "GET", "/apis/resource.k8s.io/v1/resourceclaims")
+    assert everywhere is not None
+    assert (everywhere.verb, everywhere.key) == ("list", "")
+    assert parse_target(TABLE, "GET", "/version") is None
+    for method, path, fault in (
+        ("GET", "/api/v1/namespaces/ns/pods/a/colour", NotFound),
+        ("GET", "/api/v1/pods/a", NotFound),
+        ("GET", "/api/v1/namespaces/ns/pods/a%2Fb", BadRequest),
+        ("GET", "/api/v1/namespaces/ns/pods/..", BadRequest),
+        ("GET", "/api/v2/pods", NotFound),
+        ("DELETE", "/api/v1/namespaces/ns/pods/a/binding", MethodNotAllowed),
+        ("TRACE", "/api/v1/pods", MethodNotAllowed),
+    ):
+        with pytest.raises(fault):
+            parse_target(TABLE, method, path)

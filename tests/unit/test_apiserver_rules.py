@@ -1,0 +1,237 @@
+"""Rules of writing, cells of tables, and who may do what: pure functions of objects."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from actors.apiserver.auth import ANONYMOUS, user_of
+from actors.apiserver.authz import Authorizer, check_written
+from actors.apiserver.cells import short_duration
+from actors.apiserver.errors import Conflict, Forbidden, Invalid, Unauthorized
+from actors.apiserver.resources.pod_cells import ready, restarts, status
+from actors.apiserver.table import TABLE
+from actors.apiserver.target import Target
+from actors.apiserver.types import Attributes, User
+from actors.apiserver.writes.delete import DeleteOptions, deleted
+from actors.apiserver.writes.encode import encode_object, same
+from actors.apiserver.writes.update import updated
+
+PODS, NODES, LEASES = TABLE.of("pods"), TABLE.of("nodes"), TABLE.of("leases")
+POD = Target(PODS, "update", "ns", "a")
+
+
+def pod(**container: Any) -> dict[str, Any]:
+    found = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 1},
+        "spec": {"containers": [{"name": "c", "image": "busybox:1", **container}]},
+        "status": {"phase": "Pending"},
+    }
+    PODS.strategy.default(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (119, "119s"), (120, "2m"), (310, "5m10s"), (3600, "60m"), (3 * 3600, "3h"), (3 * 3600 + 60, "3h1m"),
+     (9 * 3600, "9h"), (50 * 3600, "2d2h"), (9 * 86400, "9d"), (800 * 86400, "2y70d"), (9 * 365 * 86400, "9y")],
+)  # fmt: skip
+def test_ages(seconds: int, text: str) -> None:
+    assert short_duration(seconds) == text
+
+
+def test_defaults_of_pods() -> None:
+    found = pod(resources={"limits": {"cpu": "1", "example.com/gpu": "2"}}, ports=[{"containerPort": 80}])
+    container = found["spec"]["containers"][0]
+    assert container["imagePullPolicy"] == "IfNotPresent"
+    assert container["resources"]["requests"] == {"cpu": "1", "example.com/gpu": "2"}
+    assert container["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+    assert found["spec"]["serviceAccountName"] == "default"
+    PODS.strategy.prepare_create(found)
+    assert found["status"] == {"phase": "Pending", "qosClass": "Burstable"}
+
+
+@pytest.mark.parametrize(
+    ("container", "field"),
+    [
+        ({"name": "Upper"}, "spec.containers[0].name"),
+        ({"image": ""}, "spec.containers[0].image"),
+        ({"command": "run"}, "spec.containers[0].command"),
+        ({"imagePullPolicy": "Often"}, "spec.containers[0].imagePullPolicy"),
+        ({"resources": {"limits": {"cpu": "many"}}}, "spec.containers[0].resources.limits[cpu]"),
+        ({"resources": {"limits": {"x.y/d": "1.5"}}}, "spec.containers[0].resources.limits[x.y/d]"),
+        (
+            {"resources": {"limits": {"x.y/d": "2"}, "requests": {"x.y/d": "1"}}},
+            "spec.containers[0].resources.requests",
+        ),
+        ({"resources": {"requests": {"x.y/d": "1"}}}, "spec.containers[0].resources.limits"),
+    ],
+)
+def test_pods_that_are_refused(container: dict[str, Any], field: str) -> None:
+    assert PODS.strategy.validate_create(pod(**container))[0].field == field
+
+
+def test_updates_keep_what_is_not_theirs() -> None:
+    old = pod()
+    wanted = copy.deepcopy(old)
+    wanted["metadata"].update(labels={"l": "1"}, creationTimestamp="2000-01-01T00:00:00Z", generation=9)
+    wanted["spec"]["containers"][0]["image"] = "busybox:2"
+    wanted["status"] = {"phase": "Running"}
+    new = updated(POD, wanted, old)
+    assert new is not None
+    assert new["metadata"]["generation"] == 2
+    assert "creationTimestamp" not in new["metadata"]
+    assert new["status"] == {"phase": "Pending"}
+    states = Target(PODS, "update", "ns", "a", "status")
+    stated = updated(states, {**copy.deepcopy(old), "spec": {}, "status": {"phase": "Running"}}, old)
+    assert stated is not None
+    assert (stated["spec"], stated["status"]["phase"]) == (old["spec"], "Running")
+
+
+def test_updates_that_are_refused() -> None:
+    old = pod()
+    with pytest.raises(Invalid, match="pod updates may not change fields"):
+        updated(POD, {**copy.deepcopy(old), "spec": {**old["spec"], "restartPolicy": "Never"}}, old)
+    with pytest.raises(Conflict, match="modified"):
+        updated(POD, {**old, "metadata": {**old["metadata"], "resourceVersion": "6"}}, copy.deepcopy(old))
+    with pytest.raises(Conflict, match="UID in precondition"):
+        updated(POD, {**old, "metadata": {**old["metadata"], "uid": "other"}}, copy.deepcopy(old))
+    lease = {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "l", "resourceVersion": "1"}}
+    bare = {**lease, "metadata": {"name": "l"}}
+    with pytest.raises(Invalid, match="must be specified for an update"):
+        updated(Target(LEASES, "update", "ns", "l"), bare, lease)
+
+
+def test_last_finalizer_ends_the_object() -> None:
+    old = pod()
+    old["metadata"].update(finalizers=["x/y"], deletionTimestamp="2026-01-01T00:00:00Z", deletionGracePeriodSeconds=0)
+    without = copy.deepcopy(old)
+    del without["metadata"]["finalizers"]
+    assert updated(POD, without, old) is None
+    more = copy.deepcopy(old)
+    more["metadata"]["finalizers"].append("z/z")
+    with pytest.raises(Invalid, match="no new finalizers"):
+        updated(POD, more, old)
+
+
+def test_deletion_waits_for_grace_and_only_gets_shorter() -> None:
+    unbound, running = pod(), pod()
+    assert deleted(POD, DeleteOptions(), unbound) is None
+    running["spec"]["nodeName"] = "n1"
+    marked = deleted(POD, DeleteOptions(), running)
+    assert marked is not None
+    assert (marked["metadata"]["deletionGracePeriodSeconds"], marked["metadata"]["generation"]) == (30, 2)
+    longer = deleted(POD, DeleteOptions(grace=60), copy.deepcopy(marked))
+    assert longer == marked
+    shorter = deleted(POD, DeleteOptions(grace=1), copy.deepcopy(marked))
+    assert shorter is not None
+    assert shorter["metadata"]["deletionGracePeriodSeconds"] == 1
+    assert deleted(POD, DeleteOptions(grace=0), copy.deepcopy(marked)) is None
+    with pytest.raises(Conflict, match="does not match the UID in record"):
+        deleted(POD, DeleteOptions(uid="v"), marked)
+
+
+def test_stored_form_starts_with_kind_and_has_no_version() -> None:
+    raw = encode_object(
+        {"spec": {}, "metadata": {"name": "a", "resourceVersion": "7"}, "apiVersion": "v1", "kind": "Pod"}
+    )
+    assert raw == b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{}}'
+    assert same({"metadata": {"resourceVersion": "1"}, "a": 1}, {"a": 1, "metadata": {"resourceVersion": "2"}})
+
+
+def test_status_word_of_pods() -> None:
+    def shown(*states: dict[str, Any], **metadata: str) -> str:
+        statuses = [{"name": f"c{n}", "restartCount": n, **state} for n, state in enumerate(states)]
+        return status({"metadata": metadata, "status": {"phase": "Running", "containerStatuses": statuses}})
+
+    up = {"ready": True, "state": {"running": {}}}
+    assert shown(up) == "Running"
+    assert shown({"state": {"waiting": {"reason": "CrashLoopBackOff"}}}, up) == "CrashLoopBackOff"
+    assert shown({"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}, up) == "NotReady"
+    assert shown({"state": {"terminated": {"exitCode": 3}}}) == "ExitCode:3"
+    assert shown(up, deletionTimestamp="2026-01-01T00:00:00Z") == "Terminating"
+    assert status({"status": {"phase": "Failed", "reason": "Evicted"}}) == "Evicted"
+    two = {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}, "status": {"containerStatuses": [up]}}
+    assert (ready(two), restarts(two)) == ("1/2", "0")
+    waiting = {"initContainerStatuses": [{"name": "i", "state": {"waiting": {"reason": "ErrImagePull"}}}]}
+    assert status({"spec": {"initContainers": [{"name": "i"}]}, "status": waiting}) == "Init:ErrImagePull"
+
+
+@pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: str(row.plural))
+@pytest.mark.parametrize("odd", [{}, {"metadata": None, "spec": 3, "status": []}, {"spec": {"containers": "x"}}])
+def test_no_object_breaks_a_cell_or_a_field(row: Any, odd: dict[str, Any]) -> None:
+    for column in row.columns:
+        column.cell(odd)
+    for get in row.fields.values():
+        assert isinstance(get(odd), str)
+
+
+ADMIN = User("admin", ("system:masters", "system:authenticated"))
+NODE = User("system:node:n1", ("system:nodes", "system:authenticated"))
+SHOWN = {"ns/mine": {"spec": {"nodeName": "n1"}}, "ns/theirs": {"spec": {"nodeName": "n2"}}}
+AUTHORIZER = Authorizer(SHOWN.get, lambda name: {"spec": {"nodeName": name}})
+
+
+def wants(verb: str, resource: str, name: str = "", sub: str = "", **more: Any) -> Attributes:
+    return Attributes(verb, "/x", resource=resource, name=name, subresource=sub, **more)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allowed"),
+    [
+        (wants("list", "pods", namespace="ns"), False),
+        (wants("watch", "pods", fields=(("spec.nodeName", "n1"),)), True),
+        (wants("watch", "pods", fields=(("spec.nodeName", "n2"),)), False),
+        (wants("get", "pods", "mine", namespace="ns"), True),
+        (wants("get", "pods", "theirs", namespace="ns"), False),
+        (wants("delete", "pods", "theirs", namespace="ns"), False),
+        (wants("patch", "pods", "mine", "status", namespace="ns"), True),
+        (wants("patch", "pods", "mine", namespace="ns"), False),
+        (wants("create", "pods", "mine", "binding", namespace="ns"), False),
+        (wants("patch", "nodes", "n1", "status"), True),
+        (wants("patch", "nodes", "n2", "status"), False),
+        (wants("list", "nodes"), False),
+        (wants("create", "events", namespace="ns"), True),
+        (wants("list", "events", namespace="ns"), False),
+        (wants("update", "leases", "n1", group="coordination.k8s.io", namespace="kube-node-lease"), True),
+        (wants("update", "leases", "n1", group="coordination.k8s.io", namespace="default"), False),
+        (wants("delete", "resourceslices", "n2", group="resource.k8s.io"), False),
+        (wants("list", "secrets", namespace="ns"), False),
+    ],
+)
+def test_what_a_node_may_do(wanted: Attributes, allowed: bool) -> None:
+    assert AUTHORIZER.allows(NODE, wanted) is allowed
+    assert AUTHORIZER.allows(ADMIN, wanted)
+    with pytest.raises(Unauthorized):
+        AUTHORIZER.check(ANONYMOUS, wanted)
+    with pytest.raises(Forbidden):
+        AUTHORIZER.check(User("system:node:n1", ("system:authenticated",)), wanted)
+
+
+def test_identity_comes_from_the_certificate_alone() -> None:
+    subject = ((("organizationName", "system:nodes"),), (("commonName", "system:node:n1"),))
+    assert user_of({"subject": subject}, "") == User("system:node:n1", ("system:nodes", "system:authenticated"))
+    assert user_of(None, "") == ANONYMOUS
+    with pytest.raises(Unauthorized):
+        user_of(None, "Bearer x")
+    AUTHORIZER.check(ANONYMOUS, Attributes("get", "/healthz"))
+    AUTHORIZER.check(NODE, Attributes("get", "/apis/resource.k8s.io"))
+    with pytest.raises(Forbidden, match='cannot get path "/metrics"'):
+        AUTHORIZER.check(NODE, Attributes("get", "/metrics"))
+
+
+def test_a_node_writes_only_what_is_its_own() -> None:
+    mirror = {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"nodeName": "n1"}}
+    check_written(NODE, wants("create", "pods"), mirror)
+    check_written(ADMIN, wants("create", "nodes"), {"metadata": {"name": "n2"}})
+    for resource, body in (
+        ("nodes", {"metadata": {"name": "n2"}}),
+        ("leases", {"metadata": {"name": "n2"}}),
+        ("pods", {**mirror, "spec": {"nodeName": "n2"}}),
+        ("pods", {**mirror, "metadata": {}}),
+        ("resourceslices", {"metadata": {}, "spec": {"nodeName": "n2"}}),
+    ):
+        with pytest.raises(Forbidden):
+            check_written(NODE, wants("create", resource), body)
