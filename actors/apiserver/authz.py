@@ -89,15 +89,13 @@ class Authorizer:
         return node != user.name and NODES in user.groups and self._node_allows(node, wanted)
 
     def _node_allows(self, node: str, wanted: Attributes) -> bool:
-        rules = {
+        rules: dict[tuple[str, str], Callable[[str, Attributes], bool]] = {
             ("", "nodes"): self._nodes,
             ("", "pods"): self._pods,
             ("", "events"): lambda _node, w: w.verb in ("create", "update", "patch"),
             ("coordination.k8s.io", "leases"): self._leases,
             ("resource.k8s.io", "resourceslices"): self._slices,
             ("resource.k8s.io", "resourceclaims"): lambda _node, w: w.verb in READ and not w.subresource,
-            ("", "secrets"): self._referenced,
-            ("", "configmaps"): self._referenced,
         }
         rule = rules.get((wanted.group, wanted.resource))
         return rule is not None and rule(node, wanted)
@@ -129,10 +127,6 @@ class Authorizer:
             return True
         found = self._slice(wanted.name)
         return wanted.verb in ("get", "update", "patch", "delete") and (found is None or _on(node, found))
-
-    def _referenced(self, node: str, wanted: Attributes) -> bool:
-        """By name only; that a pod of the node refers to it is checked once pods use them."""
-        return wanted.verb == "get" and bool(wanted.name)
 
 
 def public(path: str) -> bool:

@@ -1,14 +1,20 @@
 """Single requests: options of reads, rules of writes, who may do what; bad input is never a 500 nor a hang."""
 
 import asyncio
+import contextlib
 import io
 import json
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
+from protocols.settings import save_settings
 from tests.support.apiserver_plane import Plane, running_plane
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -279,3 +285,38 @@ def test_tables_and_discovery(plane: Plane) -> None:
                 assert "[+]etcd ok" in await answer.text()
 
     asyncio.run(story())
+
+
+def test_a_taken_port_is_told_in_one_line(plane: Plane) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        other = plane.root / "run" / "other.json"
+        save_settings(other, msgspec.structs.replace(plane.settings, port=holder.getsockname()[1]))
+        command = [
+            sys.executable,
+            "-m",
+            "actors.apiserver.actor",
+            "--settings",
+            str(other),
+            "--instance",
+            "apiserver-9",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1
+    assert "cannot listen on 127.0.0.1" in lines[0]
+
+
+def test_garbage_on_the_port_disturbs_nobody(plane: Plane) -> None:
+    for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01" + bytes(200), b"\xff" * 5000):
+        with socket.create_connection(("127.0.0.1", plane.port), timeout=5) as raw:
+            raw.sendall(garbage)
+            with contextlib.suppress(ConnectionError):
+                raw.recv(100)
+    raw = socket.create_connection(("127.0.0.1", plane.port), timeout=5)
+    with plane.tls().wrap_socket(raw, server_hostname="127.0.0.1") as tls:
+        tls.sendall(b"NONSENSE\r\nA: b\r\n\r\n")
+        assert tls.recv(1000).startswith(b"HTTP/1.0 400")
+    assert plane.get_text("/readyz") == (200, "ok")

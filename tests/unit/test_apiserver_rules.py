@@ -199,6 +199,7 @@ def wants(verb: str, resource: str, name: str = "", sub: str = "", **more: Any) 
         (wants("update", "leases", "n1", group="coordination.k8s.io", namespace="default"), False),
         (wants("delete", "resourceslices", "n2", group="resource.k8s.io"), False),
         (wants("list", "secrets", namespace="ns"), False),
+        (wants("get", "secrets", "s", namespace="ns"), False),
     ],
 )
 def test_what_a_node_may_do(wanted: Attributes, allowed: bool) -> None:
