@@ -1,12 +1,13 @@
 """`python -m supervisor GROUP`: one group with a supervisor of its own, one line of the Procfile."""
 
+import argparse
 import os
 import sys
 
-from protocols.errors import SettingsInvalid
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
-from supervisor.errors import SupervisorError, Usage
+from supervisor.errors import Usage
 from supervisor.groups import GROUPS, WATCHER
+from supervisor.guard import guard
 from supervisor.own import check_packages
 from supervisor.start import start
 
@@ -16,13 +17,12 @@ def main() -> int:
     parser.add_argument("group", choices=GROUPS)
     add_plane_flags(parser)
     args = parser.parse_args()
-    try:
-        check_packages()
-        return start(plane_options(args), group=args.group, slot=_slot(args.group))
-    except SettingsInvalid as error:
-        return _complain(error, 2)
-    except SupervisorError as error:
-        return _complain(error, error.exit_code)
+    return guard(lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
+    check_packages()
+    return start(plane_options(args), group=args.group, slot=_slot(args.group))
 
 
 def _slot(group: str) -> int:
@@ -33,11 +33,6 @@ def _slot(group: str) -> int:
     if group != WATCHER or int(number) > 9:
         raise Usage(f"group {group} cannot run {number} times; only watcher can, up to 9 times")
     return int(number) - 1
-
-
-def _complain(error: Exception, code: int) -> int:
-    print(f"nodeplane: {error}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ from pathlib import Path
 import msgspec
 
 from protocols.bus import Bus, BusError, BusOptions
+from protocols.errors import NodeplaneError
 from protocols.messages import runtime
 from supervisor import kubeconfig, logs, stale
 from supervisor.console import Console, summary
 from supervisor.control import Control, ControlOptions
-from supervisor.errors import PlaneFailed, SupervisorError
+from supervisor.errors import PlaneFailed
 from supervisor.forkclient import ForkClient
 from supervisor.metrics import own_text, whole_page
 from supervisor.metrics_http import MetricsHttp
@@ -195,7 +196,7 @@ def run(options: PlaneOptions, forkserver: ForkClient, issuing: Issuing | None) 
         settings = options.prepared.settings
         kubeconfig.write_kubeconfig(settings.layout, settings.api_url)
         return asyncio.run(_run(options, forkserver))
-    except (SupervisorError, BusError, OSError):
+    except (NodeplaneError, OSError):
         forkserver.close()
         raise
     finally:

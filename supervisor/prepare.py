@@ -3,6 +3,7 @@ anything is started."""
 
 import fcntl
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -47,13 +48,10 @@ def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
     where = layout_of(options)
     settings_of(options, port=1)  # every flag is checked before anything is touched
     make_directories(where)
-    name = supervisor_name(group, slot)
-    held = Held(where.run, name)
-    try:
-        return _prepare(options, where, group, slot, held)
-    except BaseException:
-        held.release()
-        raise
+    with ExitStack() as undo:
+        prepared = _prepare(options, where, (group, slot), undo)
+        undo.pop_all()
+        return prepared
 
 
 def supervisor_name(group: str, slot: int) -> str:
@@ -84,13 +82,15 @@ def _make(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _prepare(options: PlaneOptions, where: Layout, group: str, slot: int, held: Held) -> Prepared:
+def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: ExitStack) -> Prepared:
+    group, slot = line
     groups = (group,) if group else GROUPS
     name = supervisor_name(group, slot)
-    with _Serialised(where.run):
+    with _Serialised(where.run):  # so whoever holds a supervisor's lock has settled, or gives the lock back
+        held = Held(where.run, name)
+        undo.callback(held.release)
         others = [other for other in supervisors(where.run) if other != name]
-        old = _old_settings(where)
-        settings, port = _settle(options, where, groups, old if others else None, old)
+        settings, port = _settle(options, where, groups, (_old_settings(where), bool(others)), undo)
         specs = children(shape_of(settings, groups, options.watchers, slot * options.watchers))
     mine = [name, *(spec.instance for spec in specs)]
     living = stale.wait_released(where.run, mine)
@@ -104,19 +104,22 @@ def _prepare(options: PlaneOptions, where: Layout, group: str, slot: int, held: 
 
 
 def _settle(
-    options: PlaneOptions, where: Layout, groups: tuple[str, ...], agreed: Settings | None, old: Settings | None
+    options: PlaneOptions, where: Layout, groups: tuple[str, ...], known: tuple[Settings | None, bool], undo: ExitStack
 ) -> tuple[Settings, ports.Reservation | None]:
     """Settings of the groups that run already, or new ones; and the port's reservation for the group that serves it."""
-    if agreed:
-        settings = settings_of(options, options.port or agreed.port)
-        _check_agreement(settings, agreed)
+    old, others_run = known
+    if old and others_run:
+        settings = settings_of(options, options.port or old.port)
+        _check_agreement(settings, old)
         return settings, _reserve_beside(settings, groups, where)
     port = ports.reserve(options.port, old.port if old else 0) if WATCHER in groups or options.port == 0 else None
+    if port:
+        undo.callback(port.release)
     settings = settings_of(options, port.port if port else options.port)
     save_settings(where.settings, settings)
     if port and WATCHER not in groups:
         port.release()  # the watcher group will take it: it finds the number in the settings
-        port = None
+        return settings, None
     return settings, port
 
 

@@ -4,12 +4,15 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from protocols.errors import NodeplaneError
 from supervisor import detach as detaching
 from supervisor import forkclient, logs, pki
 from supervisor.console import Console
+from supervisor.guard import exit_code, explain
 from supervisor.options import PlaneOptions
-from supervisor.prepare import Prepared, prepare
+from supervisor.prepare import Prepared, prepare, supervisor_name
 from supervisor.spec import Limits
 
 Adapt = Callable[[Prepared], Prepared]
@@ -26,31 +29,41 @@ def start(
 ) -> int:
     """Run a plane, or one group of it, to its end and return the exit code; detached: until it is ready or has failed.
     `adapt` changes what was prepared (tests put their own children in)."""
-    started_at = time.monotonic() - process_age_s()
-    report_to = -1
-    if detach:
-        prepare(options, group, slot).release()  # refuse here, where the caller sees it
-        parent_end, report_to = detaching.split(options)
-        if parent_end >= 0:
-            return detaching.wait(parent_end)
-    prepared = prepare(options, group, slot)
-    prepared = adapt(prepared) if adapt else prepared
+    begin = Begin(time.monotonic() - process_age_s(), limits or Limits(), adapt or (lambda prepared: prepared))
+    if not detach:
+        return _run(prepare(options, group, slot), begin, -1)
+    prepare(options, group, slot).release()  # refuse here, where the caller sees it
+    parent_end, report_to = detaching.split(options)
+    if parent_end >= 0:
+        return detaching.wait(parent_end)
+    try:
+        return _run(prepare(options, group, slot), begin, report_to)
+    except (NodeplaneError, OSError) as error:
+        Console(supervisor_name(group, slot), report_to).failed(explain(error))
+        return exit_code(error)
+
+
+class Begin(NamedTuple):
+    started_at: float
+    limits: Limits
+    adapt: Adapt
+
+
+def _run(prepared: Prepared, begin: Begin, report_to: int) -> int:
+    prepared = begin.adapt(prepared)
     layout = prepared.settings.layout
     forkserver = _launch(prepared, layout.logs)
     issuing = pki.begin(layout.pki, pki.wanted(prepared.settings.node_name))
     from supervisor import plane  # asyncio and the bus load while the forkserver imports
 
-    return plane.run(
-        plane.PlaneOptions(
-            prepared=prepared,
-            console=Console(prepared.name, report_to),
-            started_at=started_at,
-            limits=limits or Limits(),
-            containers_on_term=under_honcho(os.environ),
-        ),
-        forkserver,
-        issuing,
+    options = plane.PlaneOptions(
+        prepared=prepared,
+        console=Console(prepared.name, report_to),
+        started_at=begin.started_at,
+        limits=begin.limits,
+        containers_on_term=under_honcho(os.environ),
     )
+    return plane.run(options, forkserver, issuing)
 
 
 def process_age_s() -> float:

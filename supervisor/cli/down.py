@@ -4,8 +4,9 @@ import argparse
 import asyncio
 import time
 
+from protocols.bus import BusError, Cancelled, Unavailable
 from protocols.messages.supervisor import STOP, Empty, StopPlane
-from supervisor.cli.ask import Asking, ask
+from supervisor.cli.ask import TIMEOUT_S, Asking, ask
 from supervisor.cli.flags import layout_from
 from supervisor.errors import SupervisorError
 from supervisor.groups import GROUPS
@@ -27,11 +28,21 @@ def run(args: argparse.Namespace) -> int:
 
     async def stop(asking: Asking) -> None:
         for name in sorted(asking.names(), key=_stop_order):
-            await asking.call(name, STOP, StopPlane(containers=not args.keep_containers), Empty)
+            await _order(asking, name, StopPlane(containers=not args.keep_containers))
             await _wait_gone(asking, name)
 
     ask(layout, stop)
     return 0
+
+
+async def _order(asking: Asking, name: str, order: StopPlane) -> None:
+    """A supervisor that ends faster than its answer travels has done what it was asked."""
+    try:
+        await asking.bus.call(name, STOP, order, Empty, timeout=TIMEOUT_S)
+    except (Unavailable, Cancelled):
+        return
+    except BusError as error:
+        raise SupervisorError(str(error)) from None
 
 
 async def _wait_gone(asking: Asking, name: str) -> None:

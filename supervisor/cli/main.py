@@ -1,13 +1,12 @@
 """The `nodeplane` command: finds the subcommand, imports that one only, and turns every known error into one line."""
 
 import importlib
-import os
 import sys
 from typing import NamedTuple
 
-from protocols.errors import NodeplaneError, SettingsInvalid
 from supervisor.cli.flags import Parser, add_root
 from supervisor.errors import SupervisorError
+from supervisor.guard import guard
 from supervisor.own import check_packages
 
 
@@ -37,23 +36,11 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 clean, 1 runtime failure, 2 usage."""
     words = sys.argv[1:] if argv is None else argv
-    try:
-        check_packages()
-        return _run(words)
-    except SettingsInvalid as error:
-        return _complain(error, 2)
-    except SupervisorError as error:
-        return _complain(error, error.exit_code)
-    except NodeplaneError as error:
-        return _complain(error, 1)
-    except KeyboardInterrupt:
-        return 1
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return guard(lambda: _run(words))
 
 
 def _run(words: list[str]) -> int:
+    check_packages()
     name = _command(words)
     if name == "--version":
         name, words = "version", ["version"]
@@ -107,11 +94,6 @@ def _overview() -> str:
     return "\n".join(
         ["usage: nodeplane [--root DIR] COMMAND ...", "", *rows, "", "nodeplane COMMAND --help tells the flags of one."]
     )
-
-
-def _complain(error: Exception, code: int) -> int:
-    print(f"nodeplane: {error}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 def sample(plane: PlaneStatus) -> str:
     """One second's look at every process."""
     actors = {actor.instance: actor.pid for actor in plane.actors if actor.pid}
-    pids = {"supervisor": plane.pid} | {"forkserver": parent_of(pid) for pid in [*actors.values()][:1]} | actors
+    pids = {"supervisor": plane.pid, "forkserver": parent_of(next(iter(actors.values()), 0)), **actors}
     before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     time.sleep(SAMPLE_S)
     rows = [_row(name, pid, before[name]) for name, pid in pids.items()]

@@ -333,3 +333,12 @@ def test_garbage_on_the_supervisors_socket_disturbs_nobody(plane: FakePlane) -> 
             sock.send_multipart(frames)
         time.sleep(0.1)
     assert plane.actor("a").state in ("ready", "live")
+
+
+def test_groups_that_start_together_agree_anew(plane: FakePlane) -> None:
+    """What an earlier plane was started with binds nobody."""
+    end(plane.start("a"))
+    names = {"NODEPLANE_NODE_NAME": "n2"}
+    lines = [plane.up(f"--group={group}", name, **names) for group, name in (("control", "a"), ("node", "b"))]
+    until(lambda: (status := plane.status()) and len(status.actors) == 2 and plane.all_in("ready", "live"), "both")
+    assert all(line.poll() is None for line in lines)

@@ -1,5 +1,6 @@
 """The command line before it talks to anybody."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -18,8 +19,9 @@ from supervisor.cli.main import COMMANDS, main
 from supervisor.cli.scale import watcher_supervisor
 from supervisor.cli.table import duration
 from supervisor.cli.top import cpu_seconds, pss_mib
-from supervisor.errors import Usage
+from supervisor.errors import ForeignPackage, Usage
 from supervisor.notify import Notifier
+from supervisor.own import check_packages
 from supervisor.start import under_honcho
 from supervisor.status import merge
 
@@ -163,3 +165,23 @@ def test_systemd_is_told(root: Path) -> None:
         assert systemd.recv(100) == b"WATCHDOG=1"
     Notifier({}).ready("nobody listens")
     Notifier({"NOTIFY_SOCKET": str(root / "notify")}).stopping()
+
+
+def test_a_full_disk_is_one_line(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("supervisor.prepare.save_settings", full)
+    assert main(["up", "--root", str(root), "--port", "0", "--node-name", "n1"]) == 1
+    assert capsys.readouterr().err.startswith(f"nodeplane: {root}/run/settings.json: No space left on device; free")
+    monkeypatch.setattr("supervisor.prepare.write_atomic", full)
+    assert main(["up", "--root", str(root), "--port", "0", "--node-name", "n1"]) == 1
+    assert "cannot write below" in capsys.readouterr().err
+
+
+def test_packages_of_another_distribution_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("supervisor.own.PACKAGES", {"pytest": "nothing.py"})
+    with pytest.raises(ForeignPackage, match="environment of its own"):
+        check_packages()
