@@ -6,18 +6,20 @@ On kill -9: pending pods wait; a binding is one write, so none is half done.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from actors.scheduler.binder import Binder
 from actors.scheduler.cache import Cache
+from actors.scheduler.errors import ObjectUnreadable
 from actors.scheduler.queue import Queue
 from actors.scheduler.types import PodView
-from actors.scheduler.views import is_over, node_view, pod_view, wants_placement
+from actors.scheduler.views import is_over, node_name_of, node_view, pod_view, readable, wants_placement
 from protocols.actor import Context, run_actor
 from protocols.kube.client import ApiAway, ApiClient, ApiError, ClientOptions, Object
 from protocols.kube.events import EventRecorder, RecorderOptions
 from protocols.kube.informer import Informer, InformerOptions
-from protocols.kube.meta import uid_of
+from protocols.kube.meta import key_of, name_of, uid_of
 from protocols.kube.resources import NODES, PODS
 
 NAME = "default-scheduler"
@@ -37,7 +39,7 @@ class Scheduler:
         self._pending: dict[str, Object] = {}
         self._wake = asyncio.Event()
         self._pods = Informer(self._client, PODS, InformerOptions(), self)
-        self._nodes = Informer(self._client, NODES, InformerOptions(), _Nodes(self._cache, self._changed))
+        self._nodes = Informer(self._client, NODES, InformerOptions(), _Nodes(self._cache, context.log, self._changed))
 
     async def start(self) -> None:
         await self._client.start()
@@ -64,12 +66,14 @@ class Scheduler:
             self._changed()
 
     def _take(self, pod: Object) -> None:
-        uid, node = uid_of(pod), pod.get("spec", {}).get("nodeName", "")
+        if not readable(pod):
+            return
+        uid, node = uid_of(pod), node_name_of(pod)
         if is_over(pod):
             self.on_delete(pod)
         elif node:
             self._drop(uid)
-            self._cache.place(node, pod_view(pod))
+            self._count(pod, node)
         elif wants_placement(pod, NAME):
             known = self._pending.get(uid)
             self._pending[uid] = pod
@@ -77,7 +81,13 @@ class Scheduler:
                 self._queue.add(uid)
                 self._wake.set()
         else:
-            self._drop(uid)
+            self.on_delete(pod)
+
+    def _count(self, pod: Object, node: str) -> None:
+        try:
+            self._cache.place(node, pod_view(pod))
+        except ObjectUnreadable as error:
+            self._context.log.warning("pod %s counts as nothing on %s: %s", key_of(pod), node, error)
 
     def _drop(self, uid: str) -> None:
         self._pending.pop(uid, None)
@@ -110,30 +120,36 @@ class Scheduler:
     async def _place(self, uid: str) -> None:
         pod = self._pending.get(uid)
         if pod is None:
+            self._queue.remove(uid)
             return
-        view = pod_view(pod)
-        node, why = ("", CLAIMS) if view.claims else self._cache.choose(view)
         try:
-            await (self._bind(pod, view, node) if node else self._refuse(pod, uid, why))
+            await self._decide(pod, uid)
         except (ApiAway, ApiError) as error:
-            self._context.log.info("pod %s: %s", view.key, error)
+            self._context.log.info("pod %s: %s", key_of(pod), error)
             self._queue.retry(uid, self._now())
 
+    async def _decide(self, pod: Object, uid: str) -> None:
+        """A pod that was promised a node keeps it: the binding may have been written although no answer came."""
+        try:
+            view = pod_view(pod)
+        except ObjectUnreadable as error:
+            return await self._refuse(pod, uid, str(error))
+        node, why = ("", CLAIMS) if view.claims else (self._cache.promised(uid), "")
+        if not node and not why:
+            node, why = self._cache.choose(view)
+        return await (self._bind(pod, view, node) if node else self._refuse(pod, uid, why))
+
     async def _bind(self, pod: Object, view: PodView, node: str) -> None:
-        """Assume first: the next pod must not be promised the same. Undone when the API refuses."""
+        """Promise first: the next pod must not get the same. Only a refusal for good takes the promise back: after 409
+        (bound already, or just changed) and after silence it stands until the informer tells, or the next try."""
         self._cache.place(node, view)
         try:
             await self._binder.bind(pod, node)
         except ApiError as error:
-            self._cache.forget(view.uid)
-            if error.code not in (404, 409):
-                raise
-            self._queue.failed(view.uid, self._now())  # bound by another, changed or gone: the informer tells
-        except ApiAway:
-            self._cache.forget(view.uid)
+            if error.code != 409:
+                self._cache.forget(view.uid)
             raise
-        else:
-            self._drop(view.uid)
+        self._drop(view.uid)
 
     async def _refuse(self, pod: Object, uid: str, why: str) -> None:
         self._queue.failed(uid, self._now())
@@ -146,20 +162,26 @@ class Scheduler:
 class _Nodes:
     """What nodes do to the cache. Heartbeats that change nothing for placement wake nobody."""
 
-    def __init__(self, cache: Cache, changed: Callable[[], None]) -> None:
+    def __init__(self, cache: Cache, log: logging.Logger, changed: Callable[[], None]) -> None:
         self._cache = cache
+        self._log = log
         self._changed = changed
 
     def on_add(self, obj: Object) -> None:
-        self._cache.node(node_view(obj))
-        self._changed()
+        try:
+            view = node_view(obj)
+        except ObjectUnreadable as error:
+            self._log.warning("node %s is not used: %s", name_of(obj), error)
+            self._cache.node_gone(name_of(obj))
+            return
+        if self._cache.node(view):
+            self._changed()
 
     def on_update(self, old: Object, new: Object) -> None:
-        if node_view(old) != node_view(new):
-            self.on_add(new)
+        self.on_add(new)
 
     def on_delete(self, obj: Object) -> None:
-        self._cache.node_gone(obj["metadata"]["name"])
+        self._cache.node_gone(name_of(obj))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -34,7 +34,8 @@ class Binder:
         if (known.get("status"), known.get("message")) == ("False", why):
             return
         entry = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
-        entry["lastTransitionTime"] = known.get("lastTransitionTime") if known.get("status") == "False" else now()
+        since = known.get("lastTransitionTime") if known.get("status") == "False" else None
+        entry["lastTransitionTime"] = str(since or now())
         metadata = pod["metadata"]
         body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [entry]}}
         await self._client.patch(

@@ -6,6 +6,7 @@ Invariant: a pod counts on exactly one node, from the moment it is assumed until
 from dataclasses import dataclass, field
 
 from actors.scheduler.fit import explained, reasons
+from actors.scheduler.score import best
 from actors.scheduler.types import NodeLoad, NodeView, PodView
 from actors.scheduler.views import added
 
@@ -16,9 +17,13 @@ class Cache:
     placed: dict[str, tuple[str, PodView]] = field(default_factory=dict)
     """Pod uid -> node and what it holds there."""
 
-    def node(self, view: NodeView) -> None:
-        used = self._used(view.name)
-        self.nodes[view.name] = NodeLoad(view, used)
+    def node(self, view: NodeView) -> bool:
+        """A node as it is now; False when nothing changed that matters to placement."""
+        known = self.nodes.get(view.name)
+        if known and known.view == view:
+            return False
+        self.nodes[view.name] = NodeLoad(view, known.used if known else self._used(view.name))
+        return True
 
     def node_gone(self, name: str) -> None:
         self.nodes.pop(name, None)
@@ -44,10 +49,15 @@ class Cache:
     def choose(self, pod: PodView) -> tuple[str, str]:
         """(node, "") for the fitting node with most left over, or ("", why none fits)."""
         found = {name: reasons(pod, load) for name, load in self.nodes.items()}
-        fitting = [name for name, why in found.items() if not why]
+        fitting = {name: self.nodes[name] for name, why in found.items() if not why}
         if not fitting:
             return "", explained(len(found), found.values())
-        return max(fitting, key=lambda name: (_left_over(pod, self.nodes[name]), name)), ""
+        return best(pod, fitting), ""
+
+    def promised(self, uid: str) -> str:
+        """The node that was promised to the pod and is still there; empty if none."""
+        node = self.placed[uid][0] if uid in self.placed else ""
+        return node if node in self.nodes else ""
 
     def _used(self, node: str) -> dict[str, int]:
         used: dict[str, int] = {}
@@ -55,12 +65,3 @@ class Cache:
             if name == node:
                 used = added(used, pod.requests)
         return used
-
-
-def _left_over(pod: PodView, load: NodeLoad) -> float:
-    """Mean share of cpu and memory that stays free: least allocated wins (upstream's default)."""
-    shares = []
-    for name in ("cpu", "memory"):
-        if total := load.view.allocatable.get(name, 0):
-            shares.append((total - load.used.get(name, 0) - pod.requests.get(name, 0)) / total)
-    return sum(shares) / len(shares) if shares else 0.0

@@ -42,7 +42,7 @@ def selected(pod: PodView, node: NodeView) -> bool:
 
 def _term(term: Mapping[str, Any], node: NodeView) -> bool:
     """An empty term matches nothing (upstream)."""
-    labels, fields = term.get("matchExpressions", []), term.get("matchFields", [])
+    labels, fields = term["matchExpressions"], term["matchFields"]
     if not labels and not fields:
         return False
     by_field = {"metadata.name": node.name}
@@ -50,8 +50,9 @@ def _term(term: Mapping[str, Any], node: NodeView) -> bool:
 
 
 def _matches(demand: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values, actual = demand.get("key", ""), demand.get("values", []), labels.get(demand.get("key", ""))
-    match demand.get("operator"):
+    key, values = demand["key"], demand["values"]
+    actual = labels.get(key)
+    match demand["operator"]:
         case "In":
             return actual in values
         case "NotIn":
@@ -85,11 +86,11 @@ def _tolerated(pod: PodView, taint: Taint) -> bool:
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     if toleration.get("effect") not in (None, "", taint.effect):
         return False
-    if toleration.get("key", "") not in ("", taint.key):
+    if (toleration.get("key") or "") not in ("", taint.key):
         return False
     if toleration.get("operator") == "Exists":
         return True
-    return bool(toleration.get("key")) and toleration.get("value", "") == taint.value
+    return bool(toleration.get("key")) and (toleration.get("value") or "") == taint.value
 
 
 def explained(nodes: int, found: Iterable[list[str]]) -> str:

@@ -1,11 +1,12 @@
-"""From API objects to what placement needs of them. Pure."""
+"""From API objects to what placement needs of them. Pure. Wrong shapes raise ObjectUnreadable, never anything else."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from actors.scheduler.errors import ObjectUnreadable
 from actors.scheduler.types import Amounts, NodeView, PodView, Taint
 from protocols.kube.errors import QuantityInvalid
-from protocols.kube.meta import condition_true, key_of, labels_of, uid_of
+from protocols.kube.meta import condition_true, key_of, labels_of, terminating, uid_of
 from protocols.kube.quantity import NANO, parse_quantity
 
 
@@ -32,21 +33,21 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """max(init containers, sum of app containers), each with the sidecars started before them; one of `pods`."""
     sidecars: Amounts = {}
     peak: Amounts = {}
-    for container in spec.get("initContainers", []):
+    for container in spec.get("initContainers") or ():
         own = _container(container)
         if container.get("restartPolicy") == "Always":
             sidecars = added(sidecars, own)
             peak = larger(peak, sidecars)
         else:
             peak = larger(peak, added(sidecars, own))
-    apps = _sum(_container(container) for container in spec.get("containers", []))
+    apps = _sum(_container(container) for container in spec.get("containers") or ())
     total = larger(peak, added(sidecars, apps))
-    return added(added(total, amounts(spec.get("overhead", {}))), {"pods": NANO})
+    return added(added(total, amounts(spec.get("overhead") or {})), {"pods": NANO})
 
 
 def _container(container: Mapping[str, Any]) -> Amounts:
-    resources = container.get("resources", {})
-    return amounts({**resources.get("limits", {}), **resources.get("requests", {})})
+    resources = container.get("resources") or {}
+    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
 def _sum(parts: Iterable[Amounts]) -> Amounts:
@@ -57,41 +58,72 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
 
 
 def pod_view(pod: Mapping[str, Any]) -> PodView:
-    spec = pod.get("spec", {})
-    required = (
-        spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
-    )
+    try:
+        return _pod_view(pod, pod.get("spec") or {})
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise ObjectUnreadable(f"the pod has a field of the wrong shape: {error}") from None
+
+
+def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
+    node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return PodView(
         uid=uid_of(pod),
         key=key_of(pod),
         requests=pod_requests(spec),
-        node_selector=dict(spec.get("nodeSelector", {})),
-        affinity_terms=tuple(required.get("nodeSelectorTerms", [])),
-        tolerations=tuple(spec.get("tolerations", [])),
+        node_selector=dict(spec.get("nodeSelector") or {}),
+        affinity_terms=tuple(map(_term, required.get("nodeSelectorTerms") or ())),
+        tolerations=tuple(map(dict, spec.get("tolerations") or ())),
         claims=bool(spec.get("resourceClaims")),
     )
 
 
+def _term(term: Mapping[str, Any]) -> dict[str, Any]:
+    """One node selector term with nothing but what fit.py reads."""
+    parts = ("matchExpressions", "matchFields")
+    return {part: [_demand(demand) for demand in term.get(part) or ()] for part in parts}
+
+
+def _demand(demand: Mapping[str, Any]) -> dict[str, Any]:
+    values = [str(value) for value in demand.get("values") or ()]
+    return {"key": str(demand.get("key") or ""), "operator": demand.get("operator"), "values": values}
+
+
 def node_view(node: Mapping[str, Any]) -> NodeView:
-    spec = node.get("spec", {})
-    taints = (Taint(t.get("key", ""), t.get("value", ""), t.get("effect", "")) for t in spec.get("taints", []))
+    try:
+        return _node_view(node, node.get("spec") or {})
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise ObjectUnreadable(f"the node has a field of the wrong shape: {error}") from None
+
+
+def _node_view(node: Mapping[str, Any], spec: Mapping[str, Any]) -> NodeView:
+    taints = (Taint(t.get("key") or "", t.get("value") or "", t.get("effect") or "") for t in spec.get("taints") or ())
     return NodeView(
         name=node["metadata"]["name"],
-        labels=labels_of(node),
+        labels=dict(labels_of(node)),
         taints=tuple(taints),
-        allocatable=amounts(node.get("status", {}).get("allocatable", {})),
+        allocatable=amounts((node.get("status") or {}).get("allocatable") or {}),
         ready=condition_true(node, "Ready"),
         unschedulable=bool(spec.get("unschedulable")),
     )
 
 
+def node_name_of(pod: Mapping[str, Any]) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def readable(pod: Mapping[str, Any]) -> bool:
+    """Spec and status, where present, are maps."""
+    return all(isinstance(pod.get(part) or {}, dict) for part in ("spec", "status"))
+
+
 def wants_placement(pod: Mapping[str, Any], scheduler: str) -> bool:
     """Unbound, not ending, not gated, and asking for this scheduler."""
-    spec = pod.get("spec", {})
+    spec = pod.get("spec") or {}
     return (
         not spec.get("nodeName")
-        and "deletionTimestamp" not in pod["metadata"]
-        and spec.get("schedulerName", "default-scheduler") == scheduler
+        and not terminating(pod)
+        and (spec.get("schedulerName") or "default-scheduler") == scheduler
         and not spec.get("schedulingGates")
         and not is_over(pod)
     )
@@ -99,4 +131,4 @@ def wants_placement(pod: Mapping[str, Any], scheduler: str) -> bool:
 
 def is_over(pod: Mapping[str, Any]) -> bool:
     """A finished pod holds nothing of its node any more."""
-    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

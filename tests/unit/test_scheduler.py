@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.cache import Cache
+from actors.scheduler.errors import ObjectUnreadable
 from actors.scheduler.queue import Queue
+from actors.scheduler.score import best, left_over
 from actors.scheduler.views import node_view, pod_requests, pod_view, wants_placement
 from protocols.kube.quantity import NANO
 
@@ -123,3 +126,116 @@ def test_a_pod_that_did_not_fit_waits_for_a_change_and_its_back_off() -> None:
     assert waits == [2.0, 4.0, 8.0, 10.0, 10.0]
     queue.remove("a")
     assert queue.next_at() is None
+
+
+def test_the_emptier_node_is_better_and_equal_ones_are_told_by_name() -> None:
+    cache = cache_of(node("n1"), node("n2"), node("n3"))
+    cache.place("n1", pod_view(pod("a", limits={"cpu": "1"})))
+    asked = pod_view(pod("b", limits={"cpu": "1"}))
+    assert left_over(asked, cache.nodes["n2"]) > left_over(asked, cache.nodes["n1"])
+    assert best(asked, cache.nodes) == "n3"
+    bare = cache_of({"metadata": {"name": "x"}})
+    assert left_over(asked, bare.nodes["x"]) == 0.0
+
+
+def test_a_promise_ends_with_its_node() -> None:
+    cache = cache_of(node("n1"))
+    cache.place("n1", pod_view(pod()))
+    assert cache.promised("uid-p") == "n1"
+    cache.node_gone("n1")
+    assert cache.promised("uid-p") == ""
+    assert cache.promised("other") == ""
+
+
+def test_a_heartbeat_changes_nothing_and_a_node_that_returns_remembers_its_pods() -> None:
+    cache = cache_of(node("n1"))
+    cache.place("n1", pod_view(pod(limits={"cpu": "1"})))
+    assert not cache.node(node_view(node("n1")))
+    cache.node_gone("n1")
+    assert cache.node(node_view(node("n1")))
+    assert cache.nodes["n1"].used["cpu"] == NANO
+    assert cache.node(node_view(node("n1", ready="False")))
+    assert cache.nodes["n1"].used["cpu"] == NANO
+
+
+def affine(*terms: Any) -> dict[str, Any]:
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "fits"),
+    [
+        ("In", ["n1"], True),
+        ("NotIn", ["n1"], False),
+        ("Exists", None, True),
+        ("DoesNotExist", None, False),
+        ("Gt", ["0"], False),
+        ("Lt", ["x"], False),
+        ("Near", ["n1"], False),
+    ],
+)
+def test_operators(operator: str, values: list[str] | None, fits: bool) -> None:
+    term = {"matchExpressions": [{"key": "zone", "operator": operator, "values": values}]}
+    assert bool(cache_of(node("n1")).choose(pod_view(pod(**affine(term))))[0]) == fits
+
+
+def test_numbers_are_compared() -> None:
+    ranked = node("n1")
+    ranked["metadata"]["labels"]["rank"] = "5"
+    for operator, bound, fits in (("Gt", "4", True), ("Gt", "5", False), ("Lt", "6", True)):
+        term = {"matchExpressions": [{"key": "rank", "operator": operator, "values": [bound]}]}
+        assert bool(cache_of(ranked).choose(pod_view(pod(**affine(term))))[0]) == fits
+
+
+def test_an_empty_term_matches_nothing() -> None:
+    assert cache_of(node("n1")).choose(pod_view(pod(**affine({}))))[0] == ""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": 5},
+        {"containers": ["x"]},
+        {"containers": [{"resources": {"limits": ["cpu"]}}]},
+        {"tolerations": ["x"]},
+        {"nodeSelector": ["x"]},
+        {"affinity": "x"},
+        affine("x"),
+        affine({"matchExpressions": [{"key": "a", "operator": "In", "values": 5}]}),
+    ],
+)
+def test_wrong_shapes_are_named_not_fatal(spec: dict[str, Any]) -> None:
+    with pytest.raises(ObjectUnreadable, match="wrong shape"):
+        pod_view({"metadata": {"name": "p", "uid": "u"}, "spec": spec})
+
+
+def test_nulls_count_as_absent() -> None:
+    spec = {"containers": [{"resources": None}], "initContainers": None, "tolerations": None, "affinity": None}
+    assert pod_view({"metadata": {"name": "p"}, "spec": spec, "status": None}).requests == {"pods": NANO}
+    assert node_view({"metadata": {"name": "n", "labels": None}, "spec": None, "status": None}).allocatable == {}
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["1", "x", "Always"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                ["containers", "resources", "limits", "cpu", "affinity", "nodeAffinity", "tolerations", "key"]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["containers", "affinity", "tolerations", "overhead", "nodeSelector"]), junk))
+def test_any_spec_is_placed_or_refused(spec: dict[str, Any]) -> None:
+    try:
+        view = pod_view({"metadata": {"name": "p", "uid": "u"}, "spec": spec})
+    except ObjectUnreadable:
+        return
+    cache_of(node("n1")).choose(view)
