@@ -4,6 +4,7 @@ A position is a number that only grows. Clients see it as LINEAGE-COUNT: the lin
 where the ledger began, the count is what was added since, however much that is.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable
 
@@ -11,8 +12,7 @@ from actors.frontdoor.errors import MetadataInvalid, PositionLost
 from actors.frontdoor.types import Entry
 from protocols.messages.devices import MARK_SHIFT
 
-JUMP = 1 << MARK_SHIFT
-"""No ledger gets this far in one step: it is another one."""
+_REVISION = re.compile(r"([0-9a-f]{1,16})-([0-9]{1,19})", re.ASCII)
 
 
 class Journal:
@@ -40,8 +40,6 @@ class Journal:
 
     def advance(self, position: int) -> None:
         """The position moved, by itself or by an entry."""
-        if position - self.position >= JUMP:
-            self.begin(position - 1)
         self.position = max(self.position, position)
 
     def since(self, position: int) -> list[Entry]:
@@ -66,11 +64,8 @@ class Journal:
 
 def parse_revision(text: str) -> int:
     """The position a client names. Raises MetadataInvalid."""
-    lineage, _, count = text.partition("-")
-    try:
-        position = (int(lineage, 16) << MARK_SHIFT) + int(count)
-    except ValueError:
-        position = -1
-    if not (count.isdecimal() and lineage.isalnum() and 0 <= position < 1 << 63):
+    match = _REVISION.fullmatch(text)
+    position = (int(match[1], 16) << MARK_SHIFT) + int(match[2]) if match else -1
+    if not 0 <= position < 1 << 63:
         raise MetadataInvalid(f'"{text[:80]}" is no revision; give back what nodeplane-revision said')
     return position

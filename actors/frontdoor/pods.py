@@ -10,7 +10,11 @@ from actors.frontdoor.journal import Journal
 from actors.frontdoor.types import Action, Entry
 from actors.frontdoor.watchers import Watchers
 from protocols.bus import Event, Op
-from protocols.messages.devices import LedgerHistory, PodAllocation
+from protocols.messages.devices import MARK_SHIFT, LedgerHistory, PodAllocation
+
+
+JUMP = 1 << MARK_SHIFT
+"""No ledger gets this far while a follower looks away: it is another one."""
 
 
 class PodFeed:
@@ -33,11 +37,18 @@ class PodFeed:
         changed: list[tuple[str, PodAllocation | None]] = [(uid, None) for uid in self.pods if uid not in fresh]
         changed += [(uid, value) for uid, value in items if self.pods.get(uid) != value]
         before = mark - len(changed)
-        if before < self.journal.position:
-            self.journal.begin(before)  # another history: its positions are not ours
-        for position, (uid, value) in enumerate(changed, start=before + 1):
-            self._apply(uid, value, position)
-        self.journal.advance(mark)
+        if 0 <= before - self.journal.position < JUMP:
+            for position, (uid, value) in enumerate(changed, start=before + 1):
+                self._apply(uid, value, position)
+            self.journal.advance(mark)
+        else:
+            self._begin_anew(changed, mark)
+
+    def _begin_anew(self, changed: list[tuple[str, PodAllocation | None]], mark: int) -> None:
+        """The ledger was lost and is another one now. Nobody can resume across that; open watches see changes."""
+        for uid, value in changed:
+            self._apply(uid, value, mark)
+        self.journal.begin(mark)
 
     def on_event(self, event: Event[PodAllocation]) -> None:
         self._apply(event.key, None if event.op is Op.DELETE else event.value, event.mark)

@@ -1,0 +1,155 @@
+"""The checkpoint: what is written is read, what is damaged is kept aside, what is acknowledged is on disk."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.devices.checkpoint import CheckpointFile, Override, State, decode, encode
+from actors.devices.commit import CommitOptions, Commits
+from actors.devices.errors import CheckpointCorrupt, CheckpointNotWritten
+from actors.devices.history import KEPT, History
+from actors.devices.ledger import Ledger
+from actors.devices.types import PodRecord
+from protocols.messages.devices import AllocatedDevice, ContainerAllocation, LedgerEvent, PodAllocation
+
+R = "example.com/gpu"
+
+
+def record(uid: str, *ids: str) -> PodRecord:
+    devices = tuple(AllocatedDevice(R, id) for id in ids)
+    allocation = PodAllocation(uid, "default", uid, (ContainerAllocation("main", devices=devices),))
+    return PodRecord(allocation, {"main": {R: b"\x0a\xff\x00"}})
+
+
+STATE = State(mark=7, pods=(record("p1", "a"),), overrides=(Override(R, "a", "Unhealthy"),), resources=(R,))
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "devices")
+    first, trouble = file.load()
+    assert (first.pods, trouble) == ((), "")
+    file.save(encode(STATE))
+    assert file.load() == (STATE, "")
+    assert file.path.stat().st_mode & 0o777 == 0o600
+
+
+@given(st.data())
+def test_any_damage_is_noticed(data: st.DataObject) -> None:
+    raw = encode(STATE).rstrip(b"\n")
+    place = data.draw(st.integers(0, len(raw) - 1))
+    damaged = data.draw(st.sampled_from([raw[:place], raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]]))
+    with pytest.raises(CheckpointCorrupt):
+        decode(damaged)
+
+
+def test_a_corrupt_file_is_kept_aside_and_a_new_lineage_begins(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path)
+    file.save(b"{}")
+    state, trouble = file.load()
+    assert state.pods == ()
+    assert state.mark > 1 << 40
+    assert "is corrupt" in trouble
+    assert file.path.with_name("checkpoint.json.corrupt").read_bytes() == b"{}"
+    assert not file.path.exists()
+
+
+class Disk:
+    """Stands where the file does; `full` makes it refuse."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.history = History(100)
+        self.saved: list[State] = []
+        self.told: list[LedgerEvent] = []
+        self.lines: list[str] = []
+        self.full = False
+
+    def save(self, raw: bytes) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.saved.append(decode(raw))
+
+    def publish(self, event: LedgerEvent) -> None:
+        assert self.saved[-1].mark >= event.mark, "published before it was on disk"
+        assert event in self.saved[-1].recent
+        self.told.append(event)
+
+    def undo(self, undone: PodRecord) -> None:
+        self.ledger.release(undone.allocation.uid)
+
+    def options(self) -> CommitOptions:
+        return CommitOptions(
+            snapshot=lambda: State(pods=tuple(self.ledger.pods.values())),
+            save=self.save,
+            publish=self.publish,
+            undo=self.undo,
+            log=self.lines.append,
+            retry=0.01,
+        )
+
+    def admit(self, commits: Commits, uid: str, *ids: str) -> "asyncio.Future[None]":
+        item = record(uid, *ids)
+        self.ledger.admit(item)
+        return commits.change(item)
+
+    def release(self, commits: Commits, uid: str) -> "asyncio.Future[None]":
+        item = self.ledger.release(uid)
+        assert item is not None
+        return commits.change(item, deleted=True)
+
+
+def test_changes_are_on_disk_before_they_are_told_and_share_writes() -> None:
+    async def story() -> None:
+        disk = Disk()
+        commits = Commits(disk.history, disk.options())
+        running = asyncio.create_task(commits.run())
+        await asyncio.gather(*(disk.admit(commits, f"p{number}", f"d{number}") for number in range(20)))
+        await disk.release(commits, "p3")
+        assert [event.mark for event in disk.told] == list(range(101, 122))
+        assert len(disk.saved) < 20
+        assert {item.allocation.uid for item in disk.saved[-1].pods} == {f"p{n}" for n in range(20) if n != 3}
+        running.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
+    async def story() -> None:
+        disk = Disk()
+        commits = Commits(disk.history, disk.options())
+        running = asyncio.create_task(commits.run())
+        await disk.admit(commits, "p1", "a")
+        disk.full = True
+        released = disk.release(commits, "p1")
+        with pytest.raises(CheckpointNotWritten, match="No space left"):
+            await disk.admit(commits, "p2", "a")
+        assert not released.done()
+        assert disk.ledger.pods == {}
+        disk.full = False
+        await released
+        await disk.admit(commits, "p3", "a")
+        assert [(event.allocation.uid, event.deleted) for event in disk.told] == [
+            ("p1", False),
+            ("p1", True),
+            ("p3", False),
+        ]
+        assert [event.mark for event in disk.told] == [101, 102, 103]
+        running.cancel()
+
+    asyncio.run(story())
+
+
+def test_history_is_bounded_and_says_what_it_lost() -> None:
+    history = History(0)
+    for mark in range(1, KEPT + 11):
+        history.append(LedgerEvent(mark, record(f"p{mark}").allocation))
+    assert (history.floor, history.mark) == (10, KEPT + 10)
+    assert history.since(9) is None
+    assert history.since(KEPT + 11) is None
+    assert [event.mark for event in history.since(KEPT + 8) or ()] == [KEPT + 9, KEPT + 10]
+    assert history.since(KEPT + 10) == []
+    assert History(history.mark, history.kept()).floor == 10

@@ -1,0 +1,34 @@
+"""Which registrations are taken."""
+
+import pytest
+
+from actors.devices.errors import RegistrationRefused
+from actors.devices.names import check_registration, is_extended_resource
+
+
+@pytest.mark.parametrize(
+    "name", ["example.com/gpu", "a.b/c", "nvidia.com/mig-1g.5gb", "x/Y_z", f"example.com/{'x' * 63}"]
+)
+def test_extended_resources(name: str) -> None:
+    assert is_extended_resource(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "cpu", "/x", "x/", "a/b/c", "kubernetes.io/x", "a.kubernetes.io/x", "requests.foo/x", "Example.com/x",
+     "a..b/c", "-a/b", f"example.com/{'x' * 64}", f"{'a' * 245}/x", "example.com/x y", "example.com/x\n", "exa mple/x"],
+)  # fmt: skip
+def test_others(name: str) -> None:
+    assert not is_extended_resource(name)
+
+
+@pytest.mark.parametrize("endpoint", ["", ".", "..", "a/b", "../x", "/abs", "kubelet.sock", "a\0b"])
+def test_endpoints_stay_in_the_directory(endpoint: str) -> None:
+    with pytest.raises(RegistrationRefused, match="endpoint"):
+        check_registration("v1beta1", "example.com/gpu", endpoint)
+
+
+def test_version_is_checked_first() -> None:
+    with pytest.raises(RegistrationRefused, match='version "v1" is not supported'):
+        check_registration("v1", "cpu", "")
+    check_registration("v1beta1", "example.com/gpu", "gpu.sock")

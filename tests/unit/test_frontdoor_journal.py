@@ -1,0 +1,226 @@
+"""The front door's feeds: folding events over any List gives the next List, whatever the bus did in between."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.frontdoor.allocatable import AllocatableFeed
+from actors.frontdoor.encode import pod
+from actors.frontdoor.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
+from actors.frontdoor.journal import Journal, parse_revision
+from actors.frontdoor.limiter import TokenBucket
+from actors.frontdoor.pods import PodFeed
+from actors.frontdoor.types import Entry
+from actors.frontdoor.watchers import Slots, Watchers
+from actors.frontdoor.wishes import Wishes, parse_wishes
+from protocols.bus import Event, Op
+from protocols.messages.devices import (
+    MARK_SHIFT,
+    AllocatedDevice,
+    ContainerAllocation,
+    Device,
+    LedgerEvent,
+    LedgerHistory,
+    PodAllocation,
+)
+from protocols.wire import podresources_v1_pb2 as v1
+
+BASE = 5 << MARK_SHIFT
+View = dict[tuple[str, str], bytes]
+
+
+def allocation(uid: str, *ids: str) -> PodAllocation:
+    devices = tuple(AllocatedDevice("example.com/gpu", id) for id in ids)
+    return PodAllocation(uid, "default", uid, (ContainerAllocation("main", devices=devices),))
+
+
+def pod_feed(ring: int = 1000) -> PodFeed:
+    return PodFeed(Journal(ring), Watchers(1000, Slots(64)))
+
+
+def listing(feed: PodFeed) -> View:
+    return {(item.namespace, item.name): pod(item).SerializeToString(deterministic=True) for item in feed.listed()}
+
+
+def fold(view: View, entries: list[Entry]) -> View:
+    view = dict(view)
+    for entry in entries:
+        event = v1.ListAndWatchPodResourcesResponse.FromString(entry.message)
+        [item] = event.pod_resources
+        key = (item.namespace, item.name)
+        if event.action == v1.ListAndWatchPodResourcesResponse.DELETED:
+            del view[key]
+        else:
+            assert (key in view) == (event.action == v1.ListAndWatchPodResourcesResponse.UPDATED)
+            view[key] = item.SerializeToString(deterministic=True)
+    return view
+
+
+class Ledger:
+    """A device manager's ledger: two devices, pods that come, change and go."""
+
+    def __init__(self) -> None:
+        self.mark = BASE
+        self.pods: dict[str, PodAllocation] = {}
+
+    def step(self, uid: str, ids: tuple[str, ...] | None) -> Event[PodAllocation] | None:
+        if ids is None and uid not in self.pods:
+            return None
+        self.mark += 1
+        if ids is None:
+            del self.pods[uid]
+            return Event(Op.DELETE, uid, None, mark=self.mark)
+        self.pods[uid] = allocation(uid, *ids)
+        return Event(Op.UPSERT, uid, self.pods[uid], mark=self.mark)
+
+
+STEPS = st.tuples(
+    st.sampled_from(["p1", "p2", "p3"]),
+    st.none() | st.sampled_from([(), ("a",), ("a", "b")]),
+    st.sampled_from(["event", "event", "event", "lost", "resync"]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(STEPS, max_size=40))
+def test_list_at_any_point_plus_events_is_list_now(steps: list[tuple[str, tuple[str, ...] | None, str]]) -> None:
+    """`lost` events are only seen in the next snapshot; positions never repeat and never go back."""
+    ledger, feed = Ledger(), pod_feed()
+    feed.on_snapshot([], BASE)
+    behind = False
+    seen = [(feed.journal.position, listing(feed))]
+    for uid, ids, how in steps:
+        event = ledger.step(uid, ids)
+        behind = behind or how == "lost"
+        if how == "resync" or (behind and how != "lost"):
+            feed.on_snapshot(list(ledger.pods.items()), ledger.mark)
+            behind = False
+        elif event is not None and not behind:
+            feed.on_event(event)
+        seen.append((feed.journal.position, listing(feed)))
+    for position, view in seen:
+        entries = feed.journal.since(position)
+        assert fold(view, entries) == listing(feed)
+        positions = [entry.position for entry in entries]
+        assert positions == sorted(set(positions))
+
+
+def test_a_snapshot_tells_what_is_gone_first() -> None:
+    feed = pod_feed()
+    feed.on_snapshot([("p1", allocation("p1", "a"))], BASE + 1)
+    feed.on_snapshot([("p2", allocation("p2", "a"))], BASE + 3)
+    events = [v1.ListAndWatchPodResourcesResponse.FromString(item.message) for item in feed.journal.since(BASE + 1)]
+    assert [(event.action, event.uid) for event in events] == [(1, "p1"), (0, "p2")]
+    assert [entry.position for entry in feed.journal.since(BASE + 1)] == [BASE + 2, BASE + 3]
+
+
+def test_another_lineage_is_told_as_a_difference_and_forgets_old_positions() -> None:
+    feed = pod_feed()
+    feed.on_snapshot([("p1", allocation("p1"))], BASE + 1)
+    watcher = feed.watchers.open()
+    feed.on_snapshot([], 9 << MARK_SHIFT)
+    told = v1.ListAndWatchPodResourcesResponse.FromString(asyncio.run(watcher.next()).message)
+    assert (told.action, told.uid) == (v1.ListAndWatchPodResourcesResponse.DELETED, "p1")
+    with pytest.raises(PositionLost):
+        feed.journal.since(BASE + 1)
+    assert feed.journal.revision() == "9-0"
+
+
+def test_init_only_changes_are_no_event() -> None:
+    feed = pod_feed()
+    feed.on_snapshot([("p1", PodAllocation("p1", "d", "p1", (ContainerAllocation("i", "init"),)))], BASE)
+    changed = ContainerAllocation("i", "init", (AllocatedDevice("example.com/gpu", "a"),))
+    feed.on_event(Event(Op.UPSERT, "p1", PodAllocation("p1", "d", "p1", (changed,)), mark=BASE + 1))
+    assert feed.journal.since(BASE) == []
+    assert feed.journal.position == BASE + 1
+
+
+def test_history_reaches_back_before_our_own_time() -> None:
+    feed = pod_feed()
+    feed.on_snapshot([("p2", allocation("p2"))], BASE + 3)
+    past = (
+        LedgerEvent(BASE + 1, allocation("p1"), new=True),
+        LedgerEvent(BASE + 2, allocation("p1"), deleted=True),
+        LedgerEvent(BASE + 3, allocation("p2"), new=True),
+        LedgerEvent(BASE + 4, allocation("p3"), new=True),
+    )
+    feed.remember(LedgerHistory(floor=BASE, events=past))
+    feed.on_event(Event(Op.UPSERT, "p3", allocation("p3"), mark=BASE + 4))
+    assert fold({}, feed.journal.since(BASE)) == listing(feed)
+    assert [entry.position - BASE for entry in feed.journal.since(BASE)] == [1, 2, 3, 4]
+
+
+def test_the_ring_is_bounded_also_by_history() -> None:
+    journal = Journal(3)
+    journal.begin(10)
+    journal.append(Entry(11, b""))
+    journal.prepend([Entry(number, b"") for number in range(6, 11)], 5)
+    assert (journal.floor, [entry.position for entry in journal.since(8)]) == (8, [9, 10, 11])
+    journal.append(Entry(12, b""))
+    assert journal.floor == 9
+
+
+@given(st.integers(0, (1 << 41) - 1), st.integers(0, 1 << 30))
+def test_revisions_are_read_as_they_are_told(lineage: int, count: int) -> None:
+    journal = Journal(1)
+    journal.begin(lineage << MARK_SHIFT)
+    position = (lineage << MARK_SHIFT) + count
+    assert parse_revision(journal.revision(position)) == position
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "1-", "-1", "1--1", "x-1", "1-x", "1", "1-1-1", " 1-1", "0x1-1", "1-" + "9" * 50]
+)
+def test_nonsense_is_no_revision(text: str) -> None:
+    with pytest.raises(MetadataInvalid):
+        parse_revision(text)
+
+
+def test_wishes() -> None:
+    assert parse_wishes([("user-agent", "x"), ("nodeplane-snapshot", "1")]) == Wishes(snapshot=True)
+    assert parse_wishes([("nodeplane-resume", "5-2"), ("nodeplane-sequence", "1")]) == Wishes(False, True, BASE + 2)
+    with pytest.raises(MetadataInvalid, match="exclude"):
+        parse_wishes([("nodeplane-resume", "5-2"), ("nodeplane-snapshot", "1")])
+
+
+def test_allocatable_events_of_one_mark_are_one_message() -> None:
+    feed = AllocatableFeed(Journal(100), Watchers(10, Slots(1)))
+    feed.journal.begin(BASE)
+    feed.on_snapshot([], 0)
+    for id, mark in (("a", 0), ("b", 1)):
+        feed.on_event(Event(Op.UPSERT, f"r/x {id}", Device("r/x", id), mark=mark))
+    feed.on_event(Event(Op.DELETE, "r/x a", None, mark=0))
+    assert [item.id for item in feed.listed()] == ["a", "b"]
+    feed.on_event(Event(Op.UPSERT, "r/x b", Device("r/x", "b", (1,)), mark=2))
+    told = [v1.ListAndWatchAllocatableResourcesResponse.FromString(item.message) for item in feed.journal.since(BASE)]
+    assert [(event.action, [item.device_ids[0] for item in event.devices]) for event in told] == [
+        (0, ["a", "b"]),
+        (1, ["a"]),
+        (2, ["b"]),
+    ]
+    feed.on_snapshot([("r/x c", Device("r/x", "c"))], 0)
+    assert [item.id for item in feed.listed()] == ["c"]
+
+
+def test_a_watcher_gets_what_was_queued_and_then_why_it_ended() -> None:
+    watchers = Watchers(2, Slots(2))
+    slow, other = watchers.open(), watchers.open()
+    with pytest.raises(TooManyWatchers):
+        watchers.open()
+    for number in range(3):
+        watchers.push(Entry(number, b""))
+    assert isinstance(slow.ended, WatcherTooSlow)
+    watchers.close(slow)
+    watchers.end()
+    assert isinstance(other.ended, WatcherTooSlow)
+    fresh = watchers.open()
+    watchers.end()
+    assert isinstance(fresh.ended, Stopping)
+
+
+def test_bucket_gives_burst_then_rate() -> None:
+    bucket = TokenBucket(100.0, 10)
+    assert [bucket.take(1.0) for _ in range(11)] == [True] * 10 + [False]
+    assert [bucket.take(1.02) for _ in range(3)] == [True, True, False]
