@@ -146,7 +146,7 @@ class Channel(Generic[M]):
             link(up)
 
 
-def _sender(socket: "zmq.Socket[bytes]") -> Callable[[bytes, int], object]:
+def _sender(socket: "zmq.Socket[bytes]") -> Callable[..., object]:
     """The binding's own send, below the layer for options we do not use: it is called for every event."""
     return super(zmq.Socket, socket).send
 
@@ -166,10 +166,7 @@ class Publisher:
 
     def __init__(self, socket: "zmq.Socket[bytes]") -> None:
         self._socket = socket
-        self._send = _sender(socket)
-
-    def send(self, data: bytes) -> None:
-        self._send(data, _NOBLOCK)
+        self.send: Callable[[bytes], object] = partial(_sender(socket), flags=_NOBLOCK)
 
     def close(self) -> None:
         self._socket.close(0)

@@ -7,6 +7,7 @@ import msgspec
 
 from protocols.bus.bodies import body_of
 from protocols.bus.frames import EventFrame
+from protocols.bus.ring import cost
 from protocols.bus.types import Item
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ def item_chunks(items: Iterable[Item], limits: ChunkLimits) -> Iterator[tuple[bo
 
 def event_chunks(events: Iterable[EventFrame], limits: ChunkLimits) -> Iterator[tuple[bool, list[EventFrame]]]:
     """A replay as (is last, events)."""
-    return _cut(events, limits, lambda event: len(event.key) + len(event.body))
+    return _cut(events, limits, cost)
 
 
 def _cut(things: Iterable[T], limits: ChunkLimits, cost: Callable[[T], int]) -> Iterator[tuple[bool, list[T]]]:

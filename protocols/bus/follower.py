@@ -10,6 +10,7 @@ import msgspec
 
 from protocols.bus.frames import VERSION, BusyFrame, Chunk, EventFrame, MoreFrame, ReplayFrame, SnapshotFrame, SyncFrame
 from protocols.bus.ring import cost
+from protocols.bus.types import Event
 
 
 class FollowerOptions(msgspec.Struct, frozen=True):
@@ -106,7 +107,7 @@ class Follower:
 
     def step(self, message: Message, now: float) -> list[Action]:
         self._out = []
-        if isinstance(message, EventFrame):
+        if isinstance(message, Event):
             self._on_event(message, now)
         elif isinstance(message, Heard):
             self._on_tick(message, now)

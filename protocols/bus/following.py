@@ -48,7 +48,7 @@ class Following(Generic[V]):
         self.stream = options.stream
         self._options = options
         self._sink = sink
-        self._decode: Callable[[bytes], V] = decoder_of(options.type)
+        self._decode: Callable[[Any], V] = decoder_of(options.type)
         self._machine = Follower(options.follower)
         self._accept = self._machine.accept
         self._on_event = sink.on_event
@@ -139,14 +139,17 @@ class Following(Generic[V]):
 
     def _deliver(self, frame: EventFrame) -> None:
         """A body that does not decode is passed over: asking again would bring the same bytes."""
-        op, body = frame.op, frame.body
+        event: Event[Any] = frame
         try:
-            value = self._decode(body) if body or op is not Op.DELETE else None
+            if event.value or event.op is not Op.DELETE:
+                event.value = self._decode(event.value)
+            else:
+                event.value = None
         except UNDECODABLE as error:
             self._options.garbage(f"{self.owner}/{self.stream}", error)
             return
         try:
-            self._on_event(Event(op, frame.key, value, frame.seq, frame.mark, frame.epoch))
+            self._on_event(event)
         except Exception as error:
             self._options.fault(error)
 

@@ -1,6 +1,7 @@
 """The wire format, all of it: what each frame holds and how it becomes bytes. In words: docs/reference/bus.md.
 
-Every frame is one msgpack array `[kind, version, ...]`. On PUB it follows its topic, in one ZeroMQ frame.
+Every frame is one msgpack array `[kind, version, ...]` (an event's has the version last). On PUB it follows its topic,
+in one ZeroMQ frame.
 """
 
 from collections.abc import Callable
@@ -8,23 +9,15 @@ from typing import Literal
 
 import msgspec
 
-from protocols.bus.types import Op
+from protocols.bus.types import Event
 
 VERSION: Literal[1] = 1
 TICK_TOPIC = b"\0"
 """Topic of ticks: no stream's topic begins with NUL."""
 
 
-class EventFrame(msgspec.Struct, array_like=True, tag=1, frozen=True, gc=False):
-    """One event. seq 0 stands in replays by mark only: the event is of an earlier epoch, its mark counts."""
-
-    version: Literal[1]
-    epoch: int
-    seq: int
-    mark: int
-    op: Op
-    key: str
-    body: bytes
+EventFrame = Event[bytes]
+"""[1, op, key, body, seq, mark, epoch, version]: see types.Event. Make one by Event(...), this is its type."""
 
 
 class TickFrame(msgspec.Struct, array_like=True, tag=2, frozen=True):

@@ -16,7 +16,6 @@ from protocols.bus.frames import (
     VERSION,
     Answer,
     CastFrame,
-    EventFrame,
     FailureFrame,
     MoreFrame,
     PingFrame,
@@ -29,6 +28,7 @@ from protocols.bus.frames import (
     encode,
     topic_of,
 )
+from protocols.bus.types import Event
 
 PING_AFTER = 0.5
 COPY_BELOW = 8192
@@ -124,19 +124,21 @@ class Peer:
 
     def _on_published(self, batch: list[bytes]) -> None:
         """The hot path: topic, NUL, frame; a known event goes to its following without a detour."""
-        followings = self._followings
+        topic, following = b"\0", None
         for data in batch:
-            cut = data.find(0) + 1
+            if not topic or not data.startswith(topic):
+                topic = data[: data.find(0) + 1]
+                following = self._followings.get(topic)
+            cut = len(topic)
             try:
                 frame = decode_published(data[cut:] if len(data) < COPY_BELOW else memoryview(data)[cut:])
             except UNDECODABLE as error:
                 self._garbage.note(f"{self.name}.pub", error)
                 continue
-            if type(frame) is EventFrame:
-                following = followings.get(data[:cut])
+            if isinstance(frame, Event):
                 if following is not None:
                     following.event(frame)
-            elif isinstance(frame, TickFrame):
+            else:
                 self._on_tick(frame, proof=cut > 1)
 
     def _on_tick(self, frame: TickFrame, proof: bool) -> None:

@@ -21,10 +21,9 @@ class Ring:
     def append(self, frame: EventFrame) -> None:
         frames = self._frames
         frames.append(frame)
-        self._used += len(frame.body) + len(frame.key) + OVERHEAD
+        self._used += cost(frame)
         while len(frames) > self._count or self._used > self._size:
-            old = frames.popleft()
-            self._used -= len(old.body) + len(old.key) + OVERHEAD
+            self._used -= cost(frames.popleft())
 
     def after(self, seq: int) -> list[EventFrame] | None:
         """Events later than `seq`; None when some of them are gone. An empty ring knows nothing to be lost at its end:
@@ -45,4 +44,4 @@ class Ring:
 
 
 def cost(frame: EventFrame) -> int:
-    return len(frame.body) + len(frame.key) + OVERHEAD
+    return len(frame.value or b"") + len(frame.key) + OVERHEAD

@@ -6,7 +6,7 @@ from itertools import islice
 import msgspec
 
 from protocols.bus.bodies import body_of
-from protocols.bus.frames import VERSION, EventFrame, SyncFrame, encode, topic_of
+from protocols.bus.frames import EventFrame, SyncFrame, encode, topic_of
 from protocols.bus.ring import Ring
 from protocols.bus.types import Event, Item, Op, StreamSource, Value
 
@@ -27,7 +27,7 @@ class Answering(msgspec.Struct):
 class Stream:
     """Made by Bus.own. `publish` and `set_mark` are synchronous and never block; call them from the event loop."""
 
-    def __init__(self, name: str, source: StreamSource, ring: int, send: Callable[[bytes], None]) -> None:
+    def __init__(self, name: str, source: StreamSource, ring: int, send: Callable[[bytes], object]) -> None:
         self.name = name
         self.topic = topic_of(name)
         self.epoch = 0
@@ -43,7 +43,7 @@ class Stream:
         if mark:
             self.mark = mark
         body = value if isinstance(value, bytes) else encode(value)
-        frame = EventFrame(VERSION, self.epoch, self.seq, mark, op, key, body)
+        frame = Event(op, key, body, self.seq, mark, self.epoch)
         self._ring.append(frame)
         self._send(self.topic + encode(frame))
 
@@ -82,4 +82,4 @@ class Stream:
 
     def _told(self, event: Event[Value]) -> EventFrame:
         body = b"" if event.value is None else body_of(event.value)
-        return EventFrame(VERSION, self.epoch, 0, event.mark, event.op, event.key, body)
+        return Event(event.op, event.key, body, 0, event.mark, self.epoch)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -29,16 +29,21 @@ class Item(msgspec.Struct, frozen=True):
     value: Value
 
 
-class Event(msgspec.Struct, Generic[V], frozen=True):
+class Event(msgspec.Struct, Generic[V], array_like=True, tag=1, gc=False):
     """One change. `mark` is the owner's own durable position (0 = none); events that share a mark are published without
-    an await in between. `value` is None for a DELETE that carried nothing."""
+    an await in between. `value` is None for a DELETE that carried nothing.
+
+    It is also the frame that travels, `value` being the encoded body then; decoded in place: one object a message.
+    """
 
     op: Op
     key: str
     value: V | None
     seq: int = 0
+    """0 in replays by mark only: an event of an earlier epoch, its mark counts."""
     mark: int = 0
     epoch: int = 0
+    version: Literal[1] = 1
 
 
 class BusOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,7 +79,7 @@ class Sim:
                 self.durable.state[key] = body
             if publish:
                 self.stream.publish(op, key, body, mark)
-                frame = EventFrame(1, self.epoch, self.stream.seq, mark, op, key, body)
+                frame = Event(op, key, body, self.stream.seq, mark, self.epoch)
                 self._send(frame)
         if not publish:
             self.restart()
@@ -113,7 +113,7 @@ class Sim:
         """The follower gets one message of the PUB pipe; `keep` makes it come again."""
         if index < len(self.pub):
             frame = self.pub[index] if keep else self.pub.pop(index)
-            if isinstance(frame, EventFrame) and self.follower.accept(frame):
+            if isinstance(frame, Event) and self.follower.accept(frame):
                 self._apply([Deliver(frame)])
             else:
                 self.step(frame)
@@ -158,11 +158,11 @@ class Sim:
                 self.swaps += 1
 
     def _deliver(self, frame: EventFrame) -> None:
-        self.told.append(int(frame.body))
+        self.told.append(int(frame.value or b""))
         if frame.op is Op.DELETE:
             self.replica.pop(frame.key, None)
         else:
-            self.replica[frame.key] = frame.body
+            self.replica[frame.key] = frame.value or b""
 
     # quiet
 
