@@ -10,7 +10,6 @@ from actors.runtime.status import container_statuses, sandbox_status
 from actors.runtime.types import Sandbox
 from protocols.wire import cri_pb2 as pb
 
-
 MOST_BYTES = 32 * 1024 * 1024
 """What one subscriber may be behind in bytes; annotations make events large."""
 

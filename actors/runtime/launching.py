@@ -66,6 +66,8 @@ class LauncherHandle:
         message = msgspec.json.encode({"directory": str(directory)})
         try:
             socket.send_fds(self._control, [message], [channel.fileno()])
+        except BlockingIOError:
+            raise LauncherGone("the container launcher has too many orders; try again") from None
         except OSError:
             return False
         return True

@@ -11,6 +11,7 @@ from typing import TypeVar
 from actors.runtime.errors import ExecFailed, ExecTimedOut, LauncherGone
 from actors.runtime.exec_run import Capture
 from actors.runtime.lifecycle import Lifecycle
+from actors.runtime.shim import record
 from actors.runtime.shim_link import ExecExit, Exit, Message, Ready, Reply, ShimLink, Started, read_exit, read_started
 from actors.runtime.states import State
 from actors.runtime.types import Container, ExecResult
@@ -100,7 +101,7 @@ class Process:
         elif (began := read_started(self._directory)) and self._container.life.state is not State.EXITED:
             self._lifecycle.lost(self._container, time.time_ns())
             self._on_lost(self._container, began)
-        self._settle(LauncherGone("the container's shim ended before it began"))
+        self._settle(LauncherGone(f"the container's shim ended before it began{trace(self._directory)}; try again"))
         for reply in self._replies.values():
             _resolve(reply, _ENDING)
         for ended in self._execs.values():
@@ -116,6 +117,14 @@ class Process:
             self.settled.exception()
         else:
             self.settled.set_result(None)
+
+
+def trace(directory: Path) -> str:
+    """The last line of a failed shim's traceback, if it left one."""
+    try:
+        return ": " + (directory / record.TRACE).read_text().splitlines()[-1]
+    except (OSError, IndexError):
+        return ""
 
 
 def apply_exit(lifecycle: Lifecycle, container: Container, end: Exit) -> None:

@@ -13,7 +13,7 @@ from actors.runtime.errors import ExecFailed, LauncherGone, StartFailed, StateNo
 from actors.runtime.launching import LauncherHandle
 from actors.runtime.lifecycle import Lifecycle
 from actors.runtime.orphans import kill_process, kill_session
-from actors.runtime.process import Process, apply_exit
+from actors.runtime.process import Process, apply_exit, trace
 from actors.runtime.shim import record
 from actors.runtime.shim_link import Started, connect, read_exit, read_started
 from actors.runtime.states import State
@@ -22,6 +22,8 @@ from actors.runtime.types import Container, ExecResult
 
 START_DEADLINE_S = 30.0
 ADOPT_DEADLINE_S = 5.0
+STARTS_AT_ONCE = 16
+"""More would only wait for each other, in the launcher's socket instead of here."""
 
 _LOG = logging.getLogger("runtime")
 
@@ -32,14 +34,16 @@ class ProcessDriver:
         self._state = state
         self._launcher = launcher
         self._processes: dict[str, Process] = {}
+        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._clean_ups: set[asyncio.Task[None]] = set()
 
     async def start(self, container: Container) -> None:
-        self._prepare(container)
-        try:
-            await self._attempt(container)
-        except LauncherGone:  # it died under our order and before go: nothing has started
-            await self._attempt(container)
+        async with self._starting:
+            self._prepare(container)
+            try:
+                await self._attempt(container)
+            except LauncherGone:  # it died under our order and before go: nothing has started
+                await self._attempt(container)
         if container.life.reason == "StartError":
             raise StartFailed(container.life.message)
 
@@ -101,6 +105,7 @@ class ProcessDriver:
         try:
             spec = msgspec.json.encode(command.spec(container))
             directory.mkdir(mode=0o700, exist_ok=True)
+            (directory / record.SOCKET).unlink(missing_ok=True)  # of a shim that was killed before it began
             (directory / record.SPEC).write_bytes(spec)
         except OSError as error:
             raise StateNotWritten(f"cannot write {directory}: {os.strerror(error.errno or 0).lower()}") from None
@@ -130,7 +135,8 @@ class ProcessDriver:
         raise ExecFailed("the container is ending")
 
     def _on_lost(self, container: Container, began: Started) -> None:
-        _LOG.warning("container %s: its shim was killed, so its exit code is not known", container.id[:12])
+        why = trace(self._state.shim(container.id))
+        _LOG.warning("container %s: its shim ended without a record of the exit code%s", container.id[:12], why)
         task = asyncio.create_task(self._clean_up(container, began))
         self._clean_ups.add(task)
         task.add_done_callback(self._clean_ups.discard)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -53,6 +54,7 @@ class RuntimeServer:
     async def start(self) -> None:
         """The launcher first: no process is made by fork after gRPC has threads. Serving when it returns."""
         self._launcher.start()
+        _allow_descriptors()
         await Adoption(self.pods, self._state, self._clock, self._processes, self._hollow).run()
         self._server = self._make_server()
         _bind(self._server, self._options.socket)
@@ -82,6 +84,12 @@ class RuntimeServer:
             StatsMethods(self.pods, self._processes, self._options.directory),
             EventMethods(self.events),
         ]
+
+
+def _allow_descriptors() -> None:
+    """One for each running container. After the launcher, so that containers keep the usual limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _bind(server: grpc.aio.Server, path: Path) -> None:

@@ -155,7 +155,9 @@ class RuntimeProcess:
         answer = getattr(pb, described.output_type.name)
         data = request if isinstance(request, bytes) else request.SerializeToString()
         assert self._channel is not None
-        stub = self._channel.unary_unary(f"/runtime.v1.{service}/{method}", response_deserializer=answer.FromString)
+        stub: Any = self._channel.unary_unary(
+            f"/runtime.v1.{service}/{method}", response_deserializer=answer.FromString
+        )
         return await stub(data, timeout=20)
 
     @staticmethod

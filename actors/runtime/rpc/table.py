@@ -1,8 +1,9 @@
 """Which object answers which method, and how faults become gRPC statuses: in one place, for both services."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -15,7 +16,7 @@ from protocols.errors import NodeplaneError
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Unary = Callable[[Any], Awaitable[Message]]
-Streaming = Callable[[Any], AsyncIterator[bytes]]
+Streaming = Callable[[Any], AsyncGenerator[bytes, None]]
 
 CANCELLED_WITH_CALLER = frozenset({"StopContainer", "ExecSync"})
 """Methods that wait for others. Every other one runs to its end even when the caller hangs up: nothing half done."""
@@ -57,14 +58,14 @@ class Table:
         return call
 
     def _streaming(self, name: str, target: Streaming | None, parse: Callable[[bytes], Any]) -> Any:
-        async def call(data: bytes, context: Context) -> AsyncIterator[bytes]:
+        async def call(data: bytes, context: Context) -> AsyncGenerator[bytes, None]:
             try:
                 if target is None:
                     raise _missing(name)
-                items = target(_parse(name, parse, data))
-                await context.send_initial_metadata(())  # tells the client that the stream is open, before any event
-                async for item in items:
-                    yield item
+                async with contextlib.aclosing(target(_parse(name, parse, data))) as items:
+                    await context.send_initial_metadata(())  # the stream is open, and says so before any event
+                    async for item in items:
+                        yield item
             except Exception as error:
                 await _abort(name, error, context)
 

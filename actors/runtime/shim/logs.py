@@ -55,7 +55,7 @@ class LogFile:
     def reopen(self) -> None:
         """Open the path anew, creating file and parents; on error the old descriptor stays in use. Raises OSError."""
         os.makedirs(os.path.dirname(self._path), mode=0o755, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe nobody reads is an error
         fresh = os.open(self._path, flags, 0o640)
         old, self._descriptor = self._descriptor, fresh
         if old >= 0:

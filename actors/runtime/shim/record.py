@@ -1,5 +1,6 @@
 """Files of one shim, relative to its directory: what the next runtime reads when it adopts the container."""
 
+import errno
 import json
 import os
 from typing import Any
@@ -29,7 +30,9 @@ def write(name: str, record: Record, durable: bool) -> None:
     temporary = f".{name}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, json.dumps(record).encode())
+        data = json.dumps(record).encode()
+        if os.write(descriptor, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
         if durable:
             os.fsync(descriptor)
     finally:
