@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,8 @@ def plane() -> Iterator[Plane]:
     with Plane() as plane:
         plane.plugin()
         until("4 devices", lambda: allocatable(plane) == "4")
+        plane.apply(rival())
+        plane.pod_ready("rival")
         yield plane
 
 
@@ -64,7 +67,7 @@ class Story:
 
     def kill_container(self) -> Callable[[], object]:
         before = restarts(self.plane)
-        for pid in until("the container's process", container_pids):
+        for pid in until("the container's process", lambda: own_containers(self.plane)):
             os.kill(pid, signal.SIGKILL)
         return lambda: restarts(self.plane) > before and ready(self.plane)
 
@@ -97,7 +100,7 @@ def tell(plane: Plane, victims: list[str], dice: random.Random, deaths: int = 1)
             for thread in killers:
                 thread.join(10)
             until(f"end of {step.__name__} with {victims} killed (seed {SEED})", done, 40, every=0.1)
-            oracle.no_device_twice()
+            oracle.no_device_twice(plane)
     finally:
         writer.close()
     judge(plane, pods, resources, writer)
@@ -110,7 +113,7 @@ def judge(plane: Plane, pods: ApiWatcher, resources: PodWatch, writer: Writer) -
     pods.close()
     resources.close()
     resources.is_consistent()
-    until("all devices free", lambda: not oracle.devices_in_use())
+    until("all devices free", lambda: not own_containers(plane))
     until("4 devices", lambda: allocatable(plane) == "4")
 
 
@@ -158,7 +161,8 @@ def restarts(plane: Plane) -> int:
 
 
 def pod_gone(plane: Plane) -> bool:
-    return plane.kubectl("get", "pods", "-o", "name", check=False).strip() == "" and not oracle.devices_in_use()
+    names = plane.kubectl("get", "pods", "-o", "name", check=False).split()
+    return names == ["pod/rival"] and not own_containers(plane)
 
 
 def allocatable(plane: Plane) -> str:
@@ -166,14 +170,13 @@ def allocatable(plane: Plane) -> str:
     return text.strip()
 
 
-def container_pids() -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                around, line = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"EXAMPLE_COM_GPU=" in around and b"my devices" in line:
-                found.append(int(entry.name))
-    return found
+def own_containers(plane: Plane) -> list[int]:
+    return [pid for pid, around in oracle.containers(plane).items() if around.get("HOSTNAME") == "gpu-pod"]
+
+
+def rival() -> dict[str, Any]:
+    """Holds the other two devices all the while."""
+    container = {"name": "main", "image": "busybox", "command": ["sleep", "100000"]}
+    container["resources"] = {"limits": {RESOURCE: 2}}  # type: ignore[assignment] # JSON
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "rival"}, "spec": spec}

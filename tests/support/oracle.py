@@ -69,25 +69,42 @@ def watch_missed_nothing(plane: Plane, watcher: ApiWatcher, prefix: str) -> None
     assert watcher.errors == []
 
 
-def devices_in_use(variable: str = "EXAMPLE_COM_GPU") -> dict[str, list[str]]:
-    """Device -> pods whose running processes hold it, read from /proc."""
-    holders: dict[str, set[str]] = {}
+def containers(plane: Plane, variable: str = "EXAMPLE_COM_GPU") -> dict[int, dict[str, str]]:
+    """Pid -> environment of the plane's containers that were given devices, read from /proc."""
+    found = {}
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            pairs = dict(
-                item.split("=", 1)
-                for item in (entry / "environ").read_text(errors="replace").split("\0")
-                if "=" in item
-            )
-        except OSError:
-            continue
-        for device in filter(None, pairs.get(variable, "").split(",")):
-            holders.setdefault(device, set()).add(pairs.get("HOSTNAME", entry.name))
-    return {device: sorted(pods) for device, pods in holders.items()}
+        if entry.name.isdigit() and (own := environment(int(entry.name))).get(variable):
+            parent = environment(parent_of(int(entry.name)))
+            if parent.get("NODEPLANE_ROOT") == str(plane.root) and variable not in parent:
+                found[int(entry.name)] = own
+    return found
 
 
-def no_device_twice(variable: str = "EXAMPLE_COM_GPU") -> None:
-    shared = {device: pods for device, pods in devices_in_use(variable).items() if len(pods) > 1}
+def environment(pid: int) -> dict[str, str]:
+    """{} for a process that is gone or not ours."""
+    try:
+        text = Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    except OSError:
+        return {}
+    return dict(item.split("=", 1) for item in text.split("\0") if "=" in item)
+
+
+def parent_of(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def devices_in_use(plane: Plane, variable: str = "EXAMPLE_COM_GPU") -> dict[str, list[str]]:
+    """Device -> host names of the containers whose environment names it."""
+    holders: dict[str, list[str]] = {}
+    for around in containers(plane, variable).values():
+        for device in around[variable].split(","):
+            holders.setdefault(device, []).append(around.get("HOSTNAME", "?"))
+    return holders
+
+
+def no_device_twice(plane: Plane) -> None:
+    shared = {device: pods for device, pods in devices_in_use(plane).items() if len(set(pods)) > 1}
     assert not shared, f"devices given twice: {shared}"

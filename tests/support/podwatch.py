@@ -25,6 +25,7 @@ class PodWatch:
         self.problems: list[str] = []
         self.snapshots = 0
         self._epoch, self._sequence = "", 0
+        self._call: grpc.Call | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -32,12 +33,15 @@ class PodWatch:
 
     def close(self) -> None:
         self._stop.set()
+        if self._call:
+            self._call.cancel()
         self._thread.join(5)
         assert not self._thread.is_alive()
 
     def is_consistent(self) -> None:
         """The fold of all events is what List says now, and no event broke a promise."""
         assert self.problems == []
+        assert self.snapshots == 1, "the watch had to begin anew: its place was lost"
         assert dict(self.pods.values()) == self.listed()
 
     def listed(self) -> dict[str, Holdings]:
@@ -60,11 +64,11 @@ class PodWatch:
         with grpc.insecure_channel(self._socket, OPTIONS) as channel:
             request = wire.ListAndWatchPodResourcesRequest()
             call = stubs.PodResourcesListerStub(channel).ListAndWatch(request, metadata=metadata)
-            threading.Thread(target=lambda: (self._stop.wait(), call.cancel()), daemon=True).start()
-            epoch = dict(call.initial_metadata())["nodeplane-revision"].rpartition("-")[0]
-            if not resume:
+            self._call = call
+            revision = dict(call.initial_metadata()).get("nodeplane-revision", "")
+            if revision and not resume:
                 self._joined(call)
-            self._epoch = epoch
+            self._epoch = revision.rpartition("-")[0] or self._epoch
             for event in call:
                 self._take(event)
 

@@ -12,6 +12,7 @@ from tests.support.watchers import connect
 class Writer:
     def __init__(self, plane: Plane, per_second: float = 20.0) -> None:
         self._plane, self._pause = plane, 1 / per_second
+        self._prefix = f"ack-{time.time_ns()}"
         self.acknowledged: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -26,7 +27,7 @@ class Writer:
         number = 0
         while not self._stop.is_set():
             number += 1
-            name, value = f"ack-{number}", str(time.time_ns())
+            name, value = f"{self._prefix}-{number}", str(time.time_ns())
             try:
                 if self._create(name, value):
                     self.acknowledged[name] = value
