@@ -46,14 +46,16 @@ class ResourceCache:
         self.window = Window(self._options, floor)
         self.initializations += 1
 
-    def replay(self, key: str, event: WatchEvent, now: float) -> None:
+    def replay(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
         """A change the list has seen already: history only. One whose past was compacted ends the history below it."""
         self.received += 1
         known = event.previous.value if event.previous else b""
         if not known and not event.created:
             self.window.raise_floor(event.kv.mod_revision)
-            return
-        self.window.append(Entry(key, _object_event(event, known), now))
+            return None
+        change = _object_event(event, known)
+        self.window.append(Entry(key, change, now))
+        return change
 
     def apply(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
         """A new change; None for the deletion of what was never here."""

@@ -19,6 +19,12 @@ class HistoryLost(NodeplaneError):
     grpc: ClassVar[str] = "DATA_LOSS"
 
 
+class StoreTooOld(NodeplaneError):
+    """Raised at start when the etcd version is known to lose acknowledged writes."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
 class StoreUnreachable(NodeplaneError):
     """Raised when the store's endpoints or certificates cannot be used at all."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from actors.watchcache.errors import HistoryLost
 from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.state import Change, State
+from actors.watchcache.version import answers_in_order, check
 from actors.watchcache.waiters import Waiters
 from protocols.etcd import Compacted, EtcdClient, EtcdError, KeyValue, Watch, WatchBatch
 
@@ -24,12 +25,15 @@ class Feed:
         self._watch: Watch | None = None
         self._open = asyncio.Event()
         self._heard = 0.0
+        self._in_order = True
+        self._announced = False
         self.waiters = Waiters()
         self.reconnects = 0
 
     async def run(self) -> None:
-        """Forever. Raises HistoryLost."""
-        await self._list()
+        """Forever. Raises HistoryLost, StoreTooOld."""
+        await self._meet()
+        self._state.load(*await self._read(), self._in_order)
         pause = self._options.first_pause
         while True:
             before = self._state.position
@@ -45,8 +49,21 @@ class Feed:
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._options.longest_pause)
 
-    async def _list(self) -> None:
-        self._state.load(*await self._read())
+    async def _meet(self) -> None:
+        """Ask the store's version, however long it is away."""
+        pause = self._options.first_pause
+        while True:
+            try:
+                version = (await self._client.status()).version
+                break
+            except EtcdError as error:
+                log.warning("cannot ask the store's version: %s; trying again", error)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._options.longest_pause)
+        check(version)
+        self._in_order = answers_in_order(version)
+        if not self._in_order:
+            log.warning("etcd %s tells progress out of order: only its own notifications are used", version)
 
     async def _read(self) -> tuple[list[KeyValue], int]:
         """Every key at one revision, however long the store is away; from the start again when that was compacted."""
@@ -68,8 +85,10 @@ class Feed:
                 raise HistoryLost(f"the store is at revision {watch.revision}, this cache has seen {start - 1} of it")
             self._watch, self._heard = watch, time.monotonic()
             self._open.set()
+            self._announce()
             try:
-                await watch.request_progress()
+                if self._in_order:
+                    await watch.request_progress()
                 async for batch in watch:
                     self._take(batch)
             finally:
@@ -78,12 +97,21 @@ class Feed:
 
     def _take(self, batch: WatchBatch) -> None:
         state = self._state
-        before, was_complete = state.position, state.complete
+        before = state.position
         self._heard = time.monotonic()
         changes = state.take(batch, self._heard)
-        if state.complete and (changes or state.position != before or not was_complete):
+        if not self._announced:
+            self._announce()
+        elif changes or state.position != before:
             self._tell(changes)
             self.waiters.advance(state.position)
+
+    def _announce(self) -> None:
+        """Tell for the first time: the state holds all changes so far."""
+        if not self._announced and self._state.complete:
+            self._announced = True
+            self._tell([])
+            self.waiters.advance(self._state.position)
 
     async def _jump(self, error: Compacted) -> None:
         """The position is compacted: during the filling of the windows they get shorter, later it takes a list."""
@@ -91,11 +119,10 @@ class Feed:
         if not state.complete and error.compact_revision <= state.listed:
             state.skip_to(error.compact_revision)
             return
-        told = state.complete
         log.warning("%s; listing again", error)
         kvs, revision = await self._read()
-        if not told:
-            state.load(kvs, revision)
+        if not self._announced:
+            state.load(kvs, revision, self._in_order)
             return
         changes = state.replace(kvs, revision)
         self._tell(changes)
@@ -105,6 +132,8 @@ class Feed:
         """Ask for progress: often while the state is incomplete or someone waits, seldom when the store is silent."""
         while True:
             await self._open.wait()
+            if not self._in_order:
+                return  # silence is normal then, and only the connection's keepalive tells a dead store
             if self._hurried():
                 await asyncio.sleep(self._options.nudge if self._state.complete else self._options.first_pause)
             else:

@@ -20,26 +20,32 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class State:
-    """`position`: everything up to it has been taken in. Until it reaches `listed` (the revision of the list) the
-    batches are history the list has seen already."""
+    """`position`: everything up to it has been taken in. What comes up to `listed` (the revision of the list) is
+    history the list has seen already: it fills the windows, and is published only past `goal`.
+
+    `goal` is `listed` where the store tells progress in order. Where it does not, it is the newest change among the
+    listed keys: its event is sure to come, and past it only deletions can still belong to the list.
+    """
 
     def __init__(self, options: WatchcacheOptions) -> None:
         self._options = options
         self.caches = [ResourceCache(resource, options.window) for resource in options.resources]
         self._demux = Demux(self.caches)
         self.listed = 0
+        self.goal = 0
         self.position = 0
         self.progress = 0
         """Progress notifications so far."""
 
     @property
     def complete(self) -> bool:
-        """The windows are filled up to the list: streams may be told."""
-        return self.listed > 0 and self.position >= self.listed
+        """The windows are filled: streams may be told."""
+        return self.listed > 0 and self.position >= self.goal
 
-    def load(self, kvs: Iterable[KeyValue], revision: int) -> None:
+    def load(self, kvs: list[KeyValue], revision: int, in_order: bool = True) -> None:
         """The first list: history is to be read from `position` on."""
         self.listed = revision
+        self.goal = revision if in_order else max((kv.mod_revision for kv in kvs), default=0)
         self.position = max(revision - self._options.resume_revisions, 0)
         objects = self._sorted_out(kvs)
         for cache in self.caches:
@@ -53,7 +59,7 @@ class State:
 
     def replace(self, kvs: Iterable[KeyValue], revision: int) -> list[Change]:
         """A later list, after a compaction beyond `position`."""
-        self.listed = self.position = revision
+        self.listed = self.goal = self.position = revision
         objects = self._sorted_out(kvs)
         changes = [
             Change(cache, key, event)
@@ -80,9 +86,9 @@ class State:
             if found is None:
                 continue
             cache, key = found
-            if event.kv.mod_revision <= self.listed:
-                cache.replay(key, event, now)
-            elif (made := cache.apply(key, event, now)) is not None:
+            replayed = event.kv.mod_revision <= self.listed
+            made = (cache.replay if replayed else cache.apply)(key, event, now)
+            if made is not None and event.kv.mod_revision > self.goal:
                 changes.append(Change(cache, key, made))
         self.position = max(self.position, batch.revision)
         return changes

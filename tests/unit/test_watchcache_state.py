@@ -1,10 +1,13 @@
 """From etcd's batches to events: replay fills only history, lists after compaction become differences."""
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.watchcache.errors import StoreTooOld
 from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.state import State
+from actors.watchcache.version import answers_in_order, check
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import FLOOR_KEY, ObjectEvent
 
@@ -84,6 +87,7 @@ class Follower:
         self.items[key] = (event.object, event.rv)
 
 
+@settings(deadline=None)
 @given(WRITES, WRITES, WRITES)
 def test_events_lead_from_any_list_to_the_newest_state(
     first: list[tuple[bytes, bool]], second: list[tuple[bytes, bool]], third: list[tuple[bytes, bool]]
@@ -104,6 +108,7 @@ def test_events_lead_from_any_list_to_the_newest_state(
     assert follower.items == pods(state) == model(etcd)
 
 
+@settings(deadline=None)
 @given(WRITES, WRITES)
 def test_a_restarted_cache_tells_the_same_history(
     first: list[tuple[bytes, bool]], second: list[tuple[bytes, bool]]
@@ -124,6 +129,30 @@ def test_a_restarted_cache_tells_the_same_history(
         elif mark >= old.listed:
             assert events is not None
             assert [(e.key, e.value) for e in events] == [pair for pair in told if pair[1].rv > mark]
+
+
+@settings(deadline=None)
+@given(WRITES)
+def test_without_ordered_progress_history_ends_at_the_newest_listed_change(writes: list[tuple[bytes, bool]]) -> None:
+    etcd = Etcd()
+    write(etcd, writes)
+    state = State(OPTIONS)
+    state.load(list(etcd.now.values()), etcd.revision, in_order=False)
+    told: list[int] = []
+    for event in etcd.since(state.position).events:
+        told += [change.event.rv for change in state.take(WatchBatch(event.kv.mod_revision, [event]), 0.0)]
+    assert state.complete
+    assert told == [e.kv.mod_revision for e in etcd.events if e.kv.mod_revision > max(state.goal, etcd.revision - 10)]
+    assert pods(state) == model(etcd)
+
+
+def test_versions() -> None:
+    for good in ("3.4.21", "3.4.23", "3.5.6", "3.5.21", "3.6.0-rc.1", "4.0.0"):
+        check(good)
+    for bad in ("3.3.10", "3.4.20", "3.5.1", "3.5.5", "", "nonsense"):
+        with pytest.raises(StoreTooOld, match="acknowledged writes"):
+            check(bad)
+    assert [answers_in_order(v) for v in ("3.4.23", "3.4.31", "3.5.12", "3.5.13", "3.6.1")] == [0, 1, 0, 1, 1]
 
 
 def test_batches_seen_twice_count_once() -> None:

@@ -1,7 +1,7 @@
 """The window: never a gap above its floor, sizes within bounds, progress without effect on history."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.watchcache.options import WindowOptions
@@ -17,6 +17,7 @@ def entry(rv: int, at: float, size: int = 2) -> Entry:
     return Entry("k", ObjectEvent("ADDED", rv, b"x" * size), at)
 
 
+@settings(deadline=None)
 @given(STEPS, st.integers(0, 50))
 def test_accepts_from_floor_on_and_tells_all(steps: list[tuple[int, float, int]], start: int) -> None:
     window, rv, now, told = Window(SMALL, start), start + 1, 0.0, []
@@ -37,6 +38,7 @@ def test_accepts_from_floor_on_and_tells_all(steps: list[tuple[int, float, int]]
             assert [each.event.rv for each in found] == [each for each in told if each > revision]
 
 
+@settings(deadline=None)
 @given(STEPS, st.integers(0, 300))
 def test_raised_floor_only_shortens(steps: list[tuple[int, float, int]], to: int) -> None:
     window, rv = Window(SMALL, 0), 1
