@@ -12,7 +12,6 @@ from actors.frontdoor.watchers import Watchers
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, LedgerHistory, PodAllocation
 
-
 JUMP = 1 << MARK_SHIFT
 """No ledger gets this far while a follower looks away: it is another one."""
 
