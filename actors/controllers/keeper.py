@@ -2,25 +2,40 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from actors.controllers.namespaces import CONTENT, contents, ends, finalized, missing_namespaces
-from protocols.kube.client import ApiAway, ApiClient, ApiError, Object
-from protocols.kube.meta import name_of
+from actors.controllers.retries import Retries
+from actors.controllers.types import Create, Patch
+from protocols.kube.client import ApiClient
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import NAMESPACES, PODS, Resource
 
-RETRY_S = 1.0
+Items = Mapping[str, Object]
+
+
+@dataclass
+class Known:
+    """The live copies decisions are made from: the informers' items, set once they exist."""
+
+    namespaces: Items = field(default_factory=dict)
+    accounts: Items = field(default_factory=dict)
+    roots: Items = field(default_factory=dict)
 
 
 class NamespaceKeeper:
-    """A handler of namespaces. Work is keyed by name and level-triggered: what fails is looked at again."""
+    """A handler of namespaces. Work is keyed by name and level-triggered: what fails is looked at again, later each
+    time, and holds no other namespace up."""
 
-    def __init__(self, client: ApiClient, ca: str, log: logging.Logger, items: Callable[[], dict[str, Object]]) -> None:
+    def __init__(self, client: ApiClient, ca: str, log: logging.Logger, known: Known) -> None:
         self._client = client
         self._ca = ca
         self._log = log
-        self._items = items
-        self._dirty: set[str] = set()
+        self._known = known
+        self._retries = Retries()
+        self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
 
     def on_add(self, obj: Object) -> None:
@@ -33,48 +48,51 @@ class NamespaceKeeper:
         self.look(name_of(obj))
 
     def look(self, name: str) -> None:
-        self._dirty.add(name)
+        self._dirty[name] = None
         self._wake.set()
-
-    def content_changed(self, namespace: str) -> None:
-        """Something in the namespace was deleted: restore it, or go on ending it."""
-        if namespace in self._items():
-            self.look(namespace)
 
     async def run(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            again = [name for name in sorted(self._dirty) if not await self._tend(name)]
-            if again:
-                await asyncio.sleep(RETRY_S)
-                for name in again:
-                    self.look(name)
+            while self._dirty:
+                await self._tend(self._dirty.popitem()[0])
 
-    async def _bootstrap(self) -> None:
-        for name in missing_namespaces(self._items()):
-            await self._create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, "")
-
-    async def _tend(self, name: str) -> bool:
-        self._dirty.discard(name)
+    async def _tend(self, name: str) -> None:
         try:
-            await self._bootstrap()
-            namespace = self._items().get(name)
-            if namespace is not None and ends(namespace):
-                return await self._end(namespace)
-            for create in contents(name, self._ca) if namespace is not None else []:
-                await self._create(create.resource, create.obj, create.namespace)
+            done = await self._step(name)
         except (ApiAway, ApiError) as error:
             self._log.info("namespace %s: %s", name, error)
-            return False
+            done = False
+        if done:
+            self._retries.done(name)
+        else:
+            asyncio.get_running_loop().call_later(self._retries.failed(name), self.look, name)
+
+    async def _step(self, name: str) -> bool:
+        """True when there is nothing left to do for this namespace."""
+        for create in missing_namespaces(self._known.namespaces):
+            await self._create(create)
+        namespace = self._known.namespaces.get(name)
+        if namespace is None:
+            return True
+        if ends(namespace):
+            return await self._end(namespace)
+        if terminating(namespace):
+            return True
+        for step in contents(name, self._ca, self._known.accounts, self._known.roots):
+            await (self._create(step) if isinstance(step, Create) else self._patch(step))
         return True
 
-    async def _create(self, resource: Resource, obj: Object, namespace: str) -> None:
+    async def _create(self, step: Create) -> None:
         try:
-            await self._client.create(resource, obj, namespace)
+            await self._client.create(step.resource, step.obj, step.namespace)
         except ApiError as error:
             if error.code not in (403, 404, 409):
                 raise  # 409: it is there; 403, 404: its namespace ends
+
+    async def _patch(self, step: Patch) -> None:
+        await self._client.patch(step.resource, step.name, step.namespace, step.body)
 
     async def _end(self, namespace: Object) -> bool:
         """Delete what is in it; finalize once nothing is left. True when that is done."""
@@ -90,9 +108,29 @@ class NamespaceKeeper:
         return True
 
     async def _delete(self, resource: Resource, item: Object, namespace: str) -> None:
+        if resource is PODS and terminating(item):
+            return  # its node is at it
         try:
-            if resource is not PODS or "deletionTimestamp" not in item["metadata"]:
-                await self._client.delete(resource, name_of(item), namespace)
+            await self._client.delete(resource, name_of(item), namespace, uid=uid_of(item))
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
+
+
+class ContentHandler:
+    """What every namespace holds comes back when it is deleted or changed."""
+
+    def __init__(self, keeper: NamespaceKeeper) -> None:
+        self._keeper = keeper
+
+    def on_add(self, obj: Object) -> None:
+        """It is there; whether it is right is looked at with its namespace."""
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._look(new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._look(obj)
+
+    def _look(self, obj: Object) -> None:
+        self._keeper.look(namespace_of(obj))

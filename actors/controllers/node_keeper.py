@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from actors.controllers.nodes import GRACE_S, Leases, unknown_patch
-from protocols.kube.client import ApiAway, ApiClient, ApiError, Object
-from protocols.kube.meta import name_of
+from protocols.kube.client import ApiClient
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import NODES
 
 LOOK_S = GRACE_S / 4
@@ -15,10 +16,11 @@ LOOK_S = GRACE_S / 4
 class NodeKeeper:
     """A handler of nodes; `leases` is one of leases."""
 
-    def __init__(self, client: ApiClient, log: logging.Logger, nodes: Callable[[], dict[str, Object]]) -> None:
+    def __init__(self, client: ApiClient, log: logging.Logger) -> None:
         self._client = client
         self._log = log
-        self._nodes = nodes
+        self.nodes: Mapping[str, Object] = {}
+        """The informer's items, set once it exists."""
         self._seen = Leases()
         self.leases = LeaseHandler(self._renewed)
 
@@ -38,7 +40,7 @@ class NodeKeeper:
                 await self._mark(name)
 
     async def _mark(self, name: str) -> None:
-        node = self._nodes().get(name)
+        node = self.nodes.get(name)
         patch = unknown_patch(node) if node else None
         if patch is None:
             return
@@ -49,7 +51,7 @@ class NodeKeeper:
             self._log.info("node %s: %s", name, error)
 
     def _renewed(self, lease: Object) -> None:
-        if name_of(lease) in self._nodes():
+        if name_of(lease) in self.nodes:
             self._seen.renewed(name_of(lease), lease.get("spec", {}).get("renewTime") or "", self._now())
 
     def _now(self) -> float:

@@ -5,8 +5,7 @@ Renewals are timed by when they were seen here, not by what the lease says, so t
 
 from dataclasses import dataclass, field
 
-from protocols.kube.client import Object
-from protocols.kube.meta import condition
+from protocols.kube.meta import Object, condition
 from protocols.kube.times import now
 
 GRACE_S = 40.0
