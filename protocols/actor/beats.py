@@ -1,4 +1,4 @@
-"""Beats: once a second, and on every change of state, the supervisor hears how this instance is."""
+"""Beats: once a second, and when its state or a followed stream changes, the supervisor hears how this instance is."""
 
 import asyncio
 import os
@@ -26,6 +26,7 @@ class Beats:
 
     def start(self) -> None:
         self._bus.watch_link(self._supervisor, self._on_link)
+        self._bus.watch_synced(self.change)
         self._second()
 
     def change(self, state: str = "", note: str | None = None) -> None:

@@ -41,6 +41,7 @@ class Bus:
         self._host: Host | None = None
         self._peers: dict[str, Peer] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._told_synced: Callable[[], None] = _nobody
 
     async def start(self) -> None:
         """Take the name and bind. Raises NameTaken when another process holds it."""
@@ -96,6 +97,7 @@ class Bus:
             send=peer.send,
             garbage=self._garbage.note,
             fault=self._fault,
+            told=self._synced_changed,
         )
         following = Following(options, sink)
         peer.follow(following)
@@ -132,6 +134,10 @@ class Bus:
         """Call `told(True)` when a connection to `owner` is up (now, if it is), `told(False)` when it is lost."""
         self._peer(owner).watch(told)
 
+    def watch_synced(self, told: Callable[[], None]) -> None:
+        """Call `told` whenever a followed stream becomes synced or stale."""
+        self._told_synced = told
+
     def owned(self) -> list[Stream]:
         return list(self._host.streams.values()) if self._host else []
 
@@ -160,8 +166,15 @@ class Bus:
         for peer in self._peers.values():
             peer.second()
 
+    def _synced_changed(self) -> None:
+        self._told_synced()
+
     def _fault(self, error: BaseException) -> None:
         if self.options.on_fault:
             self.options.on_fault(error)
         else:
             log.error("a sink raised %s: %s", type(error).__name__, error, exc_info=error)
+
+
+def _nobody() -> None:
+    """Nobody watches."""

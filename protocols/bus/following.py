@@ -38,6 +38,8 @@ class FollowingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A body did not decode: (where, why)."""
     fault: Callable[[BaseException], None]
     """The sink raised: a bug of its actor."""
+    told: Callable[[], None]
+    """`synced` changed, the sink has been told."""
 
 
 class Following(Generic[V]):
@@ -168,6 +170,7 @@ class Following(Generic[V]):
             for waiter in self._waiters:
                 if not waiter.done():
                     waiter.set_result(None)
+        self._options.told()
 
     def _guard(self, method: Callable[..., None], *arguments: object) -> None:
         try:

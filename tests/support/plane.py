@@ -152,7 +152,17 @@ class Plane:
         return until("all actors live and synced", lambda: settled_view(self.status()), timeout, every=0.2)
 
 
+def synced_view(actors: dict[str, dict[str, Any]]) -> bool:
+    """Every actor is ready, and every replica says that it is in step with its owner's present life."""
+    if not actors or any(actor["state"] not in ("ready", "live") or not actor["beat"] for actor in actors.values()):
+        return False
+    epochs = {name: actor["beat"]["epoch"] for name, actor in actors.items()}
+    follows = [stream for actor in actors.values() for stream in actor["beat"]["follows"]]
+    return all(stream["synced"] and stream["epoch"] == epochs.get(stream["owner"]) for stream in follows)
+
+
 def settled_view(actors: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The status itself when, beyond that, all positions are equal; they are as old as the last beat, a second."""
     if any(actor["state"] != "live" or not actor.get("beat") for actor in actors.values()):
         return {}
     owned = {

@@ -11,7 +11,7 @@ import msgspec
 
 from protocols.bus import Bus, BusError, BusOptions
 from protocols.messages import supervisor as messages
-from tests.support.plane import Late, settled_view
+from tests.support.plane import Late, synced_view
 
 
 class StatusProbe:
@@ -54,7 +54,7 @@ class StatusProbe:
         os.kill(pid, signal.SIGKILL)
         while time.perf_counter() - began < timeout:
             status = await self._status()
-            if status and status[actor]["pid"] not in (0, pid) and settled_view(status):
+            if status and status[actor]["pid"] not in (0, pid) and synced_view(status):
                 return time.perf_counter() - began
             await asyncio.sleep(0.005)
         raise Late(f"{actor} was not back and synced {timeout:g} s after kill -9")
