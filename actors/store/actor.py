@@ -1,6 +1,6 @@
 """The embedded store: the only process that holds API objects durably, behind the etcd v3 API.
 
-It owns ROOT/store/objects.sqlite, the socket ROOT/run/store.sock and a loopback port with mutual TLS. Killed at any
+It owns ROOT/store/objects.sqlite, the socket ROOT/run/store.sock and a loopback port with mutual TLS. By kill -9 at any
 moment it loses nothing that was acknowledged: a write is answered, and told to watches, only after its commit is on
 disk. What waited for a commit is lost, and its callers see UNAVAILABLE.
 """

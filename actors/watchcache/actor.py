@@ -1,6 +1,6 @@
 """The watch cache: one watch of the etcd API, turned into a stream with history for every resource.
 
-It owns the windows of recent changes and the position of each stream, all in memory. Killed at any moment it loses
+It owns the windows of recent changes and the position of each stream, all in memory. By kill -9 at any moment it loses
 nothing: on start it lists the store and reads the changes of the last revisions again, so that followers go on from
 their marks, and watches from their resourceVersions, without a new list.
 """
