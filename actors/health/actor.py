@@ -61,7 +61,7 @@ class Health:
         changes = self._board.settle()
         self._stream = self._context.bus.own(health.RESOURCE_STATUS, StateSource(self._board.published))
         self._take(changes)
-        self._context.ready(f"follows devices, {len(changes)} pods hold some")
+        self._context.ready("follows devices")
 
     async def stop(self) -> None:
         await self._client.close()

@@ -152,7 +152,7 @@ class PodWorkerActor:
         return tuple(faults)
 
     def _on_ready(self) -> None:
-        self._context.ready(f"node {self._context.settings.node_name} is Ready, {self._manager.count()} pods")
+        self._context.ready(f"node {self._context.settings.node_name} is Ready")
 
     # the pods
 

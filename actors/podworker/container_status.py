@@ -40,12 +40,17 @@ def render(
         "lastState": last,
         "ready": _ready(container, newest, running),
         "restartCount": max(newest.restart_count, (before or {}).get("restartCount", 0)),
-        "image": newest.image or container.image,
+        "image": _image(newest.image) or container.image,
         "imageID": newest.image_id,
         "containerID": f"{scene.runtime}://{newest.id}",
         "started": running,
     }
     return status
+
+
+def _image(name: str) -> str:
+    """The name the runtime goes by; a bare id says less than what the spec calls it."""
+    return "" if name.startswith("sha256:") else name
 
 
 def _ready(container: ContainerSpec, newest: ContainerStatus, running: bool) -> bool:

@@ -5,6 +5,13 @@ from typing import ClassVar
 from protocols.errors import NodeplaneError
 
 
+class PodInvalid(NodeplaneError):
+    """Raised when an object of the API is no pod podworker can read; that pod is left alone and logged."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
 class ContainerConfigInvalid(NodeplaneError):
     """Raised when a container's environment or mounts cannot be built; shown as CreateContainerConfigError."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from actors.podworker.conditions import OWN
+from actors.podworker.errors import PodInvalid
 from actors.podworker.ports import World
 from actors.podworker.spec import TERMINAL, read_pod
 from actors.podworker.types import Object, PodSpec
@@ -45,13 +46,16 @@ class PodManager:
     def on_add(self, obj: Object) -> None:
         self._pods[_uid(obj)] = obj
         if self._begun:
-            self._start(read_pod(obj))
+            self._run(obj)
 
     def on_update(self, old: Object, new: Object) -> None:
         self._pods[_uid(new)] = new
         worker = self._workers.get(_uid(new))
         if worker is not None:
-            worker.update(new, quiet=not _significant(old, new))
+            try:
+                worker.update(new, quiet=not _significant(old, new))
+            except PodInvalid as error:
+                log.error("change of pod %s not taken in: %s", _uid(new), error)
 
     def on_delete(self, obj: Object) -> None:
         uid = _uid(obj)
@@ -92,7 +96,7 @@ class PodManager:
         """`running`: uid, namespace, name of every pod in the runtime now."""
         self._begun = True
         for pod in list(self._pods.values()):
-            self._start(read_pod(pod), fence_ns=self._options.started_ns)
+            self._run(pod, fence_ns=self._options.started_ns)
         for uid, namespace, name in running:
             if uid not in self._workers:
                 self.orphan(uid, namespace, name)
@@ -101,9 +105,6 @@ class PodManager:
         """Pods that may still use devices."""
         ended = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") in TERMINAL}
         return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
-
-    def count(self) -> int:
-        return len(self._workers)
 
     def close(self) -> None:
         for task in self._tasks:
@@ -116,6 +117,14 @@ class PodManager:
         log.warning("pod %s/%s (%s) runs but is unknown to the API: ending it", namespace, name, uid)
         spec = PodSpec(uid=uid, name=name, namespace=namespace, grace=ORPHAN_GRACE_S)
         self._start(spec, gone=True, fence_ns=time.time_ns())
+
+    def _run(self, pod: Object, fence_ns: int = 0) -> None:
+        try:
+            spec = read_pod(pod)
+        except PodInvalid as error:
+            log.error("pod %s left alone: %s", _uid(pod), error)
+        else:
+            self._start(spec, fence_ns=fence_ns)
 
     def _start(self, spec: PodSpec, gone: bool = False, fence_ns: int = 0) -> None:
         if spec.uid in self._workers:

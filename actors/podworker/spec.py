@@ -2,6 +2,7 @@
 
 import hashlib
 
+from actors.podworker.errors import PodInvalid
 from actors.podworker.types import ALWAYS, APP, INIT, SIDECAR, ContainerSpec, Object, PodSpec
 
 DEFAULT_GRACE = 30
@@ -9,7 +10,14 @@ TERMINAL = ("Succeeded", "Failed")
 
 
 def read_pod(pod: Object) -> PodSpec:
-    """Typed view of an API pod; missing fields get the API's defaults."""
+    """Typed view of an API pod; missing fields get the API's defaults. Raises PodInvalid."""
+    try:
+        return _read(pod)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise PodInvalid(f"not a pod that can be run: {error}") from None
+
+
+def _read(pod: Object) -> PodSpec:
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     return PodSpec(
         uid=metadata.get("uid", ""),

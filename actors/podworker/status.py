@@ -56,12 +56,18 @@ def compute_status(view: View) -> Object:
         "phase": phase,
         "conditions": conditions,
         "startTime": before.get("startTime") or now,
-        "containerStatuses": [statuses[c.name] for c in sorted(view.spec.apps, key=lambda c: c.name)],
         **_addresses(view, before),
     }
-    if view.spec.inits:
+    if not _never_admitted(view, before):
+        status["containerStatuses"] = [statuses[c.name] for c in sorted(view.spec.apps, key=lambda c: c.name)]
         status["initContainerStatuses"] = [statuses[c.name] for c in view.spec.inits]
     return status | _reason(view, before, phase) | _generation(view.spec)
+
+
+def _never_admitted(view: View, before: Object) -> bool:
+    """Refused pods show why as their own reason, and no containers at all; also in a later life of this process."""
+    refused = before.get("phase") in TERMINAL and not before.get("containerStatuses")
+    return not view.runtime.containers and (view.rejected is not None or refused)
 
 
 def overlay(api: Object, shown: Object) -> Object:

@@ -142,6 +142,8 @@ def test_refused_by_admission():
         "UnexpectedAdmissionError",
         "Pod was rejected: no",
     )
+    assert "containerStatuses" not in shown
+    assert "containerStatuses" not in status(pod(), PodStatus(uid="uid-1"), before=shown, final=True)
 
 
 def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end():

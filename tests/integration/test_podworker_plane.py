@@ -1,0 +1,181 @@
+"""podworker among the real others: a whole plane, pods as people write them, and podworker killed in between."""
+
+import itertools
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.plane import Plane, until
+
+TOKENS = itertools.count(os.getpid() * 1000)
+
+
+@pytest.fixture(scope="module")
+def plane():
+    with Plane() as running:
+        yield running
+
+
+def pod(name, *containers, inits=(), **spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "terminationGracePeriodSeconds": 2,
+            "containers": list(containers),
+            **({"initContainers": list(inits)} if inits else {}),
+            **spec,
+        },
+    }
+
+
+def shell(name, script, **more):
+    return {"name": name, "image": "busybox:1", "command": ["sh", "-c", script], **more}
+
+
+def sleeper(name, token, **more):
+    return {"name": name, "image": "busybox:1", "command": ["sleep", str(token)], **more}
+
+
+def processes(token):
+    """Pids of `sleep TOKEN`: what really runs, whatever anybody says."""
+    wanted, found = b"sleep\0" + str(token).encode() + b"\0", []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes() == wanted:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def container(found, name="a"):
+    status = found.get("status", {})
+    entries = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
+    return next((entry for entry in entries if entry["name"] == name), {})
+
+
+def gone(plane, name):
+    until(f"pod {name} gone", lambda: not plane.get("pod", name), every=0.2)
+
+
+def kill_podworker(plane):
+    plane.nodeplane("chaos", "kill", "podworker")
+
+
+def test_init_containers_sidecars_and_the_downward_api(plane):
+    env = [
+        {"name": "GREETING", "value": "hello"},
+        {"name": "ME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]
+    plane.apply(
+        pod(
+            "full",
+            shell("a", "echo $ME $(GREETING); exec sleep 300", env=env),
+            inits=[
+                shell("first", "exit 0"),
+                sleeper("side", next(TOKENS), restartPolicy="Always"),
+                shell("last", "exit 0"),
+            ],
+        )
+    )
+    found = plane.pod_ready("full")
+    assert found["status"]["phase"] == "Running"
+    order = [container(found, name)["state"] for name in ("first", "last")]
+    assert [state["terminated"]["reason"] for state in order] == ["Completed", "Completed"]
+    assert container(found, "side")["started"]
+    assert container(found)["image"] == "busybox:1"
+    log = next((plane.root / "pods-logs").glob("default_full_*/a/0.log"))
+    until("log line", lambda: "full hello" in log.read_text())
+    events = plane.kubectl("get", "events", "--field-selector", "involvedObject.name=full", "-o", "name")
+    assert events
+    plane.kubectl("delete", "pod", "full")
+    assert not list((plane.root / "pods-logs").glob("default_full_*"))
+
+
+def test_how_pods_end(plane):
+    plane.apply(pod("done", shell("a", "exit 0"), restartPolicy="OnFailure"))
+    plane.apply(pod("broken", shell("a", "exit 3"), restartPolicy="Never"))
+    plane.apply(pod("no-init", shell("a", "exit 0"), inits=[shell("i", "exit 4")], restartPolicy="Never"))
+    plane.pod_phase("done", "Succeeded")
+    assert container(plane.pod_phase("broken", "Failed"))["state"]["terminated"]["exitCode"] == 3
+    assert container(plane.pod_phase("no-init", "Failed"), "i")["state"]["terminated"]["exitCode"] == 4
+    kill_podworker(plane)
+    plane.settled()
+    assert container(plane.get("pod", "broken"))["state"]["terminated"]["exitCode"] == 3
+    plane.kubectl("delete", "pod", "done", "broken", "no-init")
+
+
+def test_what_cannot_run_says_why(plane):
+    secret = [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}]
+    greedy = sleeper("a", next(TOKENS), resources={"limits": {"example.com/gpu": 9}})
+    node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+    plane.plugin()
+    until("devices", lambda: plane.get("node", node)["status"]["allocatable"].get("example.com/gpu") == "4", every=0.2)
+    plane.apply(pod("secretive", shell("a", "exit 0", env=secret)))
+    plane.apply(pod("absent", {"name": "a", "image": "busybox:1", "command": ["/no/such/file"]}))
+    plane.apply(pod("greedy", greedy, nodeName=node))
+
+    def waiting(name):
+        return container(plane.get("pod", name)).get("state", {}).get("waiting", {})
+
+    until("config error", lambda: waiting("secretive").get("reason") == "CreateContainerConfigError", every=0.2)
+    assert "secretKeyRef" in waiting("secretive")["message"]
+    until("back-off", lambda: waiting("absent").get("reason") == "CrashLoopBackOff", every=0.2)
+    ended = container(plane.get("pod", "absent"))["lastState"]["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+    refused = plane.pod_phase("greedy", "Failed")["status"]
+    assert refused["reason"] == "UnexpectedAdmissionError"
+    assert refused["message"].startswith("Pod was rejected: Allocate failed due to ")
+    plane.kubectl("delete", "pod", "secretive", "absent", "greedy")
+
+
+def test_force_delete_while_podworker_is_dead_leaves_no_process(plane):
+    token = next(TOKENS)
+    plane.apply(pod("orphan", sleeper("a", token)))
+    plane.pod_ready("orphan")
+    assert len(processes(token)) == 1
+    kill_podworker(plane)
+    plane.kubectl("delete", "pod", "orphan", "--force", "--grace-period=0")
+    until("the orphan's end", lambda: not processes(token))
+    plane.settled()
+
+
+def test_podworker_killed_at_any_moment_neither_doubles_nor_forgets(plane):
+    """Created, crashed and deleted under kills of random timing: one process a container at any time, none after."""
+    dice = random.Random(os.urandom(8))
+    tokens = {f"crash-{n}": next(TOKENS) for n in range(6)}
+    most = 0
+    for name, token in tokens.items():
+        plane.apply(pod(name, sleeper("a", token)))
+        time.sleep(dice.uniform(0, 0.06))
+        kill_podworker(plane)
+        most = max([most, *(len(processes(t)) for t in tokens.values())])
+    for name in tokens:
+        plane.pod_ready(name)
+    for token in tokens.values():
+        (pid,) = processes(token)
+        os.kill(pid, 9)
+        if dice.random() < 0.3:
+            kill_podworker(plane)
+    for name, token in tokens.items():
+        found = until(f"{name} restarted", lambda name=name: restarted(plane.get("pod", name)), every=0.2)
+        assert container(found)["restartCount"] == 1
+        most = max(most, len(processes(token)))
+    assert most <= 1
+    plane.kubectl("delete", "pod", *tokens, "--wait=false")
+    time.sleep(dice.uniform(0, 0.1))
+    kill_podworker(plane)
+    for name, token in tokens.items():
+        gone(plane, name)
+        assert not processes(token)
+    plane.settled()
+
+
+def restarted(found):
+    entry = container(found)
+    return found if entry.get("ready") and entry.get("restartCount", 0) >= 1 else {}

@@ -1,0 +1,86 @@
+import asyncio
+
+import pytest
+
+from actors.podworker.errors import PodInvalid
+from actors.podworker.manager import ManagerOptions, PodManager
+from actors.podworker.spec import read_pod
+from tests.support.podworker_fakes import FakeWorld, container, pod
+
+
+def play(tmp_path, story):
+    async def run():
+        fake = FakeWorld(tmp_path)
+        options = ManagerOptions(fake.world, lambda: "nodeplane", lambda uid: None, started_ns=0)
+        manager = PodManager(options)
+        fake.runtime.changed = lambda uid: asyncio.get_running_loop().call_soon(told, uid)
+
+        def told(uid):
+            from protocols.bus import Op
+
+            fake.pleg.deliver(uid)
+            manager.on_status(Op.UPSERT, uid, fake.pleg.known(uid), None)
+
+        try:
+            await story(fake, manager)
+        finally:
+            manager.close()
+
+    asyncio.run(run())
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 # many unlike things are waited for
+            await asyncio.sleep(0.002)
+
+
+def test_nothing_is_done_before_begin(tmp_path):
+    async def story(fake, manager):
+        manager.on_add(pod())
+        await asyncio.sleep(0.02)
+        assert not fake.runtime.calls
+        manager.begin([])
+        await until(lambda: fake.runtime.running("a"))
+        assert manager.active() == ("uid-1",)
+
+    play(tmp_path, story)
+
+
+def test_a_name_taken_again_is_another_pod(tmp_path):
+    async def story(fake, manager):
+        manager.begin([])
+        manager.on_add(pod())
+        await until(lambda: fake.runtime.running("a"))
+        manager.on_delete(pod())
+        manager.on_add(pod(uid="uid-2"))
+        await until(lambda: [c.uid for c in fake.runtime.running("a")] == ["uid-2"])
+        assert fake.devices.released == ["uid-1"]
+
+    play(tmp_path, story)
+
+
+def test_ended_pods_hold_no_devices(tmp_path):
+    async def story(fake, manager):
+        manager.on_add(pod(status={"phase": "Succeeded"}))
+        manager.on_add(pod(uid="uid-2"))
+        assert manager.active() == ("uid-2",)
+
+    play(tmp_path, story)
+
+
+def test_an_unreadable_pod_disturbs_no_other(tmp_path):
+    bad = pod(container("a"), uid="bad")
+    bad["spec"]["containers"] = ["not a container"]
+    with pytest.raises(PodInvalid):
+        read_pod(bad)
+
+    async def story(fake, manager):
+        manager.begin([])
+        manager.on_add(bad)
+        manager.on_add(pod())
+        await until(lambda: fake.runtime.running("a"))
+        manager.on_update(pod(), {**bad, "metadata": pod()["metadata"]})
+        assert len(fake.runtime.running("a")) == 1
+
+    play(tmp_path, story)
