@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import socket
 import ssl
 import threading
 import time
@@ -33,6 +34,7 @@ class ApiWatcher:
         self.errors: list[dict[str, Any]] = []
         self.reconnects = -1
         self.start_rv = self.rv = int(self._list()["metadata"]["resourceVersion"])
+        self._connection: http.client.HTTPSConnection | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -40,6 +42,9 @@ class ApiWatcher:
 
     def close(self) -> None:
         self._stop.set()
+        if self._connection and self._connection.sock:
+            with contextlib.suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
         self._thread.join(5)
         assert not self._thread.is_alive()
 
@@ -60,7 +65,7 @@ class ApiWatcher:
             time.sleep(0.02)
 
     def _watch(self) -> None:
-        connection = connect(self._plane.root, timeout=5.0)
+        connection = self._connection = connect(self._plane.root, timeout=5.0)
         try:
             query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={self.rv}"
             connection.request("GET", self._path + query)
