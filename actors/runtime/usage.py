@@ -24,18 +24,27 @@ def usage_below(shim: int) -> Usage:
     total = Usage(cpu_ns=_children_ns(ended)) if ended else Usage()
     for pid in _descendants(shim):
         if fields := _stat(pid):
-            total = _add(total, fields)
+            total = _add(total, fields, _rss(pid) or fields[_RSS] * _PAGE)
     return total
 
 
-def _add(total: Usage, fields: list[int]) -> Usage:
+def _add(total: Usage, fields: list[int], rss: int) -> Usage:
     return Usage(
         total.cpu_ns + (fields[_UTIME] + fields[_UTIME + 1]) * _TICK_NS + _children_ns(fields),
-        total.rss + fields[_RSS] * _PAGE,
+        total.rss + rss,
         total.faults + fields[_MINFLT],
         total.major_faults + fields[_MAJFLT],
         total.processes + 1,
     )
+
+
+def _rss(pid: int) -> int:
+    """Exact, where /proc/PID/stat lags by some dozens of pages, all a small process has; 0 when it may not be read."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss:")), 0)
 
 
 def _children_ns(fields: list[int]) -> int:
