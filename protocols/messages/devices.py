@@ -1,4 +1,4 @@
-"""Spoken by `devices`: admission of pods to devices as RPC; inventory, allocations, allocatable and health as streams."""
+"""Spoken by `devices`: admission of pods to devices as RPC; inventory, allocations and health as streams."""
 
 import msgspec
 
@@ -8,18 +8,20 @@ DEVICES = "devices"
 """State stream, key = resource name, value = ResourceInventory."""
 
 ALLOCATIONS = "allocations"
-"""State stream, key = pod uid, value = PodAllocation; mark = ledger sequence, durable over restarts. Every event counts:
-a release is published before any allocation that uses what it freed."""
+"""State stream, key = pod uid, value = PodAllocation; mark = ledger sequence, durable over restarts. Every event
+counts: a release is published before any allocation that uses what it freed."""
 
 ALLOCATABLE = "allocatable"
-"""State stream, key = `RESOURCE ID` (one space), value = Device (healthy and connected ones only). Events up to one that
-carries a mark (a plain count, not durable) belong together."""
+"""State stream, key = `RESOURCE ID` (one space), value = Device (healthy and connected ones only).
+Events up to one that carries a mark (a plain count, not durable) belong together."""
 
 HEALTH = "health"
-"""State stream, key = `RESOURCE ID` (one space), value = DeviceHealth, also of devices that vanished while allocated."""
+"""State stream, key = `RESOURCE ID` (one space), value = DeviceHealth, also of devices that vanished
+while allocated."""
 
 ADMIT = "admit"
-"""RPC AdmitPod -> AdmittedPod, idempotent per uid. Refusal: code FAILED_PRECONDITION, details.reason = UnexpectedAdmissionError."""
+"""RPC AdmitPod -> AdmittedPod, idempotent per uid. Refusal: code FAILED_PRECONDITION, details.reason =
+UnexpectedAdmissionError."""
 
 RELEASE = "release"
 """RPC ReleasePod -> Empty, idempotent: the pod's containers are dead, its devices are free again."""
