@@ -38,8 +38,8 @@ def sidecar(name):
 class FakeRuntime:
     """In memory, strict like a real one: names stay reserved, only a created container starts."""
 
-    def __init__(self, ticks=None):
-        self._ticks = ticks or itertools.count(time.time_ns(), 1000)
+    def __init__(self):
+        self._last = 0
         self.sandboxes = {}
         self.containers = {}
         self.calls = []
@@ -51,7 +51,8 @@ class FakeRuntime:
         self.changed = lambda uid: None
 
     def now(self):
-        return next(self._ticks)
+        self._last = max(self._last + 1, time.time_ns())
+        return self._last
 
     async def run_sandbox(self, config):
         self._called("run_sandbox", config.metadata.attempt)
