@@ -114,7 +114,7 @@ def node_name_of(pod: Mapping[str, Any]) -> str:
 
 def readable(pod: Mapping[str, Any]) -> bool:
     """Spec and status, where present, are maps."""
-    return all(isinstance(pod.get(part) or {}, dict) for part in ("spec", "status"))
+    return all(isinstance(pod.get(part), dict | None) for part in ("spec", "status"))
 
 
 def wants_placement(pod: Mapping[str, Any], scheduler: str) -> bool:

@@ -1,0 +1,152 @@
+"""Scheduler and controllers against the real API server, driven with kubectl, and killed on the way."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+
+GPU = "example.com/gpu"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as running:
+        running.spawn("controllers")
+        running.spawn("scheduler")
+        yield running
+
+
+def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if found := true():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what}\n{plane.logs()}")
+
+
+def get(plane: Plane, *what: str) -> Any:
+    text = plane.kubectl("get", *what, "-o", "json", "--ignore-not-found")
+    return json.loads(text) if text else None
+
+
+def apply(plane: Plane, *objects: dict[str, Any]) -> None:
+    plane.kubectl("create", "-f", "-", stdin="\n---\n".join(map(json.dumps, objects)))
+
+
+def node(plane: Plane, name: str, gpus: int) -> None:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110", GPU: str(gpus)}
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+    meta = {"name": name, "labels": {"zone": name}}
+    apply(plane, {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
+
+
+def pod(name: str, gpus: int, namespace: str = "default", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "x", "resources": {"limits": {GPU: str(gpus)}}}
+    meta = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+
+
+def namespace(plane: Plane, name: str) -> None:
+    apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+
+def place_of(plane: Plane, name: str) -> str:
+    found = get(plane, "pod", name)
+    return (found or {}).get("spec", {}).get("nodeName", "")
+
+
+def waits(plane: Plane, name: str) -> str:
+    conditions = get(plane, "pod", name).get("status", {}).get("conditions") or []
+    return next((c["message"] for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), "")
+
+
+def test_namespaces_hold_what_clients_expect(plane: Plane) -> None:
+    for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
+        until(plane, lambda name=name: get(plane, "namespace", name), f"namespace {name}")
+        until(plane, lambda name=name: get(plane, "-n", name, "sa", "default"), f"account in {name}")
+    namespace(plane, "mine")
+    root = until(plane, lambda: get(plane, "-n", "mine", "cm", "kube-root-ca.crt"), "the CA in a new namespace")
+    assert root["data"]["ca.crt"] == plane.settings.layout.ca_cert.read_text()
+
+
+def test_what_was_deleted_or_changed_comes_back(plane: Plane) -> None:
+    old = until(plane, lambda: get(plane, "sa", "default"), "the account")
+    plane.kubectl("delete", "sa", "default")
+    until(plane, lambda: (get(plane, "sa", "default") or old)["metadata"]["uid"] != old["metadata"]["uid"], "it again")
+    until(plane, lambda: get(plane, "cm", "kube-root-ca.crt"), "the CA")
+    plane.kubectl("patch", "cm", "kube-root-ca.crt", "--type=merge", "-p", '{"data":{"ca.crt":"forged"}}')
+    until(plane, lambda: get(plane, "cm", "kube-root-ca.crt")["data"]["ca.crt"] != "forged", "the right CA")
+
+
+def test_a_deleted_namespace_goes_with_its_content(plane: Plane) -> None:
+    namespace(plane, "brief")
+    until(plane, lambda: get(plane, "-n", "brief", "sa", "default"), "its account")
+    apply(plane, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "brief"}})
+    apply(plane, pod("p", 99, "brief"))
+    plane.kubectl("delete", "namespace", "brief", "--wait=false")
+    until(plane, lambda: get(plane, "namespace", "brief") is None, "the namespace to go")
+    assert get(plane, "-n", "brief", "cm,pods,sa") is None
+
+
+def test_pods_are_placed_by_devices_and_wait_for_them(plane: Plane) -> None:
+    apply(plane, pod("first", 3))
+    until(plane, lambda: waits(plane, "first") == "no nodes available to schedule pods", "why it waits")
+    node(plane, "n1", gpus=4)
+    until(plane, lambda: place_of(plane, "first") == "n1", "a node for it")
+    apply(plane, pod("second", 2))
+    text = f"0/1 nodes are available: 1 Insufficient {GPU}."
+    until(plane, lambda: waits(plane, "second") == text, "why the second waits")
+    events = get(plane, "events", "--field-selector=involvedObject.name=second,reason=FailedScheduling")["items"]
+    assert [(event["message"], event["type"]) for event in events] == [(text, "Warning")]
+    plane.kubectl("delete", "pod", "first", "--grace-period=0", "--force")
+    until(plane, lambda: place_of(plane, "second") == "n1", "its place")
+    scheduled = ("events", "--field-selector=involvedObject.name=second,reason=Scheduled")
+    until(plane, lambda: get(plane, *scheduled)["items"], "the event")
+    plane.kubectl("delete", "pod", "second", "--grace-period=0", "--force")
+
+
+def test_two_pods_at_once_never_share_a_device(plane: Plane) -> None:
+    until(plane, lambda: place_of(plane, "second") == "", "an empty node")
+    apply(plane, *(pod(f"quick-{number}", 3) for number in range(4)))
+    until(plane, lambda: any(place_of(plane, f"quick-{n}") for n in range(4)), "one of them placed")
+    until(plane, lambda: sum(bool(waits(plane, f"quick-{n}")) for n in range(4)) == 3, "the others waiting")
+    assert sum(bool(place_of(plane, f"quick-{n}")) for n in range(4)) == 1
+    plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
+
+
+def test_pods_with_claims_are_told_to_wait(plane: Plane) -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "c"}]
+    apply(plane, pod("claims", 0, resourceClaims=claims))
+    until(plane, lambda: "not supported yet" in waits(plane, "claims"), "the reason")
+    plane.kubectl("delete", "pod", "claims", "--grace-period=0", "--force")
+
+
+def test_each_is_killed_and_goes_on(plane: Plane) -> None:
+    """A new one counts what the old one placed, and finishes what it left."""
+    apply(plane, pod("before", 3))
+    until(plane, lambda: place_of(plane, "before") == "n1", "a node for the first")
+    plane.kill("scheduler")
+    plane.kill("controllers")
+    apply(plane, pod("big", 2))
+    apply(plane, pod("small", 1))
+    namespace(plane, "meanwhile")
+    plane.spawn("scheduler")
+    plane.spawn("controllers")
+    until(plane, lambda: place_of(plane, "small") == "n1", "a node for the small one")
+    until(plane, lambda: waits(plane, "big"), "the big one waiting")
+    until(plane, lambda: get(plane, "-n", "meanwhile", "sa", "default"), "the account")
+    plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
+
+
+def test_the_api_server_is_killed_and_they_go_on(plane: Plane) -> None:
+    plane.kill("apiserver-0")
+    plane.spawn("apiserver-0")
+    plane.wait_ready()
+    apply(plane, pod("after", 1))
+    until(plane, lambda: place_of(plane, "after") == "n1", "a node")
+    plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
