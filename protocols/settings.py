@@ -34,7 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """gRPC targets of the etcd API: `unix:PATH` for the embedded store, `host:port` for etcd."""
     store_embedded: bool
     store_port: int = 0
-    """Loopback TCP port of the embedded store's etcd API (mutual TLS); 0 = a free one, written to ROOT/run/store.addr."""
+    """Loopback TCP port of the embedded store's etcd API (mutual TLS); 0 = a free one, told in ROOT/run/store.addr."""
     store_sync: str = "full"
     """SQLite `synchronous` of the embedded store: `full` or `normal`."""
     runtime_endpoint: str
