@@ -1,4 +1,5 @@
-"""OpenAPI v3, as little as kubectl needs to send writes here and leave validation to the server."""
+"""OpenAPI v3, as little as kubectl needs to send writes here and leave validation to the server; and v2, which kubectl
+asks for a kind it does not find there: a document without definitions, so that it goes on to say what it misses."""
 
 import hashlib
 
@@ -14,6 +15,11 @@ PATCH_TYPES = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )
+
+V2: Obj = {"swagger": "2.0", "info": {"title": "nodeplane", "version": "unversioned"}, "paths": {}}
+V2_PROTOBUF = b"\x0a\x032.0" + b"\x12\x18\x0a\x09nodeplane\x12\x0bunversioned" + b"\x42\x00"
+"""V2 as the message gnostic's openapi.v2.Document: swagger = 1, info = 2 (title = 1, version = 2), paths = 8."""
+V2_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def _root_of(group: str, version: str) -> str:

@@ -77,6 +77,13 @@ def test_bad_objects_are_told_by_field(plane: Plane) -> None:
     assert "spec.containers[0].resources.limits[example.com/gpu]" in told
 
 
+def test_unknown_kinds_and_versions_are_named(plane: Plane) -> None:
+    for kind, version in (("Pot", "v1"), ("Pod", "v7")):
+        manifest = f'{{"apiVersion": "{version}", "kind": "{kind}", "metadata": {{"name": "a"}}}}'
+        told = plane.kubectl("apply", "-f", "-", stdin=manifest, check=False)
+        assert f'no matches for kind "{kind}" in version "{version}"' in told
+
+
 def test_names_and_explanations_of_resources(plane: Plane) -> None:
     names = plane.kubectl("api-resources", "-o", "name").split()
     assert {"pods", "nodes", "events", "leases.coordination.k8s.io", "resourceslices.resource.k8s.io"} <= set(names)

@@ -10,7 +10,7 @@ from actors.apiserver.endpoints.health import Health
 from actors.apiserver.endpoints.types import Reply
 from actors.apiserver.negotiate import wants_aggregated
 from actors.apiserver.objects import Obj
-from actors.apiserver.openapi import OpenApi
+from actors.apiserver.openapi import V2, V2_MEDIA, V2_PROTOBUF, OpenApi
 from actors.apiserver.table import Table
 from actors.apiserver.target import unknown_path
 
@@ -25,7 +25,7 @@ VERSION = {
     "compiler": f"python{platform.python_version()}",
     "platform": f"linux/{platform.machine()}",
 }
-ROOTS = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
+ROOTS = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
 
 
 class Static:
@@ -42,6 +42,8 @@ class Static:
             return await self._health.reply(path, query)
         if parts[:2] == ["openapi", "v3"]:
             return self._document("/".join(parts[2:]))
+        if parts == ["openapi", "v2"]:
+            return _second(accept)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
             found = discovery.aggregated(self._table, core=parts[0] == "api")
             return Reply(msgspec.json.encode(found), media_type=discovery.AGGREGATED)
@@ -75,3 +77,9 @@ class Static:
         if found is None:
             raise unknown_path()
         return Reply(found, headers={"Cache-Control": "public, immutable"})
+
+
+def _second(accept: str) -> Reply:
+    if "+protobuf" in accept:
+        return Reply(V2_PROTOBUF, media_type=V2_MEDIA)
+    return Reply(msgspec.json.encode(V2))
