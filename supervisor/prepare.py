@@ -15,7 +15,7 @@ from protocols.messages.supervisor import ROOT_NAME
 from protocols.settings import Settings, load_settings, save_settings
 from supervisor import ports, stale
 from supervisor.errors import AlreadyRunning, RootUnusable, Usage
-from supervisor.groups import GROUPS, WATCHER, children
+from supervisor.groups import GROUPS, WATCHER, check_watchers, children
 from supervisor.lock import Held, supervisors
 from supervisor.options import PlaneOptions, check_port, layout_of, settings_of, shape_of
 from supervisor.spec import ChildSpec
@@ -45,6 +45,7 @@ class Prepared(msgspec.Struct, frozen=True):
 def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
     """Raises a SupervisorError or SettingsInvalid: nothing was started, nothing is held."""
     check_port(options.port)
+    check_watchers(options.watchers)
     where = layout_of(options)
     settings_of(options, port=1)  # every flag is checked before anything is touched
     make_directories(where)
