@@ -67,7 +67,8 @@ class Channel(Generic[M]):
             self._send(data, _NOBLOCK)
         except zmq.ZMQError:
             return False
-        self._look()
+        finally:
+            self._look()
         return True
 
     def send_to(self, peer: bytes, data: bytes) -> bool:
@@ -77,7 +78,8 @@ class Channel(Generic[M]):
             self._send(data, _NOBLOCK)
         except zmq.ZMQError:
             return False
-        self._look()
+        finally:
+            self._look()
         return True
 
     def subscribe(self, topic: bytes) -> None:
@@ -100,7 +102,9 @@ class Channel(Generic[M]):
         self._socket.close(linger_ms)
 
     def _look(self) -> None:
-        if self._events() & _IN:
+        """A send may have taken in news that the FD will not tell any more: messages, or the connection's end."""
+        events = self._events()
+        if events & _IN or (self._link is not None and self.up != bool(events & _OUT)):
             self._soon()
 
     def _events(self) -> int:
