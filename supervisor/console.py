@@ -1,9 +1,13 @@
-"""What a running supervisor shows: to the person in front of it, or to the caller of `up --detach` through a pipe."""
+"""What a running supervisor shows: to the person in front of it, or to the caller of `up --detach` through a pipe.
+
+A full disk or a reader that went away costs the line, never more: what is said must not stop what is done.
+"""
 
 import os
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from protocols.messages.supervisor import PlaneStatus
@@ -28,18 +32,19 @@ class Console:
 
     def say(self, line: str) -> None:
         stamp = "" if self.foreground else time.strftime("%Y-%m-%dT%H:%M:%S ")
-        print(f"{stamp}{self._name}: {line}", file=sys.stderr, flush=True)
+        _show(f"{stamp}{self._name}: {line}")
 
     def ready(self, text: str) -> None:
         """Said once."""
         if self.foreground:
-            print(text, flush=True)
+            with suppress(OSError):
+                print(text, flush=True)
         else:
             self._report(READY + text.encode())
 
     def failed(self, reason: str) -> None:
         if self.foreground:
-            print(f"nodeplane: {reason}", file=sys.stderr, flush=True)
+            _show(f"nodeplane: {reason}")
         else:
             self.say(reason)
             self._report(FAILED + reason.encode())
@@ -56,9 +61,9 @@ class Console:
         for name, tail in self._tails.items():
             loud = [line for line in tail.lines() if logs.loud(line)]
             for line in loud[:AT_ONCE]:
-                print(f"{name}: {line}", file=sys.stderr, flush=True)
+                _show(f"{name}: {line}")
             if len(loud) > AT_ONCE:
-                print(f"{name}: {len(loud) - AT_ONCE} more such lines in its log", file=sys.stderr, flush=True)
+                _show(f"{name}: {len(loud) - AT_ONCE} more such lines in its log")
 
     def _report(self, text: bytes) -> None:
         if self._report_to > 0:
@@ -68,6 +73,11 @@ class Console:
             except OSError:
                 pass  # the caller of --detach went away; the plane goes on
         self._report_to = 0
+
+
+def _show(line: str) -> None:
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def summary(status: PlaneStatus, seconds: float) -> str:

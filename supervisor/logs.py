@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 LIMIT = 8 * 1024 * 1024
@@ -15,14 +16,24 @@ def path_of(logs: Path, instance: str) -> Path:
 
 
 def rotate(logs: Path, limit: int = LIMIT) -> list[Path]:
-    """Copy every file past `limit` to FILE.1 (one is kept) and empty it. Lines written in between may be lost."""
+    """Copy every file past `limit` to FILE.1 (one is kept) and empty it. Lines written in between may be lost, and all of
+    them when the disk takes no copy: the bound holds."""
     rotated = []
     for path in logs.glob("*.log"):
-        if path.stat().st_size > limit:
-            shutil.copyfile(path, path.with_suffix(".log.1"))
-            os.truncate(path, 0)
+        if size(path) > limit:
+            _keep(path, path.with_suffix(".log.1"))
+            with suppress(OSError):
+                os.truncate(path, 0)
             rotated.append(path)
     return rotated
+
+
+def _keep(path: Path, copy: Path) -> None:
+    try:
+        shutil.copyfile(path, copy)
+    except OSError:
+        with suppress(OSError):
+            copy.unlink(missing_ok=True)
 
 
 def size(path: Path) -> int:

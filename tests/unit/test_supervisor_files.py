@@ -1,7 +1,11 @@
 """Logs, ports, locks, certificates, kubeconfig: what the supervisor keeps in files."""
 
+import errno
+import io
 import os
+import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +17,7 @@ from cryptography import x509
 
 from protocols.layout import layout
 from supervisor import logs, pki, pki_issue, ports, stale
+from supervisor.console import Console
 from supervisor.errors import AlreadyRunning, PortTaken
 from supervisor.kubeconfig import write_kubeconfig
 from supervisor.lock import Held, held, supervisors
@@ -33,6 +38,32 @@ def test_logs_are_bounded_and_writers_go_on(root: Path) -> None:
     assert path.read_bytes() == b"more\n"
     assert (root / "a.log.1").stat().st_size == 100
     assert logs.rotate(root, limit=50) == []
+
+
+def test_a_log_stays_bounded_on_a_disk_that_takes_no_copy(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: Path, target: Path) -> None:
+        target.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    (root / "a.log").write_bytes(b"x" * 100)
+    logs.rotate(root, limit=50)
+    assert [(path.name, path.stat().st_size) for path in root.glob("a.log*")] == [("a.log", 0)]
+
+
+def test_what_cannot_be_shown_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log's disk is full, or nobody reads our output any more."""
+
+    class Deaf(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stderr", Deaf())
+    monkeypatch.setattr(sys, "stdout", Deaf())
+    console = Console("supervisor")
+    console.say("an actor ended")
+    console.ready("all is well")
+    console.failed("all is lost")
 
 
 def test_the_last_line_is_of_this_life(root: Path) -> None:
