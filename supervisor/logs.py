@@ -16,8 +16,8 @@ def path_of(logs: Path, instance: str) -> Path:
 
 
 def rotate(logs: Path, limit: int = LIMIT) -> list[Path]:
-    """Copy every file past `limit` to FILE.1 (one is kept) and empty it. Lines written in between may be lost, and all of
-    them when the disk takes no copy: the bound holds."""
+    """Copy every file past `limit` to FILE.1 (one is kept) and empty it. Lines written in between may be lost, and all
+    of them when the disk takes no copy: the bound holds."""
     rotated = []
     for path in logs.glob("*.log"):
         if size(path) > limit:
