@@ -7,6 +7,8 @@ from pathlib import Path
 
 from protocols.bus.errors import NameTaken
 
+EPOCH_LIMIT = 2**62
+
 
 class NameLock:
     """Holds RUN/NAME.lock; the file says `PID EPOCH`. The kernel frees it when the process dies, however it dies."""
@@ -44,6 +46,7 @@ def _read(descriptor: int) -> tuple[int, int]:
     """(pid, epoch) of the file's last holder; zeros when it holds something else."""
     words = os.pread(descriptor, 64, 0).split()
     try:
-        return int(words[0]), int(words[1])
+        pid, epoch = int(words[0]), int(words[1])
     except (IndexError, ValueError):
         return 0, 0
+    return (pid, epoch) if 0 <= epoch < EPOCH_LIMIT else (pid, 0)

@@ -30,12 +30,13 @@ class Worker:
         self.bus = bus
         self.items: dict[str, Number] = {}
         self.calls = 0
+        self.changed = asyncio.Condition()
         self.replica: Replica[Number] = Replica()
 
     def start(self, owner: str) -> None:
         self.state = self.bus.own("state", StateSource(self.items))
         self.edge = self.bus.own("edge", EdgeSource())
-        for method in (self.put, self.hang, self.count):
+        for method in (self.put, self.hang, self.await_calls):
             self.bus.serve(method.__name__, Number, method)
         self.bus.serve("picture", Number, self.picture)
         if owner:
@@ -50,11 +51,16 @@ class Worker:
         return Number(os.getpid())
 
     async def hang(self, request: Number, call: Call) -> Number:
-        self.calls += 1
+        async with self.changed:
+            self.calls += 1
+            self.changed.notify_all()
         await asyncio.sleep(request.value)
         return Number(os.getpid())
 
-    async def count(self, request: Number, call: Call) -> Number:
+    async def await_calls(self, request: Number, call: Call) -> Number:
+        """Answers once that many calls to `hang` have begun."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.calls >= request.value)
         return Number(self.calls)
 
     async def picture(self, request: Number, call: Call) -> Picture:

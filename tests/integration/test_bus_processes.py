@@ -1,0 +1,296 @@
+"""The bus between real processes that are killed, stopped, slow, or talk nonsense."""
+
+import asyncio
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import zmq
+
+from protocols.bus import Bus, BusOptions, NameTaken, Op, Replica, ResourceExhausted, StateSource, Unavailable
+from protocols.bus import frames as wire
+from protocols.bus.types import Call
+from tests.support.bus_worker import Number, Picture, options
+
+
+class Workers:
+    """Starts worker processes and ends them all."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, name: str, owner: str = "") -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.support.bus_worker", name, str(self.run_dir)]
+        process = subprocess.Popen(command + ([owner] if owner else []), stderr=subprocess.PIPE)
+        self._processes.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+            if process.stderr:
+                process.stderr.close()
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+    made = Workers(root / "run")
+    yield made
+    made.end()
+    shutil.rmtree(root)
+
+
+@asynccontextmanager
+async def bus_of(name: str, run_dir: Path) -> Any:
+    bus = Bus(options(name, run_dir))
+    await bus.start()
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+async def until(true: Callable[[], bool], within: float = 10.0) -> float:
+    """Seconds until it is true; fails after `within`."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < within, "did not happen in time"
+        await asyncio.sleep(0.005)
+    return time.monotonic() - began
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(), 50))  # type: ignore[arg-type]  # an async function's result is a coroutine
+
+
+async def put(bus: Bus, owner: str, count: int) -> int:
+    return (await bus.call(owner, "put", Number(count), Number, idempotent=True)).value
+
+
+async def picture_of(bus: Bus, wanted: Callable[[Picture], bool]) -> Picture:
+    for _ in range(500):
+        picture = await bus.call("slow", "picture", Number(), Picture)
+        if wanted(picture):
+            return picture
+        await asyncio.sleep(0.02)
+    raise AssertionError("the follower did not converge")
+
+
+def all_of(replica: Replica[Number], count: int, value: int) -> bool:
+    return len(replica.items) == count and {number.value for number in replica.items.values()} == {value}
+
+
+def test_a_killed_owner_comes_back_and_the_follower_converges(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("", workers.run_dir) as bus:
+            replica: Replica[Number] = Replica()
+            following = bus.follow(owner="owner", stream="state", sink=replica, type=Number)
+            for count in (30, 20, 3000):
+                process = workers.start("owner")
+                pid = await put(bus, "owner", count)
+                assert pid == process.pid
+                await until(lambda c=count, p=pid: following.synced and all_of(replica, c, p))
+                process.kill()
+                process.wait()
+            await until(lambda: not following.synced)
+
+    run(story)
+
+
+def test_a_stopped_owner_makes_its_follower_stale_until_it_goes_on(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("", workers.run_dir) as bus:
+            process = workers.start("owner")
+            following = bus.follow(owner="owner", stream="state", sink=Replica(), type=Number)
+            await following.wait_synced(10)
+            process.send_signal(signal.SIGSTOP)
+            await until(lambda: not following.synced, 3)
+            process.send_signal(signal.SIGCONT)
+            await until(lambda: following.synced, 3)
+
+    run(story)
+
+
+def test_a_slow_follower_costs_the_owner_little_and_converges(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("owner", workers.run_dir) as bus:
+            items: dict[str, Number] = {}
+            stream = bus.own("state", StateSource(items))
+            process = workers.start("slow", "owner")
+            await picture_of(bus, lambda picture: picture.synced)
+            process.send_signal(signal.SIGSTOP)
+            before = psutil.Process().memory_info().rss
+            for number in range(200_000):
+                items[str(number % 500)] = Number(number)
+                stream.publish(Op.UPSERT, str(number % 500), items[str(number % 500)])
+                if number % 1000 == 0:
+                    await asyncio.sleep(0)
+            grown = psutil.Process().memory_info().rss - before
+            process.send_signal(signal.SIGCONT)
+            truth = {key: number.value for key, number in items.items()}
+            picture = await picture_of(bus, lambda picture: picture.items == truth)
+            assert picture.syncs > 1
+            assert grown < 32 << 20
+
+    run(story)
+
+
+def test_a_follower_is_synced_soon_after_its_owner_is_up(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("", workers.run_dir) as bus:
+            following = bus.follow(owner="late", stream="state", sink=Replica(), type=Number)
+            await asyncio.sleep(0.05)
+            async with bus_of("late", workers.run_dir) as owner:
+                owner.own("state", StateSource({}))
+                assert await until(lambda: following.synced) < 0.3
+
+    run(story)
+
+
+def test_a_second_holder_of_a_name_is_refused_and_disturbs_nothing(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("", workers.run_dir) as bus:
+            process = workers.start("owner")
+            await put(bus, "owner", 1)
+            second = workers.start("owner")
+            _, text = await asyncio.to_thread(second.communicate)
+            assert second.returncode == 1
+            assert f"owner is running already as pid {process.pid}" in text.decode()
+            with pytest.raises(NameTaken):
+                await Bus(options("owner", workers.run_dir)).start()
+            assert await put(bus, "owner", 1) == process.pid
+
+    run(story)
+
+
+def test_endpoints_are_private_and_leave_with_their_owner(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("owner", workers.run_dir):
+            assert stat.S_IMODE(os.stat(workers.run_dir).st_mode) == 0o700
+            for file in ("owner.pub", "owner.rpc"):
+                assert stat.S_IMODE(os.stat(workers.run_dir / file).st_mode) == 0o600
+        assert os.listdir(workers.run_dir) == ["owner.lock"]
+
+    run(story)
+
+
+def test_a_callee_that_dies_fails_the_call_at_once_or_gets_it_again(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("", workers.run_dir) as bus:
+            process = workers.start("callee")
+            await put(bus, "callee", 1)
+            once = asyncio.ensure_future(bus.call("callee", "hang", Number(30), Number, timeout=40))
+            again = asyncio.ensure_future(bus.call("callee", "hang", Number(1), Number, timeout=40, idempotent=True))
+            await bus.call("callee", "await_calls", Number(2), Number)
+            began = time.monotonic()
+            process.kill()
+            with pytest.raises(Unavailable, match="died during hang"):
+                await once
+            assert time.monotonic() - began < 0.5
+            process.wait()
+            successor = workers.start("callee")
+            assert (await again).value == successor.pid
+
+    run(story)
+
+
+def test_nobody_there_is_unavailable_at_the_deadline(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("", workers.run_dir) as bus:
+            for idempotent in (True, False):
+                with pytest.raises(Unavailable, match="nobody is not running"):
+                    await bus.call("nobody", "x", Number(), Number, timeout=0.1, idempotent=idempotent)
+            bus.cast("nobody", "x", Number())
+
+    run(story)
+
+
+def test_too_many_handlers_are_refused(workers: Workers) -> None:
+    async def story() -> None:
+        server = Bus(BusOptions(name="small", run_dir=workers.run_dir, handlers=1))
+        await server.start()
+        release = asyncio.Event()
+
+        async def wait(request: Number, call: Call) -> Number:
+            await release.wait()
+            return request
+
+        server.serve("wait", Number, wait)
+        async with bus_of("", workers.run_dir) as bus:
+            first = asyncio.ensure_future(bus.call("small", "wait", Number(1), Number))
+            await asyncio.sleep(0)
+            with pytest.raises(ResourceExhausted):
+                await bus.call("small", "wait", Number(2), Number)
+            release.set()
+            assert (await first).value == 1
+        await server.close()
+
+    run(story)
+
+
+def test_a_repeated_request_has_one_effect_and_nonsense_none(workers: Workers) -> None:
+    async def story() -> None:
+        async with bus_of("owner", workers.run_dir) as bus:
+            calls = 0
+
+            async def act(request: Number, call: Call) -> Number:
+                nonlocal calls
+                calls += 1
+                return request
+
+            bus.serve("act", Number, act)
+            request = wire.encode(wire.RequestFrame(1, "me:1", "act", 5000, True, wire.encode(Number(3))))
+            nonsense = [[b""], [b"\xff" * 40], [request[:-1]], [b"a", b"b"], [b"\x91\x63"], [b"\x81\x01\x02"]]
+            replies = await asyncio.to_thread(_talk, workers.run_dir / "owner.rpc", nonsense, request)
+            reply = wire.ReplyFrame(1, "me:1", bus.epoch, wire.encode(Number(3)))
+            assert [wire.decode_answer(data) for data in replies] == [reply, reply]
+            assert calls == 1
+            assert bus.counters.garbage == len(nonsense)
+
+    run(story)
+
+
+def _talk(path: Path, nonsense: list[list[bytes]], request: bytes) -> list[bytes]:
+    """A peer that knows nothing of the bus, and then asks the same twice."""
+    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+        socket.linger = 0
+        socket.rcvtimeo = 5000
+        socket.connect(f"ipc://{path}")
+        for message in nonsense:
+            socket.send_multipart(message)
+        replies = []
+        for _ in range(2):
+            socket.send(request)
+            replies.append(socket.recv())
+        return replies
+
+
+def test_nonsense_from_an_owner_is_dropped(workers: Workers) -> None:
+    async def story() -> None:
+        workers.run_dir.mkdir(mode=0o700, parents=True)
+        async with bus_of("", workers.run_dir) as bus:
+            following = bus.follow(owner="fake", stream="s", sink=Replica(), type=Number)
+            with zmq.Context() as context, context.socket(zmq.PUB) as publisher:
+                publisher.linger = 0
+                publisher.bind(f"ipc://{workers.run_dir}/fake.pub")
+                while bus.counters.garbage < 5:
+                    for message in (b"s\0", b"s\0\xff\xff", b"s\0\x91\x01", b"\0\x93", b"s\0" + bytes(300)):
+                        publisher.send(message)
+                    await asyncio.sleep(0.01)
+            assert not following.synced
+
+    run(story)

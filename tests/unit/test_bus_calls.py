@@ -1,0 +1,108 @@
+"""Open calls and remembered replies: once-only effects, prompt failures, bounded tables."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.bus.calls import OPEN_LIMIT, CallTable
+from protocols.bus.errors import DeadlineExceeded, ResourceExhausted, Unavailable
+from protocols.bus.served import Served, ServedLimits, Verdict
+
+
+def table() -> CallTable:
+    return CallTable("callee", "me")
+
+
+def test_ids_are_unique_and_the_deadline_travels_as_what_is_left() -> None:
+    calls = table()
+    first, second = calls.open("m", b"", 10.0, False), calls.open("m", b"", 10.0, False)
+    assert (first.id, second.id) == ("me:1", "me:2")
+    assert calls.request(first, 8.5).ttl_ms == 1500
+    assert calls.request(first, 11.0).ttl_ms == 0
+
+
+def test_a_lost_connection_fails_what_was_sent_once_and_keeps_the_rest() -> None:
+    calls = table()
+    unsent, once, again = (calls.open("m", b"", 10.0, idempotent) for idempotent in (False, False, True))
+    calls.went(once, 1.0)
+    calls.went(again, 1.0)
+    assert calls.lost(2.0) == [once]
+    assert calls.due(2.0) == [unsent]
+    assert calls.next_due() == 0.0
+    assert calls.due(2.1) == [unsent, again]
+
+
+def test_retries_back_off() -> None:
+    calls = table()
+    call = calls.open("m", b"", 1000.0, True)
+    waits = []
+    for _ in range(9):
+        calls.went(call, 0.0)
+        calls.lost(0.0)
+        waits.append(call.resend_at)
+    assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
+
+
+def test_another_epoch_means_the_callee_died_in_between() -> None:
+    calls = table()
+    before = calls.open("m", b"", 10.0, False)
+    calls.went(before, 0.0)
+    assert calls.heard(7, 0.1) == []
+    assert before.epoch == 7
+    assert calls.heard(8, 0.2) == [before]
+    assert len(calls) == 0
+
+
+def test_how_late_calls_fail() -> None:
+    calls = table()
+    call = calls.open("m", b"", 1.0, False)
+    assert isinstance(calls.late(call), Unavailable)
+    calls.went(call, 0.0)
+    assert isinstance(calls.late(call), DeadlineExceeded)
+    assert calls.waiting_since(0.5)
+    assert calls.close(call.id) is call
+    assert not calls.waiting_since(0.5)
+
+
+def test_open_calls_are_bounded() -> None:
+    calls = table()
+    for _ in range(OPEN_LIMIT):
+        calls.open("m", b"", 1.0, True)
+    with pytest.raises(ResourceExhausted):
+        calls.open("m", b"", 1.0, True)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans(), st.booleans()), max_size=40))
+def test_an_id_never_runs_again_while_it_is_remembered(steps: list[tuple[str, bool, bool]]) -> None:
+    served = Served(ServedLimits(running=3, replies=2, reply_bytes=100))
+    running: set[str] = set()
+    kept: list[str] = []
+    for id, finish, keep in steps:
+        if finish and id in running:
+            running.discard(id)
+            assert served.done(id, id.encode(), keep) == b"peer"
+            kept = [*kept, id][-2:] if keep else kept
+        elif not finish:
+            expected = Verdict.WAIT if id in running else Verdict.REPLAY if id in kept else None
+            verdict = served.judge(id, b"peer")
+            assert verdict is (expected or (Verdict.FULL if len(running) == 3 else Verdict.RUN))
+            running |= {id} if verdict is Verdict.RUN else set()
+    assert served.running == len(running)
+
+
+def test_a_retry_over_a_new_connection_gets_the_reply_there() -> None:
+    served = Served()
+    assert served.judge("a", b"old") is Verdict.RUN
+    assert served.judge("a", b"new") is Verdict.WAIT
+    assert served.done("a", b"reply", keep=True) == b"new"
+    assert served.judge("a", b"newer") is Verdict.REPLAY
+    assert served.reply("a") == b"reply"
+
+
+def test_remembered_replies_are_bounded_in_bytes() -> None:
+    served = Served(ServedLimits(replies=100, reply_bytes=10))
+    for id in ("a", "b"):
+        served.judge(id, b"")
+        served.done(id, b"12345678", keep=True)
+    assert served.judge("a", b"") is Verdict.RUN
+    assert served.judge("b", b"") is Verdict.REPLAY

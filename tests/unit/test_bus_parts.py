@@ -1,0 +1,181 @@
+"""Ring, sync desk, replica, follower details and the lock: one rule a test."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.bus import NameTaken, error_for
+from protocols.bus.chunks import ChunkLimits
+from protocols.bus.errors import BusError, NotFound, failure_of
+from protocols.bus.follower import Clock, Follower, FollowerOptions, Heard, Link, Send, Synced
+from protocols.bus.frames import BusyFrame, MoreFrame, ReplayFrame, SnapshotFrame, SyncFrame
+from protocols.bus.lock import NameLock
+from protocols.bus.replica import Replica
+from protocols.bus.ring import OVERHEAD, Ring
+from protocols.bus.stream import Stream
+from protocols.bus.syncing import DeskLimits, SyncDesk
+from protocols.bus.types import EdgeSource, Event, Op, StateSource
+from protocols.errors import SettingsInvalid
+
+
+def event(seq: int, size: int = 1) -> Event[bytes]:
+    return Event(Op.UPSERT, "k", bytes(size), seq, 0, 1)
+
+
+@given(st.integers(1, 20), st.integers(0, 60), st.integers(0, 70))
+def test_the_ring_tells_what_it_has_or_that_it_has_not(count: int, published: int, after: int) -> None:
+    ring = Ring(count)
+    for seq in range(1, published + 1):
+        ring.append(event(seq))
+    told = ring.after(after)
+    if told is None:
+        assert published == 0 or after < published - count
+    else:
+        assert [frame.seq for frame in told] == list(range(after + 1, published + 1))
+
+
+def test_the_ring_is_bounded_in_bytes() -> None:
+    ring = Ring(1000, size=10 * (OVERHEAD + 101))
+    for seq in range(1, 100):
+        ring.append(event(seq, 100))
+    assert len(ring) == 10
+
+
+def desk(sessions: int = 2) -> tuple[SyncDesk, Stream]:
+    items = {str(number): b"x" for number in range(10)}
+    stream = Stream("s", StateSource(items), 4, lambda data: None)
+    stream.epoch = 5
+    return SyncDesk(DeskLimits(sessions=sessions, window=2, chunk=ChunkLimits(count=3))), stream
+
+
+def ask(id: int) -> SyncFrame:
+    return SyncFrame(1, id, "s", 0, 0, 0)
+
+
+def test_a_long_answer_waits_for_credit_and_keeps_its_position() -> None:
+    office, stream = desk()
+    chunks: list[Any] = office.sync(b"a", ask(1), stream, 0.0)
+    stream.publish(Op.UPSERT, "new", b"y")
+    assert len(chunks) == 2
+    while not chunks[-1].last:
+        chunks += office.more(b"a", MoreFrame(1, 1, "s", chunks[-1].index), 0.0)
+    assert [chunk.index for chunk in chunks] == [0, 1, 2, 3]
+    assert {(chunk.epoch, chunk.seq) for chunk in chunks} == {(5, 0)}
+    assert office.open == 0
+
+
+def test_the_desk_answers_a_repeated_question_once_and_few_at_a_time() -> None:
+    office, stream = desk(sessions=1)
+    assert len(office.sync(b"a", ask(1), stream, 0.0)) == 2
+    assert office.sync(b"a", ask(1), stream, 0.5) == []
+    assert isinstance(office.sync(b"b", ask(1), stream, 0.5)[0], BusyFrame)
+    office.expire(20.0)
+    assert isinstance(office.sync(b"b", ask(2), stream, 20.0)[0], SnapshotFrame)
+
+
+def test_a_stream_that_is_not_owned_yet_is_busy() -> None:
+    office, _ = desk()
+    assert isinstance(office.sync(b"a", ask(1), None, 0.0)[0], BusyFrame)
+
+
+def test_a_mark_ahead_of_the_owner_gets_a_snapshot() -> None:
+    class Remembers(EdgeSource):
+        def since(self, mark: int) -> list[Event[Any]]:
+            return []
+
+    stream = Stream("s", Remembers(), 4, lambda data: None)
+    stream.set_mark(5)
+    assert stream.answer(SyncFrame(1, 1, "s", 9, 9, 5)).items is None
+    assert stream.answer(SyncFrame(1, 1, "s", 9, 9, 6)).items == []
+
+
+def live() -> Follower:
+    follower = Follower(FollowerOptions("s"))
+    follower.step(Link(True), 0.0)
+    follower.step(ReplayFrame(1, 1, "s", 5, 0, 0, 0, True, []), 0.0)
+    return follower
+
+
+def test_synced_needs_to_have_heard_the_streams_own_topic() -> None:
+    follower = live()
+    assert follower.step(Heard(5, 0, 0, proof=False), 0.1) == []
+    assert [type(action) for action in follower.step(Clock(), 0.2)] == [Send]
+    assert follower.step(ReplayFrame(1, 2, "s", 5, 0, 0, 0, True, []), 0.2) == []
+    assert follower.step(Heard(5, 0, 0, proof=True), 0.3) == [Synced(True)]
+
+
+def test_silence_makes_stale_and_a_word_mends_it() -> None:
+    follower = live()
+    follower.step(Heard(5, 0, 0, proof=True), 0.0)
+    assert follower.step(Clock(), 2.9) == []
+    assert follower.step(Clock(), 3.1)[0] == Synced(False)
+    follower.step(Heard(5, 0, 0, proof=False), 9.0)
+    assert follower.step(ReplayFrame(1, follower.syncs, "s", 5, 0, 0, 0, True, []), 9.0) == [Synced(True)]
+
+
+def test_an_unanswered_sync_is_repeated_from_20_to_250_ms() -> None:
+    follower = Follower(FollowerOptions("s"))
+    follower.step(Link(True), 0.0)
+    now, waits = 0.0, []
+    for _ in range(6):
+        assert follower.wake_at is not None
+        waits.append(round(follower.wake_at - now, 3))
+        now = follower.wake_at
+        follower.step(Clock(), now)
+    assert waits == [0.02, 0.04, 0.08, 0.16, 0.25, 0.25]
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)),
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)),
+)
+def test_a_replica_tells_a_snapshot_as_the_difference(before: dict[str, int], after: dict[str, int]) -> None:
+    told: dict[str, int] = {}
+    ops: list[Op] = []
+
+    def on_change(op: Op, key: str, new: int | None, old: int | None) -> None:
+        ops.append(op)
+        assert told.get(key) == old
+        assert new != old
+        if new is None:
+            del told[key]
+        else:
+            told[key] = new
+
+    replica: Replica[int] = Replica(on_change)
+    replica.on_snapshot(list(before.items()), 1)
+    ops.clear()
+    replica.on_snapshot(list(after.items()), 2)
+    assert told == replica.items == after
+    assert ops == sorted(ops, key=lambda op: op is not Op.DELETE)
+
+
+def test_epochs_of_a_name_only_grow(tmp_path: Path) -> None:
+    (tmp_path / "x.lock").write_text(f"1 {2**61}\n")
+    first, second = NameLock(tmp_path, "x"), NameLock(tmp_path, "x")
+    assert first.take() == 2**61 + 1
+    with pytest.raises(NameTaken, match=f"pid {os.getpid()}"):
+        second.take()
+    first.release()
+    assert second.take() == 2**61 + 2
+    second.release()
+
+
+@pytest.mark.parametrize("content", ["", "x y", "1", f"1 {2**200}", "\xff"])
+def test_a_damaged_lock_file_is_no_hindrance(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.lock").write_text(content)
+    lock = NameLock(tmp_path, "x")
+    assert 0 < lock.take() < 2**63
+    lock.release()
+
+
+def test_errors_keep_their_code_over_the_wire() -> None:
+    assert isinstance(error_for("NOT_FOUND", "gone", {"a": "b"}), NotFound)
+    assert error_for("ODD", "x").code == "ODD"
+    assert failure_of(SettingsInvalid("bad")).code == "INVALID_ARGUMENT"
+    assert failure_of(KeyError("k")).code == "INTERNAL"
+    assert failure_of(BusError("ABORTED", "m")).code == "ABORTED"
