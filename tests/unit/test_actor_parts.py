@@ -1,0 +1,42 @@
+"""Promises and plain counters."""
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from protocols.actor.metrics import PlainCounter, page
+from protocols.actor.promises import Promises
+
+
+def test_the_longest_overdue_promise_is_named() -> None:
+    now = 0.0
+    promises = Promises(lambda: now)
+    quick, _ = promises.make("quick", 1.0), promises.make("slow", 5.0)
+    assert promises.broken() == ""
+    now = 1.5
+    assert promises.broken() == "quick"
+    quick()
+    assert promises.broken() == ""
+    now = 7.0
+    assert promises.broken() == "quick"
+    quick()
+    assert promises.broken() == "slow"
+
+
+def test_a_plain_counter_keeps_its_name() -> None:
+    registry = CollectorRegistry()
+    plain = PlainCounter("evictions_number", "Evictions.", registry=registry)
+    plain.inc()
+    plain.inc(2)
+    PlainCounter("by_kind", "Kinds.", ["kind"], registry=registry).labels(kind="a").inc()
+    text = page(registry)
+    assert "# TYPE evictions_number counter\nevictions_number 3.0\n" in text
+    assert '# TYPE by_kind counter\nby_kind{kind="a"} 1.0\n' in text
+    assert "_total" not in text
+
+
+def test_a_plain_counter_refuses_what_is_no_count() -> None:
+    plain = PlainCounter("c", "C.", ["kind"])
+    with pytest.raises(ValueError, match="only goes up"):
+        plain.labels("a").inc(-1)
+    with pytest.raises(ValueError, match="has labels"):
+        plain.labels("a", "b")
