@@ -50,6 +50,7 @@ class Commits:
         self._pending: list[Change] = []
         self._dirty = False
         self._wake = asyncio.Event()
+        self._trouble = ""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -67,8 +68,10 @@ class Commits:
         self._wake.set()
 
     async def flushed(self) -> None:
-        """Wait until all that was handed in is on disk."""
+        """Wait until all that was handed in is on disk; raises CheckpointNotWritten when the disk refuses it."""
         await self._idle.wait()
+        if self._trouble:
+            raise CheckpointNotWritten(self._trouble)
 
     async def run(self) -> None:
         while True:
@@ -90,6 +93,7 @@ class Commits:
             self._refuse(batch, f"cannot write the device checkpoint: {error.strerror}; nothing new is allocated")
             await asyncio.sleep(self._options.retry)
         else:
+            self._trouble = ""
             self._acknowledge(batch, events)
 
     def _acknowledge(self, batch: list[Change], events: list[LedgerEvent]) -> None:
@@ -109,3 +113,5 @@ class Commits:
                     change.done.set_exception(CheckpointNotWritten(why))
         self._pending = [change for change in batch if change.deleted] + self._pending
         self._dirty = True
+        self._trouble = why
+        self._idle.set()  # whoever waits is told; the writing goes on

@@ -82,6 +82,13 @@ class Inventory:
         else:
             self.overrides[key] = FORCED[health]
 
+    def restore(self, key: DeviceKey, override: str | None) -> None:
+        """Take an order back: the override that stood before it, or none."""
+        if override is None:
+            self.overrides.pop(key, None)
+        else:
+            self.overrides[key] = override
+
     def reported(self, key: DeviceKey) -> PluginDevice | None:
         resource = self.resources.get(key.resource)
         return resource.devices.get(key.id) if resource else None

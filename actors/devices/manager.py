@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from actors.devices.admission import AdmissionOptions, Admissions
 from actors.devices.checkpoint import CheckpointFile, Override, State
 from actors.devices.commit import CommitOptions, Commits
+from actors.devices.errors import CheckpointNotWritten
 from actors.devices.history import History
 from actors.devices.inventory import Inventory
 from actors.devices.ledger import Ledger, held_by
@@ -81,12 +82,23 @@ class Manager:
         return Empty()
 
     async def chaos(self, order: ChaosDevice, call: Call) -> Empty:
-        self._inventory.force(DeviceKey(order.resource, order.id), order.health)
-        self.commits.touch()
-        if order.resource in self._inventory.resources:
-            self._streams.refresh(order.resource)
-        await self.commits.flushed()
+        """Raises UnknownDevice, InvalidHealth, or CheckpointNotWritten: the device is as before then."""
+        key = DeviceKey(order.resource, order.id)
+        before = self._inventory.overrides.get(key)
+        self._inventory.force(key, order.health)
+        self._overridden(key)
+        try:
+            await self.commits.flushed()
+        except CheckpointNotWritten:
+            self._inventory.restore(key, before)
+            self._overridden(key)
+            raise
         return Empty()
+
+    def _overridden(self, key: DeviceKey) -> None:
+        self.commits.touch()
+        if key.resource in self._inventory.resources:
+            self._streams.refresh(key.resource)
 
     async def history(self, request: Empty, call: Call) -> LedgerHistory:
         return LedgerHistory(floor=self._history.floor, events=self._history.kept())

@@ -143,6 +143,24 @@ def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
     asyncio.run(story())
 
 
+def test_whoever_waits_for_the_disk_is_told_that_it_refuses() -> None:
+    async def story() -> None:
+        disk = Disk()
+        commits = Commits(disk.history, disk.options())
+        running = asyncio.create_task(commits.run())
+        disk.full = True
+        commits.touch()
+        with pytest.raises(CheckpointNotWritten, match="No space left"):
+            await commits.flushed()
+        disk.full = False
+        commits.touch()
+        await commits.flushed()
+        assert disk.saved
+        running.cancel()
+
+    asyncio.run(story())
+
+
 def test_history_is_bounded_and_says_what_it_lost() -> None:
     history = History(0)
     for mark in range(1, KEPT + 11):
