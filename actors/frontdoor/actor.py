@@ -5,6 +5,7 @@ state is a replica of the device manager's streams. On kill -9 clients' streams 
 and resume at their position, since positions are the ledger's and what they missed is asked back from its owner.
 """
 
+import asyncio
 import contextlib
 import time
 
@@ -25,6 +26,7 @@ from protocols.messages.devices import Device, Empty, LedgerHistory, PodAllocati
 
 GATE = "KubeletPodResourcesWatch"
 HISTORY_TIMEOUT = 2.0
+HISTORY_PAUSE = 0.05
 STOP_GRACE = 1.0
 PATIENCE = 5.0
 
@@ -76,15 +78,15 @@ class FrontDoor:
         self._context.ready(f"listening on {self._context.layout.pod_resources_socket}")
 
     async def _ask_history(self) -> None:
-        """Without it clients cannot resume from before our time, and start again with a snapshot."""
-        try:
-            history = await self._context.bus.call(
-                messages.OWNER, messages.HISTORY, Empty(), LedgerHistory, timeout=HISTORY_TIMEOUT
-            )
-        except BusError as error:
-            self._context.log.warning("no history from the device manager: %s", error)
-        else:
-            self._pods.remember(history)
+        """Without it clients that were here before could not resume: nobody is let in until it is told."""
+        while True:
+            with contextlib.suppress(BusError):
+                history = await self._context.bus.call(
+                    messages.OWNER, messages.HISTORY, Empty(), LedgerHistory, timeout=HISTORY_TIMEOUT, idempotent=True
+                )
+                return self._pods.remember(history)
+            self._context.note("waiting for the device manager's history")
+            await asyncio.sleep(HISTORY_PAUSE)
 
     async def stop(self) -> None:
         self._pods.watchers.end()
