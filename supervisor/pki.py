@@ -55,6 +55,8 @@ def wanted(node_name: str) -> Wanted:
             Certificate("health", node.common_name, node.organization),
             Certificate("store-client", "store-client"),
             Certificate("apiserver", "apiserver", hosts=(*LOCAL, *CLUSTER)),
+            Certificate("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
+            Certificate("node-serving", node.common_name, node.organization, hosts=(*LOCAL, node_name)),
             Certificate("store", "store", hosts=LOCAL),
         )
     )

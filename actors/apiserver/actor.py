@@ -10,6 +10,8 @@ from contextlib import suppress
 from functools import partial
 
 from actors.apiserver.authz import Authorizer
+from actors.apiserver.connect.node_client import NodeClient, NodeClientOptions
+from actors.apiserver.endpoints.connecting import Connecting
 from actors.apiserver.endpoints.health import Check, Health
 from actors.apiserver.endpoints.reading import Reading
 from actors.apiserver.endpoints.static import Static
@@ -51,6 +53,7 @@ class ApiServer:
         context.registry.register(ReplicaCollector(self._positions))
         reader = Reader(self._storage, self.replicas)
         self._watching = Watching(reader, self._hubs, self._metrics)
+        self._connecting = Connecting(reader, NodeClient(self._node_client_options()), partial(self._shown, "nodes"))
         self._server = Server(self._server_options(), self._handler(reader))
 
     async def start(self) -> None:
@@ -75,6 +78,7 @@ class ApiServer:
             hub.close()
         await self._drain()
         await self._server.close()
+        await self._connecting.close()
         await self._etcd.close()
 
     async def _become_ready(self) -> None:
@@ -122,6 +126,7 @@ class ApiServer:
             reading=Reading(reader),
             writing=Writing(creator, loop, reader),
             watching=self._watching,
+            connecting=self._connecting,
             metrics=self._metrics,
         )
 
@@ -147,6 +152,11 @@ class ApiServer:
         for replica in self.replicas.values():
             row = replica.resource
             yield row.group, row.plural, replica.mark, replica.changed_at, replica.synced, len(replica.objects)
+
+    def _node_client_options(self) -> NodeClientOptions:
+        layout = self._context.layout
+        cert, key = layout.client_cert("apiserver-kubelet-client")
+        return NodeClientOptions(cert=cert, key=key, ca=layout.ca_cert)
 
     def _server_options(self) -> ServerOptions:
         layout = self._context.layout

@@ -33,7 +33,7 @@ class Metrics:
         """A watch counts as a request when it ends; its length is no latency."""
         labels = (verb.upper(), "All" if dry_run else "", *_labels(target), "apiserver")
         self.requests.labels(*labels, str(code)).inc()
-        if verb != "watch":
+        if verb not in ("watch", "connect"):
             self.seconds.labels(*labels).observe(seconds)
 
     @contextmanager

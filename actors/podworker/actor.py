@@ -17,6 +17,7 @@ from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
 from actors.podworker.ports import Site, World
 from actors.podworker.runtime import BusRuntime
 from actors.podworker.statuses import StatusManager
+from actors.podworker.streaming.wiring import node_endpoint
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Op
 from protocols.kube.client import ApiClient, ClientOptions
@@ -49,9 +50,11 @@ class PodWorkerActor:
         )
         selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
         self._informer = Informer(self._client, PODS, selector, self._manager)
+        self._endpoint = node_endpoint(context, self._informer.items, lambda uid: self._seen.items.get(uid))
 
     async def start(self) -> None:
         await self._client.start()
+        await self._endpoint.start()
         follow = self._context.bus.follow
         follow(owner=cri.OWNER, stream=cri.RUNTIME_STATE, sink=self._states, type=cri.RuntimeState)
         self._following = follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self._seen, type=pleg.PodStatus)
@@ -69,6 +72,7 @@ class PodWorkerActor:
     async def stop(self) -> None:
         self._manager.close()
         self._statuses.close()
+        await self._endpoint.close()
         await self._client.close()
 
     # parts
@@ -141,6 +145,7 @@ class PodWorkerActor:
             faults=self._faults(),
             runtime=f"{state.name}://{state.version}" if state.name else "",
             inventory=self._inventory.items if self._inventory.heard else None,
+            port=self._endpoint.port,
         )
 
     def _faults(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from actors.podworker.types import Object
 from protocols.messages.devices import HEALTHY, ResourceInventory
 
 MAX_PODS = 110
-KUBELET_PORT = 10250
 KUBELET_VERSION = "v1.36.0+nodeplane"
 """The upstream release whose behaviour this node shows."""
 PRESSURES = (
@@ -32,6 +31,8 @@ class NodeView(msgspec.Struct, frozen=True):
     """`<name>://<version>`."""
     inventory: Mapping[str, ResourceInventory] | None = None
     """None: the device manager has not been heard yet, what the API shows of devices stays."""
+    port: int = 0
+    """Of the node's own endpoint (logs, exec), which listens on loopback only; 0 = it has none."""
 
 
 def node_labels(view: NodeView) -> dict[str, str]:
@@ -57,9 +58,10 @@ def node_status(view: NodeView, before: Object, now: str) -> Object:
         "conditions": _conditions(view, before, now),
         "addresses": [
             {"type": "InternalIP", "address": view.machine.address},
+            {"type": "InternalDNS", "address": "localhost"},
             {"type": "Hostname", "address": view.name},
         ],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": KUBELET_PORT}},
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": view.port}},
         "nodeInfo": _node_info(view, before),
     }
 

@@ -38,6 +38,7 @@ class NodeState(msgspec.Struct, frozen=True):
     """Why the node cannot run pods; empty when it can."""
     runtime: str = ""
     inventory: Mapping[str, ResourceInventory] | None = None
+    port: int = 0
 
 
 class NodeAgentOptions(msgspec.Struct, frozen=True):
@@ -112,6 +113,7 @@ class NodeAgent:
             message="; ".join(state.faults),
             runtime=state.runtime,
             inventory=state.inventory,
+            port=state.port,
         )
 
     def _wanted(self, node: Object) -> Object:

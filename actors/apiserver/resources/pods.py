@@ -70,7 +70,11 @@ PODS = Resource(
         Column("Readiness Gates", pod_cells.gates, 1),
     ),
     subresources=(
+        Subresource("attach", ("create", "get"), "PodAttachOptions", version="v1"),
         Subresource("binding", ("create",), "Binding", version="v1"),
+        Subresource("exec", ("create", "get"), "PodExecOptions", version="v1"),
+        Subresource("log", ("get",), "Pod", version="v1"),
+        Subresource("portforward", ("create", "get"), "PodPortForwardOptions", version="v1"),
         Subresource("status", STATUS_VERBS, "Pod", version="v1"),
     ),
     fields={

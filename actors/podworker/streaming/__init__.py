@@ -1,0 +1,1 @@
+"""The node's own endpoint: container logs and live connections, for the API server and nobody else."""

@@ -1,0 +1,74 @@
+"""What the node's paths do: from a request to a stream."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+import msgspec
+from aiohttp import web
+
+from actors.podworker.streaming import selecting
+from actors.podworker.streaming.errors import RequestInvalid, StreamTargetMissing
+from actors.podworker.streaming.log_file import read_log
+from actors.podworker.streaming.query import log_options
+from actors.podworker.streaming.server import Handler
+from actors.podworker.streaming.types import LogOptions, Where
+from actors.podworker.types import Object
+from protocols.messages.pleg import ContainerStatus, PodStatus
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """What is known of this node's pods."""
+
+    pods: Mapping[str, Object]
+    """Pod objects by `namespace/name`."""
+    status: Callable[[str], PodStatus | None]
+    """By uid, as the runtime has it."""
+
+
+class LogRoute:
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+
+    async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        """Raises StreamingRefused before the first byte."""
+        where, options = where_of(path, container=True), log_options(request.query)
+        pod = selecting.find_pod(self._view.pods, where)
+        uid = uid_of(pod)
+        shown = selecting.shown_status(pod, where.container)
+        run = selecting.for_log(where, self._view.status(uid), shown, options.previous)
+        if not run.log_path:
+            raise RequestInvalid(f'container "{where.container}" keeps no log')
+        return await self._send(request, uid, run, options)
+
+    async def _send(
+        self, request: web.BaseRequest, uid: str, run: ContainerStatus, options: LogOptions
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        chunks = read_log(run.log_path, options, lambda: selecting.is_running(self._view.status(uid), run.id))
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                await response.write(chunk)
+        await response.write_eof()
+        return response
+
+
+def routes(view: NodeView) -> dict[str, Handler]:
+    return {"containerLogs": LogRoute(view).serve}
+
+
+def where_of(path: list[str], container: bool) -> Where:
+    """`NAMESPACE/POD[/UID][/CONTAINER]`, as kubelet's paths are. Raises StreamTargetMissing."""
+    wanted = 3 if container else 2
+    if len(path) not in (wanted, wanted + 1) or not all(path):
+        raise StreamTargetMissing("the node's paths are NAMESPACE/POD[/UID]" + "/CONTAINER" * container)
+    uid = path[2] if len(path) > wanted else ""
+    return Where(namespace=path[0], pod=path[1], container=path[-1] if container else "", uid=uid)
+
+
+def uid_of(pod: Object) -> str:
+    """Of static pods the runtime knows the uid of the file, which the mirror pod carries as an annotation."""
+    metadata = pod.get("metadata") or {}
+    mirrored = (metadata.get("annotations") or {}).get("kubernetes.io/config.hash")
+    return str(mirrored or metadata.get("uid") or "")

@@ -1,0 +1,100 @@
+"""The node's TLS endpoint: kubelet's paths, for the API server's own certificate and nobody else's."""
+
+import contextlib
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from actors.podworker.streaming.errors import CallerForbidden, CallerUnknown, StreamingRefused, StreamTargetMissing
+from actors.podworker.streaming.replies import refusal
+from protocols.files import write_atomic
+
+CALLER = "kube-apiserver-kubelet-client"
+"""Common name of the only client."""
+HOST = "127.0.0.1"
+CLOSE_S = 1.0
+
+Handler = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
+log = logging.getLogger("podworker")
+
+
+class EndpointOptions(msgspec.Struct, frozen=True):
+    cert: Path
+    key: Path
+    client_ca: Path
+    port_file: Path
+    """Where the port is remembered, so that the next life has the same."""
+
+
+class NodeEndpoint:
+    """`routes`: first path segment -> handler, which gets the others."""
+
+    def __init__(self, options: EndpointOptions, routes: dict[str, Handler]) -> None:
+        self._options = options
+        self._routes = routes
+        self.port = 0
+        """0 as long as nobody can call."""
+        server = web.Server(self._answer, handler_cancellation=True, access_log=None, keepalive_timeout=75.0)
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=CLOSE_S)
+
+    async def start(self) -> None:
+        """A node that cannot serve streams still runs pods: the reason goes to the log."""
+        try:
+            context = tls_context(self._options)
+            await self._runner.setup()
+            self.port = await self._listen(context)
+            write_atomic(self._options.port_file, str(self.port).encode())
+        except OSError as error:
+            log.error("logs, exec and port-forward are not served: %s", error)
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+    async def _listen(self, context: ssl.SSLContext) -> int:
+        """On the port of the last life, or any other when it is taken."""
+        with contextlib.suppress(OSError, ValueError):
+            return await self._bind(int(self._options.port_file.read_text()), context)
+        return await self._bind(0, context)
+
+    async def _bind(self, port: int, context: ssl.SSLContext) -> int:
+        site = web.TCPSite(self._runner, HOST, port, ssl_context=context, reuse_address=True)
+        await site.start()
+        return int(self._runner.addresses[-1][1])
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            _authorize(request)
+            parts = request.rel_url.parts
+            handler = self._routes.get(parts[1] if len(parts) > 1 else "")
+            if handler is None:
+                raise StreamTargetMissing(f"the node serves {', '.join(sorted(self._routes))}, not {request.path!r}")
+            return await handler(request, list(parts[2:]))
+        except StreamingRefused as error:
+            return refusal(error)
+        except ConnectionError:
+            return web.Response(status=499)
+
+
+def _authorize(request: web.BaseRequest) -> None:
+    transport = request.transport
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    if not certificate:
+        raise CallerUnknown("Unauthorized")
+    name = next((value for pairs in certificate["subject"] for key, value in pairs if key == "commonName"), "")
+    if name != CALLER:
+        raise CallerForbidden(f'user "{name}" may not use this node\'s endpoint; ask the API server')
+
+
+def tls_context(options: EndpointOptions) -> ssl.SSLContext:
+    """Certificates are asked for, not required, so that a stranger gets an answer. Raises OSError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(options.cert, options.key)
+    context.load_verify_locations(options.client_ca)
+    return context

@@ -1,0 +1,56 @@
+"""The channel protocol of exec and attach: websocket messages whose first byte says which stream the rest belongs to.
+
+`v4.channel.k8s.io` has five channels; `v5.channel.k8s.io` adds a message that ends one of them, so that a command sees
+the end of its input. The last thing a server sends is a Status on the error channel, which carries the exit code.
+"""
+
+from typing import Any
+
+import msgspec
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+CHANNEL_PROTOCOLS = (V5, V4)
+TUNNEL = "SPDY/3.1+portforward.k8s.io"
+"""Port-forward: the bytes of a SPDY connection, in binary messages."""
+LARGEST_MESSAGE = 4 * 1024 * 1024
+"""Largest message either side takes; clients send at most 32 KiB at once."""
+PING_S = 30.0
+"""A peer that answers no ping for so long is gone."""
+
+
+class Size(msgspec.Struct, frozen=True):
+    """Of a terminal, as sent on the resize channel."""
+
+    width: int = msgspec.field(name="Width", default=0)
+    height: int = msgspec.field(name="Height", default=0)
+
+
+def read_size(data: bytes) -> Size | None:
+    """None when it cannot be understood."""
+    try:
+        size = msgspec.json.decode(data, type=Size)
+    except msgspec.DecodeError:
+        return None
+    return size if 0 <= size.width < 65536 and 0 <= size.height < 65536 else None
+
+
+def exit_status(code: int) -> bytes:
+    """The Status of a command that has run."""
+    if code == 0:
+        return msgspec.json.encode({"metadata": {}, "status": "Success"})
+    return msgspec.json.encode(
+        {
+            "metadata": {},
+            "status": "Failure",
+            "message": f"command terminated with non-zero exit code: exit status {code}",
+            "reason": "NonZeroExitCode",
+            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+        }
+    )
+
+
+def failure_status(message: str, reason: str = "InternalError", code: int = 500) -> bytes:
+    """The Status of a command that could not be run or watched to its end."""
+    status: dict[str, Any] = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
+    return msgspec.json.encode(status)
