@@ -1,4 +1,4 @@
-"""Request bodies: bounded, read once, JSON or YAML, always an object."""
+"""Request bodies: bounded, read once, JSON, YAML or Kubernetes protobuf, always an object."""
 
 from typing import Any
 
@@ -8,9 +8,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import ContentEncodingError
 
 from actors.apiserver.errors import BadRequest, BodyTooLarge, UnsupportedMediaType
+from protocols.kube import protobuf
 
 BODY_LIMIT = 3 * 1024 * 1024
-ACCEPTED = "application/json, application/yaml"
+TEXTUAL = "application/json, application/yaml"
+ACCEPTED = f"{TEXTUAL}, {protobuf.MEDIA_TYPE}"
 JSON_TYPES = ("", "application/json")
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 
@@ -36,13 +38,24 @@ def media_type(content_type: str) -> str:
 
 
 def decode_object(body: bytes, content_type: str) -> dict[str, Any]:
-    """An object from JSON or YAML by content type. Raises BadRequest, UnsupportedMediaType."""
+    """An object from JSON, YAML or protobuf by content type. Raises BadRequest, UnsupportedMediaType."""
     media = media_type(content_type)
     if media in JSON_TYPES:
         return as_object(decode_json(body))
     if media in YAML_TYPES:
         return as_object(decode_yaml(body))
+    if media == protobuf.MEDIA_TYPE:
+        return decode_protobuf(body)
     raise UnsupportedMediaType(ACCEPTED)
+
+
+def decode_protobuf(body: bytes) -> dict[str, Any]:
+    try:
+        return protobuf.decode_object(body)
+    except protobuf.ProtobufInvalid as error:
+        raise BadRequest(f"the object provided is unrecognized (must be Kubernetes protobuf): {error}") from None
+    except protobuf.KindUnknown:
+        raise UnsupportedMediaType(TEXTUAL) from None
 
 
 def decode_json(body: bytes) -> Any:

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from actors.apiserver.auth import user_of
 from actors.apiserver.authz import Authorizer
-from actors.apiserver.endpoints.connecting import Connecting, connect_verb
 from actors.apiserver.endpoints.reading import Reading
 from actors.apiserver.endpoints.static import Static
 from actors.apiserver.endpoints.types import Reply, Request
@@ -19,7 +18,7 @@ from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.errors import InternalError, RequestTimeout
 from actors.apiserver.faults import as_fault
 from actors.apiserver.metrics import Metrics
-from actors.apiserver.negotiate import negotiate
+from actors.apiserver.negotiate import check_form, negotiate
 from actors.apiserver.query import ListOptions, list_options
 from actors.apiserver.selection import selection
 from actors.apiserver.table import Table
@@ -44,11 +43,10 @@ class Handler:
         reading: Reading,
         writing: Writing,
         watching: Watching,
-        connecting: Connecting,
         metrics: Metrics,
     ) -> None:
         self._table, self._authorizer, self._static = table, authorizer, static
-        self._watching, self._connecting, self._metrics = watching, connecting, metrics
+        self._watching, self._metrics = watching, metrics
         self._verbs: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "get": reading.get,
             "list": reading.list,
@@ -96,10 +94,6 @@ class Handler:
         call.verb = "watch" if options.watch and target.verb == "list" else target.verb
         request = self._request(http, user, target, options)
         self._authorizer.check(user, _attributes(request, call.verb))
-        if self._connecting.serves(target.subresource):
-            call.verb = "connect"
-            self._authorizer.check(user, _attributes(request, connect_verb(target)))
-            return await self._connecting.serve(request)
         if call.verb == "watch":
             return await self._watching.watch(request)
         limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
@@ -111,16 +105,17 @@ class Handler:
         return await _within(REQUEST_SECONDS, reply)
 
     def _request(self, http: web.BaseRequest, user: User, target: Target, options: ListOptions) -> Request:
-        query = http.query
+        query, resource = http.query, target.resource
+        form = negotiate(http.headers.get("Accept", ""), query.get("includeObject", ""))
         return Request(
             http=http,
             user=user,
             target=target,
             query=query,
             dry_runs=query.getall("dryRun", []),
-            form=negotiate(http.headers.get("Accept", ""), query.get("includeObject", "")),
+            form=check_form(form, resource.api_version, resource.kind, options.watch),
             options=options,
-            wanted=selection(target.resource, options.labels, options.fields),
+            wanted=selection(resource, options.labels, options.fields),
         )
 
 

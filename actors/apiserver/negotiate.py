@@ -4,9 +4,10 @@ import functools
 from dataclasses import dataclass
 
 from actors.apiserver.errors import BadRequest, NotAcceptable
+from protocols.kube import protobuf
 
 JSON = "application/json"
-OFFERED = "application/json, application/yaml"
+OFFERED = f"{JSON}, application/yaml, {protobuf.MEDIA_TYPE}"
 INCLUDE_OBJECT = ("Metadata", "Object", "None")
 
 
@@ -19,10 +20,18 @@ class Form:
     include: str = "Metadata"
     """What a table row carries of its object."""
     yaml: bool = False
+    protobuf: bool = False
 
     @property
     def media_type(self) -> str:
+        if self.protobuf:
+            return protobuf.MEDIA_TYPE
         return "application/yaml" if self.yaml else JSON
+
+    @property
+    def stream_type(self) -> str:
+        """The media type of a watch."""
+        return f"{protobuf.MEDIA_TYPE};stream=watch" if self.protobuf else self.media_type
 
 
 PLAIN = Form()
@@ -30,14 +39,30 @@ PLAIN = Form()
 
 @functools.lru_cache(maxsize=256)
 def negotiate(accept: str, include: str = "") -> Form:
-    """The first form in `accept` that we can write. Raises NotAcceptable, BadRequest."""
+    """The first form in `accept` that we can write; protobuf, which must be made from the JSON we keep, only for those
+    who accept nothing else. Raises NotAcceptable, BadRequest."""
     if include and include not in INCLUDE_OBJECT:
         raise BadRequest(f'invalid includeObject value "{include}": must be Metadata, Object or None')
-    for clause in accept.split(",") if accept.strip() else ["*/*"]:
+    clauses = accept.split(",") if accept.strip() else ["*/*"]
+    for clause in clauses:
         form = _form(clause, include or "Metadata")
         if form is not None:
             return form
+    if any(_is_protobuf(clause) for clause in clauses):
+        return Form(protobuf=True)
     raise NotAcceptable(OFFERED)
+
+
+def check_form(form: Form, api_version: str, kind: str, watch: bool) -> Form:
+    """Raises NotAcceptable for protobuf of a kind that has none, and for YAML of a watch: its events have no ends."""
+    if (form.protobuf and not protobuf.is_known(api_version, kind)) or (form.yaml and watch):
+        raise NotAcceptable(OFFERED)
+    return form
+
+
+def _is_protobuf(clause: str) -> bool:
+    media, parameters = media_parameters(clause)
+    return media == protobuf.MEDIA_TYPE and "as" not in parameters
 
 
 def _form(clause: str, include: str) -> Form | None:

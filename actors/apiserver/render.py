@@ -10,6 +10,7 @@ from actors.apiserver.negotiate import PLAIN, Form
 from actors.apiserver.objects import Obj
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.types import Resource
+from protocols.kube import protobuf
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,6 +43,8 @@ def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadat
 
 
 def dump(value: Any, form: Form = PLAIN) -> bytes:
+    if form.protobuf:
+        return protobuf.encode_object(value)
     if form.yaml:
         return yaml.safe_dump(value, sort_keys=False).encode()
     return _encode(value)

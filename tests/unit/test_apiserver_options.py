@@ -61,6 +61,8 @@ def test_forms() -> None:
     assert (negotiate(table).view, negotiate(table, "Object").include) == ("Table", "Object")
     assert negotiate("application/json, " + table).view == ""
     assert negotiate("application/vnd.kubernetes.protobuf,application/json").view == ""
+    assert not negotiate("application/vnd.kubernetes.protobuf, */*").protobuf
+    assert negotiate("application/vnd.kubernetes.protobuf").protobuf
     assert negotiate("").view == ""
     metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     assert negotiate(metadata).view == "PartialObjectMetadata"

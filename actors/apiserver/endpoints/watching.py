@@ -44,7 +44,7 @@ class Watching:
         with suppress(ConnectionError):
             await self._prepare(sink, request, fault, None if fault else opened, hub)
             if fault is not None:
-                await sink.write(error_bytes(fault.status))
+                await sink.write(error_bytes(fault.status, request.form))
                 await sink.close()
             else:
                 with self._metrics.watching(request.target):
@@ -55,7 +55,7 @@ class Watching:
         self, sink: AiohttpSink, request: Request, fault: StatusError | None, opened: Opened | None, hub: Hub
     ) -> None:
         try:
-            await sink.open(request.form.media_type)
+            await sink.open(request.form.stream_type)
         except BaseException:
             if opened is not None:
                 hub.leave(opened.channel, opened.watcher)

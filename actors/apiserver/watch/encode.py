@@ -1,12 +1,11 @@
-"""Watch events as bytes: one JSON document a line."""
-
-import msgspec
+"""Watch events as bytes: one JSON document a line, or protobuf messages behind their lengths."""
 
 from actors.apiserver.negotiate import PLAIN, Form
 from actors.apiserver.objects import Obj
-from actors.apiserver.render import render_object
+from actors.apiserver.render import dump, render_object
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.types import Resource
+from protocols.kube.protobuf import event_frame
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
@@ -15,7 +14,7 @@ def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first
     """One event; `first` matters to tables only: the first carries the columns."""
     if form == PLAIN:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), stored.json)
-    return frame(kind, render_object(resource, stored.obj, form, columns=first))
+    return frame(kind, render_object(resource, stored.obj, form, columns=first), form)
 
 
 def bookmark_bytes(resource: Resource, rv: int, form: Form, initial_end: bool = False) -> bytes:
@@ -24,15 +23,17 @@ def bookmark_bytes(resource: Resource, rv: int, form: Form, initial_end: bool = 
         metadata["annotations"] = INITIAL_END
     body: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     if form.view == "Table":
-        return frame("BOOKMARK", render_object(resource, body, form, columns=False))
+        return frame("BOOKMARK", render_object(resource, body, form, columns=False), form)
     if form.view:
         body.update(kind="PartialObjectMetadata", apiVersion=f"meta.k8s.io/{form.version}")
-    return frame("BOOKMARK", msgspec.json.encode(body))
+    return frame("BOOKMARK", dump(body, form), form)
 
 
-def error_bytes(status: Obj) -> bytes:
-    return frame("ERROR", msgspec.json.encode(status))
+def error_bytes(status: Obj, form: Form = PLAIN) -> bytes:
+    return frame("ERROR", dump(status, form), form)
 
 
-def frame(kind: str, body: bytes) -> bytes:
+def frame(kind: str, body: bytes, form: Form) -> bytes:
+    if form.protobuf:
+        return event_frame(kind, body)
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)

@@ -1,0 +1,220 @@
+import base64
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.kube.protobuf import MAGIC, KindUnknown, ProtobufInvalid, decode_object, encode_object, event_frame
+from protocols.kube.protobuf.decode import VALUE_LIMIT, decode_message
+from protocols.kube.protobuf.encode import encode_message
+from protocols.kube.protobuf.table import KINDS, LEAVES, message_of, messages
+from protocols.kube.protobuf.types import Field, Message, Shape
+
+TEXT = st.text(max_size=6)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TIMES = st.datetimes().map(lambda t: t.isoformat(timespec="seconds") + "Z").filter(lambda t: not t.startswith("0001"))
+MICRO = st.datetimes().map(lambda t: t.isoformat(timespec="microseconds") + "Z").filter(lambda t: t[:4] != "0001")
+JSON = st.dictionaries(TEXT, st.one_of(INT32, TEXT, st.booleans(), st.lists(INT32, max_size=2)), max_size=2)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "string": TEXT,
+    "int32": INT32,
+    "int64": INT64,
+    "bool": st.booleans(),
+    "bytes": st.binary(max_size=6).map(lambda raw: base64.b64encode(raw).decode()),
+    "Time": TIMES,
+    "MicroTime": MICRO,
+    "Quantity": st.sampled_from(["0", "1", "100m", "2Gi"]),
+    "IntOrString": st.one_of(INT32, TEXT),
+    "Strings": st.lists(TEXT, max_size=2),
+    "Raw": JSON,
+}
+TOPS = [(version, kind) for version, (_, kinds) in KINDS.items() for kind in kinds.split()]
+POD = ("v1", "Pod")
+
+
+def value_of(field: Field, draw: st.DrawFn, depth: int) -> Any:
+    if field.message is not None:
+        return draw_message(field.message, draw, depth - 1)
+    name = next(name for name, leaf in LEAVES.items() if leaf is field.leaf)
+    return draw(VALUES[name])
+
+
+def draw_message(message: Message, draw: st.DrawFn, depth: int) -> dict[str, Any]:
+    """An object as Go would write it: no empty lists or maps, no zero where omitempty drops it."""
+    out: dict[str, Any] = {}
+    some = [field for field in message.fields.values() if draw(st.booleans())] if depth else []
+    for field in some:
+        if field.shape is Shape.INLINE:
+            assert field.message is not None
+            out.update(draw_message(field.message, draw, depth))
+        elif field.shape is Shape.LIST:
+            out[field.name] = [value_of(field, draw, depth) for _ in range(draw(st.integers(1, 2)))]
+        elif field.shape is Shape.MAP:
+            keys = draw(st.lists(TEXT, min_size=1, max_size=2, unique=True))
+            out[field.name] = {key: value_of(field, draw, depth) for key in keys}
+        else:
+            value = value_of(field, draw, depth)
+            if value or field.keep_zero or field.message is not None:
+                out[field.name] = value
+    return out
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> dict[str, Any]:
+    version, kind = draw(st.sampled_from([*TOPS, ("v1", "DeleteOptions"), ("v1", "Status"), ("v1", "PodList")]))
+    return {**draw_message(message_of(version, kind), draw, 4), "apiVersion": version, "kind": kind}
+
+
+@given(objects())
+def test_what_is_written_is_read_again(obj: dict[str, Any]) -> None:
+    assert decode_object(encode_object(obj)) == obj
+
+
+@given(st.sampled_from(sorted(messages())), st.binary(max_size=200))
+def test_garbage_is_only_ever_invalid(name: str, garbage: bytes) -> None:
+    with suppress(ProtobufInvalid):
+        decode_message(messages()[name], garbage)
+
+
+@given(objects(), st.data())
+def test_a_damaged_body_is_only_ever_invalid(obj: dict[str, Any], data: st.DataObject) -> None:
+    body = bytearray(encode_object(obj))
+    for _ in range(data.draw(st.integers(1, 4))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(body)))
+    for damaged in (bytes(body), bytes(body[:cut])):
+        with suppress(ProtobufInvalid, KindUnknown):
+            decode_object(damaged)
+
+
+@given(st.dictionaries(st.sampled_from(["metadata", "spec", "status", "items", "data"]), st.one_of(JSON, INT64, TEXT)))
+def test_an_object_of_the_wrong_shape_can_be_written(wrong: dict[str, Any]) -> None:
+    for version, kind in TOPS:
+        decode_object(encode_object({**wrong, "apiVersion": version, "kind": kind}))
+
+
+def test_object_meta() -> None:
+    wire = bytes.fromhex(
+        "0a01 61 12 00 3800 42 08 08 80c6b5a106 1000 5000 5a06 0a01 6b 1201 76 7202 6678".replace(" ", "")
+    )
+    assert decode_message(messages()["meta.ObjectMeta"], wire) == {
+        "name": "a",
+        "creationTimestamp": "2023-04-05T12:01:04Z",
+        "deletionGracePeriodSeconds": 0,
+        "labels": {"k": "v"},
+        "finalizers": ["fx"],
+    }
+
+
+LEAF_VECTORS = [
+    ("Time", "1970-01-01T00:00:01Z", "0801 1000"),
+    ("Time", "1969-12-31T23:59:59Z", "08ffffffffffffffffff01 1000"),
+    ("MicroTime", "1970-01-01T00:00:01.000002Z", "0801 10d00f"),
+    ("Quantity", "1Gi", "0a03 314769"),
+    ("IntOrString", 80, "0800 1050 1a00"),
+    ("IntOrString", "http", "0801 1000 1a04 68747470"),
+    ("Strings", ["a", ""], "0a01 61 0a00"),
+    ("Raw", {"a": 1}, "0a07 7b2261223a317d"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "wire"), LEAF_VECTORS)
+def test_values_byte_for_byte(name: str, value: Any, wire: str) -> None:
+    raw = bytes.fromhex(wire.replace(" ", ""))
+    assert LEAVES[name].read(raw) == value
+    assert LEAVES[name].write(value) == raw
+
+
+def test_unset_values() -> None:
+    assert LEAVES["Time"].read(b"") is None
+    assert LEAVES["MicroTime"].read(b"") is None
+    assert LEAVES["Raw"].read(b"") is None
+    assert LEAVES["Quantity"].read(b"") == "0"
+    assert LEAVES["IntOrString"].read(b"") == 0
+
+
+def test_the_envelope() -> None:
+    wire = MAGIC + bytes.fromhex("0a0f0a02763112094e616d65737061636512050a030a01781a002200")
+    obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}
+    assert decode_object(wire) == obj
+    assert encode_object(obj) == wire
+    assert event_frame("ADDED", b"ab") == bytes.fromhex("0000000d0a05414444454412040a026162")
+
+
+def test_a_pointer_to_zero_is_a_value_and_an_empty_string_is_none() -> None:
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "orphanDependents": False}
+    assert decode_object(encode_object(options)) == options
+    spec = messages()["core.PodSpec"]
+    wire = encode_message(spec, {"hostNetwork": False, "nodeName": "", "automountServiceAccountToken": False})
+    assert decode_message(spec, wire) == {"automountServiceAccountToken": False}
+
+
+def test_fields_of_an_embedded_struct_stand_in_the_parent() -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {},
+        "spec": {
+            "volumes": [{"name": "v", "configMap": {"name": "c", "defaultMode": 420}}],
+            "containers": [{"name": "c", "livenessProbe": {"exec": {"command": ["x"]}, "periodSeconds": 3}}],
+        },
+    }
+    assert decode_object(encode_object(pod)) == pod
+
+
+def test_packed_numbers_and_merged_messages_and_unknown_groups() -> None:
+    security = messages()["core.PodSecurityContext"]
+    assert decode_message(security, bytes.fromhex("2203010203")) == {"supplementalGroups": [1, 2, 3]}
+    twice = encode_message(message_of(*POD), {"metadata": {"name": "a"}}) + bytes.fromhex("0a031a016e")
+    assert decode_message(message_of(*POD), twice) == {"metadata": {"name": "a", "namespace": "n"}}
+    assert decode_message(message_of(*POD), bytes.fromhex("a306a306a406a4069d0600000000")) == {}
+
+
+@pytest.mark.parametrize(
+    ("wire", "complaint"),
+    [
+        ("0a05 61", "does not fit"),
+        ("0a ffffffffffffffffffffff", "longer than 64 bits"),
+        ("00", "illegal field number 0"),
+        ("0801", "wrong wire type 0 for field metadata"),
+        ("09 0000000000000000", "wrong wire type 1 for field metadata"),
+        ("0a03 0a01ff", "not UTF-8"),
+        ("0a0a 4208 08ffffffffffff7f", "outside the years"),
+        ("a306" * 33, "nested too deep"),
+        ("a406", "illegal wire type 4"),
+        ("1a00" * (VALUE_LIMIT + 1), "more than"),
+    ],
+)
+def test_what_is_wrong_is_named(wire: str, complaint: str) -> None:
+    with pytest.raises(ProtobufInvalid, match=complaint):
+        decode_message(message_of(*POD), bytes.fromhex(wire.replace(" ", "")))
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", MAGIC, MAGIC + b"\x0a\x04\x0a\x02v1", MAGIC + b"\x1a\x01x"])
+def test_a_body_without_envelope_or_kind_is_invalid(body: bytes) -> None:
+    with pytest.raises(ProtobufInvalid):
+        decode_object(body)
+
+
+def test_kinds_without_numbers_are_told_apart() -> None:
+    with pytest.raises(KindUnknown):
+        encode_object({"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlicePatch"})
+
+
+def test_no_message_contains_itself() -> None:
+    def visit(message: Message, above: tuple[str, ...]) -> int:
+        assert message.name not in above, above
+        nested = [field.message for field in message.fields.values() if field.message is not None]
+        return 1 + max((visit(inner, (*above, message.name)) for inner in nested), default=0)
+
+    assert max(visit(message_of(*top), ()) for top in TOPS) < 16
+
+
+def test_every_message_has_each_name_and_number_once() -> None:
+    for message in messages().values():
+        names = [field.name for field in message.fields.values()]
+        assert len(names) == len(set(names)), message.name
+        assert sorted(message.fields) == list(message.fields), message.name
