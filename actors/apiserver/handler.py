@@ -10,6 +10,7 @@ from aiohttp import web
 
 from actors.apiserver.auth import user_of
 from actors.apiserver.authz import Authorizer
+from actors.apiserver.endpoints.connecting import Connecting, connect_verb
 from actors.apiserver.endpoints.reading import Reading
 from actors.apiserver.endpoints.static import Static
 from actors.apiserver.endpoints.types import Reply, Request
@@ -43,10 +44,11 @@ class Handler:
         reading: Reading,
         writing: Writing,
         watching: Watching,
+        connecting: Connecting,
         metrics: Metrics,
     ) -> None:
         self._table, self._authorizer, self._static = table, authorizer, static
-        self._watching, self._metrics = watching, metrics
+        self._watching, self._connecting, self._metrics = watching, connecting, metrics
         self._verbs: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "get": reading.get,
             "list": reading.list,
@@ -94,6 +96,10 @@ class Handler:
         call.verb = "watch" if options.watch and target.verb == "list" else target.verb
         request = self._request(http, user, target, options)
         self._authorizer.check(user, _attributes(request, call.verb))
+        if self._connecting.serves(target.subresource):
+            call.verb = "connect"
+            self._authorizer.check(user, _attributes(request, connect_verb(target)))
+            return await self._connecting.serve(request)
         if call.verb == "watch":
             return await self._watching.watch(request)
         limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
