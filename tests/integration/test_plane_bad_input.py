@@ -1,0 +1,226 @@
+"""Garbage, wrong versions and too much of everything on every socket of a whole plane: nobody else is disturbed."""
+
+import contextlib
+import http.client
+import json
+import os
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from protocols.wire import cri_pb2, cri_pb2_grpc, etcd_pb2, etcd_pb2_grpc
+from protocols.wire import deviceplugin_v1beta1_pb2 as device_wire
+from protocols.wire import deviceplugin_v1beta1_pb2_grpc as device_stubs
+from protocols.wire import podresources_v1_pb2 as resources_wire
+from protocols.wire import podresources_v1_pb2_grpc as resources_stubs
+from tests.support.insults import GARBAGE, HTTP2, shouted, unix_sockets, zmq_strangers
+from tests.support.plane import Plane, until
+from tests.support.watchers import connect
+from tests.support.witnesses import Witnesses, lives, pod, with_devices
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane() as plane:
+        with_devices(plane)
+        plane.apply(pod("resident", devices=1))
+        plane.pod_ready("resident")
+        yield plane
+
+
+@contextlib.contextmanager
+def undisturbed(plane: Plane) -> Iterator[None]:
+    """No actor ended, every write and event arrived, and a pod can still come and go."""
+    before = lives(plane)
+    with Witnesses(plane):
+        yield
+        plane.apply(pod("visitor", devices=1))
+        plane.pod_ready("visitor")
+        plane.kubectl("delete", "pod", "visitor")
+    assert lives(plane) == before
+
+
+def test_garbage_and_half_messages_on_every_socket(plane: Plane) -> None:
+    """Each is left open while the plane works on: a stranger who is silent blocks nobody."""
+    port, metrics = ports(plane)
+    with undisturbed(plane), contextlib.ExitStack() as held:
+        for address in (*unix_sockets(plane), port, metrics):
+            for data in GARBAGE.values():
+                held.enter_context(shouted(address, data))
+
+
+def test_strangers_that_speak_zeromq(plane: Plane) -> None:
+    with undisturbed(plane), zmq_strangers(plane):
+        until("garbage counted by every actor", lambda: min(garbage(plane).values(), default=0) >= 5)
+
+
+def test_a_frame_beyond_the_limit_cuts_off_its_sender_alone(plane: Plane) -> None:
+    with undisturbed(plane), zmq_strangers(plane, huge=bytes(65 * MIB)):
+        pass
+
+
+def test_many_strangers_on_the_metrics_port(plane: Plane) -> None:
+    _, metrics = ports(plane)
+    with contextlib.ExitStack() as held:
+        for _ in range(40):
+            held.enter_context(shouted(metrics, b"GET /metr"))
+        crowded = read_metrics(metrics)
+    assert crowded[0] == 503
+    until("metrics again", lambda: read_metrics(metrics)[0] == 200, 10)
+    with shouted(metrics, b"GET /" + b"x" * 100_000) as sock:
+        assert sock.recv(100).startswith(b"HTTP/1.1 400")
+    with shouted(metrics, b"POST /metrics HTTP/1.1\r\n\r\n") as sock:
+        assert sock.recv(100).startswith(b"HTTP/1.1 405")
+
+
+def test_wrong_versions_are_told(plane: Plane) -> None:
+    with undisturbed(plane), channel(plane, "kubelet/device-plugins/kubelet.sock") as open_:
+        register = device_stubs.RegistrationStub(open_).Register
+        for version in ("v1alpha1", "v1beta9", ""):
+            request = device_wire.RegisterRequest(version=version, endpoint="x.sock", resource_name="example.com/x")
+            error = failure(lambda request=request: register(request, timeout=5))
+            assert error.code() is not grpc.StatusCode.OK
+            assert "version" in (error.details() or "")
+    assert "example.com/x" not in json.dumps(plane.get("nodes", ""))
+
+
+def test_oversized_grpc_messages_are_refused(plane: Plane) -> None:
+    heavy = "x" * (17 * MIB)
+    with undisturbed(plane):
+        with channel(plane, "run/store.sock") as open_:
+            put = etcd_pb2_grpc.KVStub(open_).Put
+            large = etcd_pb2.PutRequest(key=b"/x", value=bytes(MIB * 3 // 2))
+            error = failure(lambda: put(large, timeout=5))
+            assert (error.code().name, error.details()) == ("INVALID_ARGUMENT", "etcdserver: request is too large")
+            refused_for_size(lambda: put(etcd_pb2.PutRequest(key=b"/x", value=heavy.encode()), timeout=10))
+        with channel(plane, "kubelet/device-plugins/kubelet.sock") as open_:
+            register = device_stubs.RegistrationStub(open_).Register
+            request = device_wire.RegisterRequest(version="v1beta1", endpoint=heavy, resource_name="example.com/x")
+            refused_for_size(lambda: register(request, timeout=10))
+        with channel(plane, "kubelet/pod-resources/kubelet.sock") as open_:
+            get = resources_stubs.PodResourcesListerStub(open_).Get
+            refused_for_size(lambda: get(resources_wire.GetPodResourcesRequest(pod_name=heavy), timeout=10))
+        with channel(plane, "runtime/runtime.sock") as open_:
+            version = cri_pb2_grpc.RuntimeServiceStub(open_).Version
+            refused_for_size(lambda: version(cri_pb2.VersionRequest(version=heavy), timeout=10))
+
+
+def test_oversized_bodies_are_refused_by_status(plane: Plane) -> None:
+    with undisturbed(plane):
+        for size, expected in ((2 * MIB, 422), (4 * MIB, 413), (40 * MIB, 413)):
+            code, status = post(plane, configmap(f"large-{size}", "x" * size))
+            assert (code, status["kind"], status["code"]) == (expected, "Status", expected), status
+        large = json.dumps(pod("large", script="x" * (2 * MIB))).encode()
+        code, status = post(plane, large, "pods")
+        assert (code, status["reason"]) == (413, "RequestEntityTooLarge"), status
+        assert post(plane, configmap("fits", "x" * MIB))[0] == 201
+        assert post(plane, b"{" + b'"a":{' * 100_000)[0] == 400
+        assert post(plane, b"\xff\xfe{}")[0] == 400
+    plane.kubectl("delete", "configmap", "fits")
+
+
+BAD_MANIFESTS = {
+    "syntax": ("apiVersion: v1\nkind: [Pod\n", "yaml"),
+    "tabs": ("apiVersion: v1\n\tkind: Pod\n", "yaml"),
+    "no kind": ("metadata: {name: a}\n", "kind"),
+    "unknown kind": ("apiVersion: v1\nkind: Pot\nmetadata: {name: a}\n", 'no matches for kind "Pot"'),
+    "unknown version": ("apiVersion: v7\nkind: Pod\nmetadata: {name: a}\n", 'version "v7"'),
+    "bad name": ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Not_A_Name}\n", "metadata.name"),
+    "wrong type": ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: 7}\n", "containers"),
+    "no containers": ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n", "spec.containers"),
+    "wrong value": ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: [1]}\n", "data"),
+    "bad quantity": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a,"
+        " resources: {limits: {example.com/gpu: many}}}]}\n",
+        "many",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MANIFESTS)
+def test_malformed_manifests_are_told_by_kubectl(plane: Plane, case: str) -> None:
+    text, says = BAD_MANIFESTS[case]
+    with pytest.raises(AssertionError) as caught:
+        plane.kubectl("apply", "-f", "-", stdin=text)
+    assert says.lower() in str(caught.value).lower()
+    assert "Internal" not in str(caught.value)
+    assert plane.kubectl("get", "pods,configmaps", "a", "--ignore-not-found") == ""
+
+
+def test_garbage_has_left_nothing_open(plane: Plane) -> None:
+    """Every actor's descriptors are back to what they were: strangers that went away cost nothing."""
+    before = descriptors(plane)
+    with contextlib.ExitStack() as held:
+        for address in unix_sockets(plane):
+            held.enter_context(shouted(address, HTTP2))
+    with zmq_strangers(plane):
+        pass
+    until("descriptors as before", lambda: all(n <= before[name] + 3 for name, n in descriptors(plane).items()))
+
+
+def ports(plane: Plane) -> tuple[int, int]:
+    answer = json.loads(plane.nodeplane("status", "-o", "json"))
+    api, metrics = answer["endpoints"]["api"], answer["endpoints"]["metrics"]
+    return int(api.rpartition(":")[2]), int(metrics.removesuffix("/metrics").rpartition(":")[2])
+
+
+def read_metrics(port: int) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except (OSError, http.client.HTTPException) as error:
+        return 0, str(error)
+    finally:
+        connection.close()
+
+
+def garbage(plane: Plane) -> dict[str, float]:
+    """Frames each actor dropped because they did not decode."""
+    _, page = read_metrics(ports(plane)[1])
+    lines = [line for line in page.splitlines() if 'bus_dropped_total{reason="garbage"' in line]
+    return {line.split('actor="')[1].split('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+@contextlib.contextmanager
+def channel(plane: Plane, path: str) -> Iterator[grpc.Channel]:
+    limits = [("grpc.max_send_message_length", -1), ("grpc.default_authority", "localhost")]
+    with grpc.insecure_channel(f"unix:{plane.root}/{path}", limits) as open_:
+        yield open_
+
+
+def failure(call):  # type: ignore[no-untyped-def] # grpc's errors are calls, which its stubs do not say
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value
+
+
+def refused_for_size(call) -> None:  # type: ignore[no-untyped-def] # any stub's method
+    error = failure(call)
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED, error
+
+
+def configmap(name: str, value: str) -> bytes:
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}}
+    ).encode()
+
+
+def post(plane: Plane, body: bytes, kind: str = "configmaps") -> tuple[int, dict[str, object]]:
+    connection = connect(plane.root, timeout=15)
+    try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", f"/api/v1/namespaces/default/{kind}", body, headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def descriptors(plane: Plane) -> dict[str, int]:
+    return {name: len(os.listdir(f"/proc/{actor['pid']}/fd")) for name, actor in plane.status().items()}
