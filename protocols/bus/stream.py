@@ -35,16 +35,17 @@ class Stream:
         self.mark = 0
         self._source = source
         self._ring = Ring(ring)
+        self._remember = self._ring.append
         self._send = send
 
     def publish(self, op: Op, key: str, value: Value, mark: int = 0) -> None:
         """Tell followers. `mark` is the durable position this event brings the stream to; 0 leaves it where it is."""
-        self.seq += 1
+        seq = self.seq = self.seq + 1
         if mark:
             self.mark = mark
         body = value if isinstance(value, bytes) else encode(value)
-        frame = Event(op, key, body, self.seq, mark, self.epoch)
-        self._ring.append(frame)
+        frame = Event(op, key, body, seq, mark, self.epoch)
+        self._remember(frame, len(body) + len(key))
         self._send(self.topic + encode(frame))
 
     def set_mark(self, mark: int) -> None:
