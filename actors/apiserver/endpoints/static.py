@@ -10,7 +10,8 @@ from actors.apiserver.endpoints.health import Health
 from actors.apiserver.endpoints.types import Reply
 from actors.apiserver.negotiate import wants_aggregated
 from actors.apiserver.objects import Obj
-from actors.apiserver.openapi import V2, V2_MEDIA, V2_PROTOBUF, OpenApi
+from actors.apiserver.openapi.documents import OpenApi
+from actors.apiserver.openapi.v2 import V2, V2_MEDIA, V2_PROTOBUF
 from actors.apiserver.table import Table
 from actors.apiserver.target import unknown_path
 

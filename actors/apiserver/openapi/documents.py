@@ -1,0 +1,57 @@
+"""One document for each group and version, made when the first client asks: the table does not change while we run."""
+
+import functools
+import hashlib
+
+import msgspec
+
+from actors.apiserver.objects import Obj
+from actors.apiserver.openapi.components import components
+from actors.apiserver.openapi.operations import paths, root_of
+from actors.apiserver.schemas.registry import kind_shape
+from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.table import Table
+from actors.apiserver.types import Resource
+
+
+class OpenApi:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    @functools.cached_property
+    def documents(self) -> dict[str, bytes]:
+        return {
+            root_of(group, version): msgspec.json.encode(_document(self._table.in_version(group, version)))
+            for group, versions in self._table.versions().items()
+            for version in versions
+        }
+
+    def index(self) -> Obj:
+        return {
+            "paths": {
+                root: {"serverRelativeURL": f"/openapi/v3/{root}?hash={hashlib.sha256(body).hexdigest()[:32].upper()}"}
+                for root, body in self.documents.items()
+            }
+        }
+
+
+def _document(rows: list[Resource]) -> Obj:
+    kinds = {kind: shape for kind, shape in _kinds(rows).items() if shape is not None}
+    schemas = components(kinds.values())
+    for (group, version, kind), shape in kinds.items():
+        gvk = {"group": group, "version": version, "kind": kind}
+        schemas[shape.name] = {**schemas[shape.name], "x-kubernetes-group-version-kind": [gvk]}
+    names = {kind: shape.name for (_, _, kind), shape in kinds.items()}
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "nodeplane", "version": "unversioned"},
+        "paths": {path: item for row in rows for path, item in paths(row, names).items()},
+        "components": {"schemas": schemas},
+    }
+
+
+def _kinds(rows: list[Resource]) -> dict[tuple[str, str, str], Shape | None]:
+    """Kinds of the resources and of their subresources' bodies."""
+    found = [(row.group, row.version, row.kind) for row in rows]
+    found += [(sub.group, sub.version or row.version, sub.kind) for row in rows for sub in row.subresources]
+    return {gvk: kind_shape(*gvk) for gvk in found}

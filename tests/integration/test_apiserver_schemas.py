@@ -1,0 +1,46 @@
+"""kubectl explains what is served, from our OpenAPI documents."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        yield started
+
+
+def test_explain_shows_types_and_what_they_mean(plane: Plane) -> None:
+    told = plane.kubectl("explain", "pod.spec.containers")
+    assert "FIELD: containers <[]Container>" in told
+    assert "name\t<string> -required-" in told
+    assert "The image to run." in told
+    assert "livenessProbe\t<Probe>" in told
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("resourceslicepatches.spec.devices", "priority\t<integer>"),
+        ("resourceclaims.status.reservedFor", "uid\t<string> -required-"),
+        ("leases.spec", "holderIdentity\t<string>"),
+        ("nodes.status.conditions", "FIELD: conditions <[]NodeCondition>"),
+        ("pods.metadata.labels", "FIELD: labels <map[string]string>"),
+    ],
+)
+def test_every_group_is_explained(plane: Plane, field: str, said: str) -> None:
+    assert said in plane.kubectl("explain", field)
+
+
+def test_an_unknown_field_is_told(plane: Plane) -> None:
+    told = plane.kubectl("explain", "pod.spec.nonsense", check=False)
+    assert 'field "nonsense" does not exist' in told
+
+
+def test_fields_are_listed_to_the_bottom(plane: Plane) -> None:
+    told = plane.kubectl("explain", "pods", "--recursive")
+    assert "containerPort\t<integer>" in told
+    assert "resourceID\t<string>" in told

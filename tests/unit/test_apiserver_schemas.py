@@ -1,0 +1,69 @@
+"""The tables of schemas: readable, complete for what is served, and lazy."""
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from actors.apiserver.openapi.documents import OpenApi
+from actors.apiserver.schemas.descriptions import TEXTS
+from actors.apiserver.schemas.registry import kind_shape, registry
+from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.table import TABLE
+from actors.apiserver.types import Resource
+
+
+@pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.plural)
+def test_every_served_kind_has_a_shape(row: Resource) -> None:
+    shape = kind_shape(row.group, row.version, row.kind)
+    assert shape is not None
+    assert {"apiVersion", "kind", "metadata"} <= set(shape.fields)
+
+
+def test_lists_say_how_their_elements_are_told_apart() -> None:
+    pod = kind_shape("", "v1", "Pod")
+    assert pod is not None
+    containers = _at(pod, "spec", "containers")
+    assert containers.keys == ("name",)
+    assert containers.patch == ("merge", "name")
+    assert containers.item is not None
+    ports = containers.item.fields["ports"]
+    assert ports.keys == ("containerPort", "protocol")
+    assert ports.patch == ("merge", "containerPort")
+    assert ports.item is not None
+    assert ports.item.fields["protocol"].default == "TCP"
+    assert _at(pod, "spec", "volumes").patch == ("merge,retainKeys", "name")
+    assert _at(pod, "spec", "tolerations").leaf
+    assert _at(pod, "spec", "nodeSelector").leaf
+    assert _at(pod, "metadata", "finalizers").scalar_set
+    assert _at(pod, "metadata", "ownerReferences").item.leaf  # type: ignore[union-attr]  # a list has items
+
+
+def test_documents_refer_only_to_what_they_contain() -> None:
+    for body in OpenApi(TABLE).documents.values():
+        schemas = msgspec.json.decode(body)["components"]["schemas"]
+        wanted = {part.split(b'"')[0].decode() for part in body.split(b"#/components/schemas/")[1:]}
+        assert wanted <= set(schemas)
+
+
+def test_descriptions_speak_of_fields_that_exist() -> None:
+    known = {"", *(name.rpartition(".")[2] for name in registry().structs)}
+    for name, struct in registry().structs.items():
+        known |= {f"{name.rpartition('.')[2]}.{field}" for field in struct.fields}
+        known |= {f".{field}" for field in struct.fields}
+    assert not set(TEXTS) - known
+
+
+def test_nothing_is_read_at_start() -> None:
+    code = "import sys, actors.apiserver.actor; print([m for m in sys.modules if 'apiserver.schemas.core' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def _at(shape: Shape, *path: str) -> Shape:
+    for step in path:
+        child = shape.child(step)
+        assert child is not None
+        shape = child
+    return shape
