@@ -19,8 +19,10 @@ M = TypeVar("M")
 Routed = tuple[bytes, bytes]
 """What a ROUTER takes: (its name of the connection, the frame)."""
 
-DRAIN_BOUND = 512
-"""Messages taken from one socket in one turn of the loop."""
+BATCH = 64
+"""Messages handed on in one piece: few enough to stay in the processor's cache."""
+BATCHES = 8
+"""Taken from one socket in one turn of the loop."""
 SEND_LIMIT = 2_000
 """Messages queued per follower at the owner before it loses some (and syncs)."""
 RECEIVE_LIMIT = 10_000
@@ -122,12 +124,16 @@ class Channel(Generic[M]):
     def _wake(self) -> None:
         if self._closed:
             return
-        batch = self._take()
-        if batch:
-            self._receive(batch)
-        if len(batch) == DRAIN_BOUND:
+        for _ in range(BATCHES):
+            batch = self._take()
+            if batch:
+                self._receive(batch)
+            if len(batch) < BATCH or self._closed:
+                break
+        else:
             self._soon()
-        elif self._link is not None and not self._closed:
+            return
+        if self._link is not None and not self._closed:
             self._watch_link(self._link)
 
     def _take(self) -> list[M]:
@@ -135,7 +141,7 @@ class Channel(Generic[M]):
         batch: list[M] = []
         append, read = batch.append, self._read
         with suppress(zmq.ZMQError):
-            for _ in range(DRAIN_BOUND):
+            for _ in range(BATCH):
                 append(read())
         return batch
 

@@ -6,8 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from protocols.bus.bodies import body_of
-from protocols.bus.frames import EventFrame
-from protocols.bus.ring import cost
+from protocols.bus.frames import EventFrame, cost
 from protocols.bus.types import Item
 
 T = TypeVar("T")

@@ -8,8 +8,17 @@ from collections import deque
 
 import msgspec
 
-from protocols.bus.frames import VERSION, BusyFrame, Chunk, EventFrame, MoreFrame, ReplayFrame, SnapshotFrame, SyncFrame
-from protocols.bus.ring import cost
+from protocols.bus.frames import (
+    VERSION,
+    BusyFrame,
+    Chunk,
+    EventFrame,
+    MoreFrame,
+    ReplayFrame,
+    SnapshotFrame,
+    SyncFrame,
+    cost,
+)
 from protocols.bus.types import Event
 
 

@@ -139,10 +139,17 @@ encode = msgspec.msgpack.Encoder().encode
 """Any frame, or the body of a message, to bytes."""
 decode_published: Callable[[bytes | memoryview], Published] = msgspec.msgpack.Decoder(Published).decode
 """What follows the topic on PUB. Like the others raises one of UNDECODABLE."""
+decode_event: Callable[[bytes], EventFrame] = msgspec.msgpack.Decoder(EventFrame).decode
+"""Where it can only be an event."""
 decode_asked: Callable[[bytes], Asked] = msgspec.msgpack.Decoder(Asked).decode
 """DEALER to ROUTER."""
 decode_answer: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(Answer).decode
 """ROUTER to DEALER."""
+
+
+def cost(event: EventFrame) -> int:
+    """About what an event held back costs in bytes."""
+    return len(event.value or b"") + len(event.key) + 128
 
 
 def topic_of(stream: str) -> bytes:

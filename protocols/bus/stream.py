@@ -6,7 +6,7 @@ from itertools import islice
 import msgspec
 
 from protocols.bus.bodies import body_of
-from protocols.bus.frames import EventFrame, SyncFrame, encode, topic_of
+from protocols.bus.frames import EventFrame, SyncFrame, decode_event, encode, topic_of
 from protocols.bus.ring import Ring
 from protocols.bus.types import Event, Item, Op, StreamSource, Value
 
@@ -44,9 +44,9 @@ class Stream:
         if mark:
             self.mark = mark
         body = value if isinstance(value, bytes) else encode(value)
-        frame = Event(op, key, body, seq, mark, self.epoch)
-        self._remember(frame, len(body) + len(key))
-        self._send(self.topic + encode(frame))
+        data = self.topic + encode(Event(op, key, body, seq, mark, self.epoch))
+        self._remember(data)
+        self._send(data)
 
     def set_mark(self, mark: int) -> None:
         """The durable position moved with no event; followers hear of it with the next tick."""
@@ -66,9 +66,9 @@ class Stream:
         if sync.epoch == self.epoch and sync.seq <= self.seq:
             if sync.seq == self.seq:
                 return []
-            ringed = self._ring.after(sync.seq)
+            ringed = self._ring.newest(self.seq - sync.seq)
             if ringed is not None:
-                return ringed
+                return [decode_event(data[len(self.topic) :]) for data in ringed]
         return self._by_mark(sync.mark)
 
     def _by_mark(self, mark: int) -> list[EventFrame] | None:
