@@ -7,24 +7,35 @@ open connections and half-answered requests, never an acknowledged write nor a c
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 
+from actors.apiserver.access import Gate
+from actors.apiserver.admission import Admission
+from actors.apiserver.audit import AuditLog
 from actors.apiserver.authz import Authorizer
+from actors.apiserver.bootstrap import Bootstrap
 from actors.apiserver.connect.node_client import NodeClient, NodeClientOptions
 from actors.apiserver.endpoints.connecting import Connecting
 from actors.apiserver.endpoints.health import Check, Health
+from actors.apiserver.endpoints.openid import OpenId
 from actors.apiserver.endpoints.reading import Reading
+from actors.apiserver.endpoints.reviews import Reviews
 from actors.apiserver.endpoints.static import Static
+from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.handler import Handler
+from actors.apiserver.lookups import Lookups
 from actors.apiserver.metrics import Metrics, ReplicaCollector
-from actors.apiserver.objects import Obj
+from actors.apiserver.node_graph import NodeGraph
+from actors.apiserver.node_rules import NodeRules
+from actors.apiserver.rbac.feed import PolicyFeed
+from actors.apiserver.rbac.types import GROUP as RBAC
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.replica import FRESH_TIMEOUT, Replica
 from actors.apiserver.server import Server, ServerOptions
 from actors.apiserver.storage import Storage
 from actors.apiserver.table import TABLE
+from actors.apiserver.tokens.authority import AuthorityOptions, TokenAuthority
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
@@ -48,12 +59,14 @@ class ApiServer:
         self._wanted = 0
         self._asking: asyncio.Task[None] | None = None
         self._metrics = Metrics(context.registry)
-        self.replicas = {row.full_name: Replica(row, self._nudge) for row in TABLE.rows}
+        self.replicas = {row.full_name: Replica(row, self._nudge) for row in TABLE.stored}
         self._hubs = {name: self._hub(replica) for name, replica in self.replicas.items()}
         context.registry.register(ReplicaCollector(self._positions))
+        self._look = Lookups(self.replicas, self._storage)
+        self._gate = Gate(self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log"))
         reader = Reader(self._storage, self.replicas)
         self._watching = Watching(reader, self._hubs, self._metrics)
-        self._connecting = Connecting(reader, NodeClient(self._node_client_options()), partial(self._shown, "nodes"))
+        self._connecting = Connecting(reader, NodeClient(self._node_client_options()), self._look.of("nodes"))
         self._server = Server(self._server_options(), self._handler(reader))
 
     async def start(self) -> None:
@@ -79,12 +92,15 @@ class ApiServer:
         await self._drain()
         await self._server.close()
         await self._connecting.close()
+        await self._gate.audit.close()
         await self._etcd.close()
 
     async def _become_ready(self) -> None:
         for replica in self.replicas.values():
             await replica.wait_filled()
         self._context.ready(f"serving {self._context.settings.api_url}")
+        roles, bindings = (self.replicas[f"{name}.{RBAC}"] for name in ("clusterroles", "clusterrolebindings"))
+        self._context.spawn(Bootstrap(self._storage, roles, bindings).run(), "default-roles")
 
     async def _drain(self) -> None:
         """The streams' last bytes go out; a client that does not read is not waited for long."""
@@ -119,20 +135,31 @@ class ApiServer:
         loop = WriteLoop(self._storage, self.replicas)
         creator = Creator(self._storage, self.replicas["namespaces"])
         address = self._context.settings.api_url.removeprefix("https://")
+        gate = self._gate
         return Handler(
             table=TABLE,
-            authorizer=Authorizer(partial(self._shown, "pods"), partial(self._shown, "resourceslices.resource.k8s.io")),
-            static=Static(TABLE, Health(self._checks()), address),
+            gate=gate,
+            static=Static(TABLE, Health(self._checks()), OpenId(gate.authority, address), address),
             reading=Reading(reader),
-            writing=Writing(creator, loop, reader),
+            writing=Writing(creator, loop, reader, Admission(gate.authorizer, self._look.of("nodes"))),
             watching=self._watching,
             connecting=self._connecting,
+            reviews=Reviews(gate.authorizer, gate.authority),
+            tokens=Tokens(gate.authority, self._look.stored),
             metrics=self._metrics,
         )
 
-    def _shown(self, name: str, key: str) -> Obj | None:
-        found = self.replicas[name].objects.get(key)
-        return None if found is None else found.obj
+    def _authorizer(self) -> Authorizer:
+        pods = self.replicas["pods"].objects
+        graph = NodeGraph(pods=lambda namespace: pods.below(f"{namespace}/"), pod=pods.get)
+        nodes = NodeRules(self._look.of("pods"), self._look.of("resourceslices"), graph.uses)
+        by_kind = {replica.resource.kind: replica for replica in self.replicas.values()}
+        return Authorizer(nodes, PolicyFeed(by_kind).policy)
+
+    def _authority(self) -> TokenAuthority:
+        pki, look = self._context.layout.pki, self._look
+        options = AuthorityOptions(pki / "sa.key", pki / "tokens.csv", shown=look.shown, stored=look.stored)
+        return TokenAuthority(options)
 
     def _checks(self) -> dict[str, Check]:
         return {"etcd": self._check_store, "replicas": self._check_replicas, "shutdown": self._check_leaving}

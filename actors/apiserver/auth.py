@@ -1,25 +1,39 @@
-"""Who sent a request: the client certificate's common name is the user, its organizations are the groups."""
+"""Who sent a request: by client certificate (common name = user, organizations = groups), or by bearer token."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from actors.apiserver.errors import Unauthorized
 from actors.apiserver.types import User
+from protocols.errors import NodeplaneError
 
 AUTHENTICATED = "system:authenticated"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
+Prove = Callable[[str], Awaitable[User]]
+"""The user of a bearer token. Raises BadToken, NoSigningKey."""
 
-def user_of(certificate: Mapping[str, Any] | None, authorization: str) -> User:
+
+async def authenticate(certificate: Mapping[str, Any] | None, authorization: str, prove: Prove) -> User:
     """Raises Unauthorized for credentials we do not know: a bearer token is never ignored."""
-    if certificate:
-        return _certified(certificate)
-    if authorization:
+    if certificate or not authorization:
+        return user_of(certificate)
+    scheme, _, token = authorization.strip().partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
         raise Unauthorized
-    return ANONYMOUS
+    try:
+        return await prove(token.strip())
+    except NodeplaneError as error:
+        if error.http != Unauthorized.http:
+            logging.getLogger(__name__).warning("a bearer token cannot be checked: %s", error)
+        raise Unauthorized from None
 
 
-def _certified(certificate: Mapping[str, Any]) -> User:
+def user_of(certificate: Mapping[str, Any] | None) -> User:
+    """Raises Unauthorized for a certificate without a name."""
+    if not certificate:
+        return ANONYMOUS
     name, groups = "", []
     for pairs in certificate.get("subject", ()):
         for field, value in pairs:

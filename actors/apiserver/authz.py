@@ -1,20 +1,21 @@
-"""Who may do what: denied unless a rule says otherwise. The rules of the plane's own users; RBAC objects later."""
+"""Who may do what: denied unless a rule says otherwise. Masters, then nodes, the plane's own users, RBAC objects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.apiserver.auth import ANONYMOUS, AUTHENTICATED
-from actors.apiserver.errors import Forbidden, Unauthorized
-from actors.apiserver.objects import Obj, text
+from actors.apiserver.errors import Forbidden, TooManyRequests, Unauthorized
+from actors.apiserver.node_rules import READ, NodeRules, node_of
+from actors.apiserver.objects import Obj
+from actors.apiserver.rbac.policy import Policy
+from actors.apiserver.rbac.types import Decision, PolicyRule
 from actors.apiserver.types import Attributes, User
 
-MASTERS, NODES = "system:masters", "system:nodes"
-NODE_PREFIX = "system:node:"
-LEASE_NAMESPACE = "kube-node-lease"
+MASTERS = "system:masters"
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 DISCOVERY_PATHS = ("/api", "/apis", "/openapi")
-READ = ("get", "list", "watch")
 WRITE = ("create", "update", "patch", "delete")
+EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ class Rule:
             and ("*" in self.resources or wanted.full_resource in self.resources)
             and ("*" in self.verbs or wanted.verb in self.verbs)
         )
+
+    def policy(self) -> PolicyRule:
+        return PolicyRule(self.verbs, (self.group,), self.resources)
 
 
 COMMON = (
@@ -56,115 +60,75 @@ USERS: dict[str, tuple[Rule, ...]] = {
         Rule("", ("events",), ("delete", "deletecollection")),
         Rule("coordination.k8s.io", ("leases",), ("delete", "deletecollection")),
         Rule("resource.k8s.io", ("*",), (*WRITE, "deletecollection")),
+        Rule("rbac.authorization.k8s.io", ("roles", "rolebindings"), (*READ, "delete", "deletecollection")),
     ),
 }
 
-PodLookup = Callable[[str], Obj | None]
-"""The pod with a key `namespace/name`, as the replica shows it."""
-SliceLookup = Callable[[str], Obj | None]
-
 
 class Authorizer:
-    def __init__(self, pod: PodLookup, resource_slice: SliceLookup) -> None:
-        self._pod = pod
-        self._slice = resource_slice
+    def __init__(self, nodes: NodeRules, policy: Callable[[], Policy | None]) -> None:
+        """`policy` answers None while it is not known yet what RBAC grants."""
+        self._nodes = nodes
+        self.policy = policy
 
     def check(self, user: User, wanted: Attributes) -> None:
-        """Raises Unauthorized (nobody) or Forbidden (somebody else)."""
+        """Raises Unauthorized (nobody), Forbidden (somebody else), TooManyRequests (too early to tell)."""
         if not wanted.resource and public(wanted.path):
             return
-        if user == ANONYMOUS:
+        if user.name == ANONYMOUS.name:
             raise Unauthorized
-        if not self.allows(user, wanted):
-            raise Forbidden(_denied(user, wanted), _details(wanted))
+        decision = self.decide(user, wanted)
+        if decision.allowed:
+            return
+        if self.policy() is None:
+            raise TooManyRequests("storage is (re)initializing: roles are not known yet", retry_after=1)
+        raise Forbidden(_denied(user, wanted), attributes_details(wanted))
 
     def allows(self, user: User, wanted: Attributes) -> bool:
+        return self.decide(user, wanted).allowed
+
+    def decide(self, user: User, wanted: Attributes) -> Decision:
         if MASTERS in user.groups:
-            return True
-        if not wanted.resource:
-            return wanted.verb == "get" and AUTHENTICATED in user.groups and _below(wanted.path, DISCOVERY_PATHS)
-        if any(rule.allows(wanted) for rule in USERS.get(user.name, ())):
-            return True
-        node = user.name.removeprefix(NODE_PREFIX)
-        return node != user.name and NODES in user.groups and self._node_allows(node, wanted)
+            return Decision(True, f"member of {MASTERS}")
+        if not wanted.resource and wanted.verb == "get" and public(wanted.path):
+            return Decision(True, "open to everybody")
+        node = node_of(user)
+        if node and wanted.resource and self._nodes.allows(node, wanted):
+            return Decision(True, "node authorizer")
+        if self._plane_allows(user, wanted):
+            return Decision(True, "user of the plane")
+        policy = self.policy()
+        return policy.decide(user, wanted) if policy is not None else Decision(False)
 
-    def _node_allows(self, node: str, wanted: Attributes) -> bool:
-        rules: dict[tuple[str, str], Callable[[str, Attributes], bool]] = {
-            ("", "nodes"): self._nodes,
-            ("", "pods"): self._pods,
-            ("", "events"): lambda _node, w: w.verb in ("create", "update", "patch"),
-            ("coordination.k8s.io", "leases"): self._leases,
-            ("resource.k8s.io", "resourceslices"): self._slices,
-            ("resource.k8s.io", "resourceclaims"): lambda _node, w: w.verb in READ and not w.subresource,
-        }
-        rule = rules.get((wanted.group, wanted.resource))
-        return rule is not None and rule(node, wanted)
+    def _plane_allows(self, user: User, wanted: Attributes) -> bool:
+        """What must hold before any RBAC object exists."""
+        if wanted.resource:
+            return any(rule.allows(wanted) for rule in USERS.get(user.name, ()))
+        known = user.name in USERS or bool(node_of(user))
+        return known and wanted.verb == "get" and AUTHENTICATED in user.groups and below(wanted.path, DISCOVERY_PATHS)
 
-    def _nodes(self, node: str, wanted: Attributes) -> bool:
-        if wanted.subresource:
-            return wanted.subresource == "status" and wanted.name == node and wanted.verb in ("get", "update", "patch")
-        own = wanted.name == node or ("metadata.name", node) in wanted.fields
-        return wanted.verb == "create" or (own and wanted.verb in (*READ, "update", "patch"))
-
-    def _pods(self, node: str, wanted: Attributes) -> bool:
-        if wanted.verb in ("list", "watch"):
-            return ("spec.nodeName", node) in wanted.fields
-        if wanted.verb == "create" and not wanted.subresource:
-            return True
-        pod = self._pod(f"{wanted.namespace}/{wanted.name}")
-        if wanted.subresource:
-            return wanted.subresource == "status" and wanted.verb in ("get", "update", "patch") and _on(node, pod)
-        return wanted.verb in ("get", "delete") and (pod is None or _on(node, pod))
-
-    def _leases(self, node: str, wanted: Attributes) -> bool:
-        own = wanted.name == node or wanted.verb == "create"
-        return wanted.namespace == LEASE_NAMESPACE and own and wanted.verb in ("get", *WRITE)
-
-    def _slices(self, node: str, wanted: Attributes) -> bool:
-        if wanted.verb in ("list", "watch", "deletecollection"):
-            return ("spec.nodeName", node) in wanted.fields
-        if wanted.verb == "create":
-            return True
-        found = self._slice(wanted.name)
-        return wanted.verb in ("get", "update", "patch", "delete") and (found is None or _on(node, found))
+    def rules(self, user: User, namespace: str) -> list[PolicyRule]:
+        """All rules a user holds in a namespace; the rules for nodes depend on objects and are not among them."""
+        if MASTERS in user.groups:
+            return list(EVERYTHING)
+        found = [rule.policy() for rule in USERS.get(user.name, ())]
+        policy = self.policy()
+        return found + ([grant.rule for grant in policy.grants(user, namespace)] if policy is not None else [])
 
 
 def public(path: str) -> bool:
-    return _below(path, PUBLIC_PATHS)
+    return below(path, PUBLIC_PATHS)
 
 
-def check_written(user: User, wanted: Attributes, obj: Obj) -> None:
-    """What a node may put into a body it creates. Raises Forbidden."""
-    node = user.name.removeprefix(NODE_PREFIX)
-    if node == user.name or NODES not in user.groups or wanted.verb != "create" or wanted.subresource:
-        return
-    named = text(obj, "metadata", "name")
-    problem = ""
-    if wanted.resource in ("nodes", "leases") and named != node:
-        problem = f'node "{node}" cannot {wanted.verb} {wanted.resource} "{named}", only its own'
-    if wanted.resource in ("pods", "resourceslices") and text(obj, "spec", "nodeName") != node:
-        problem = f'node "{node}" can only create {wanted.resource} with spec.nodeName set to itself'
-    if wanted.resource == "pods" and "kubernetes.io/config.mirror" not in (obj["metadata"].get("annotations") or {}):
-        problem = (
-            f'pod does not have "kubernetes.io/config.mirror" annotation, node "{node}" can only create mirror pods'
-        )
-    if problem:
-        raise Forbidden(f'{_full_name(wanted)} "{named}" is forbidden: {problem}', _details(wanted))
-
-
-def _on(node: str, obj: Obj | None) -> bool:
-    return text(obj, "spec", "nodeName") == node
-
-
-def _below(path: str, roots: tuple[str, ...]) -> bool:
+def below(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for root in roots)
 
 
-def _full_name(wanted: Attributes) -> str:
+def full_name(wanted: Attributes) -> str:
     return f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
 
 
-def _details(wanted: Attributes) -> Obj:
+def attributes_details(wanted: Attributes) -> Obj:
     return {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
 
 
@@ -172,7 +136,7 @@ def _denied(user: User, wanted: Attributes) -> str:
     if not wanted.resource:
         return f'forbidden: User "{user.name}" cannot {wanted.verb} path "{wanted.path}"'
     where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
-    subject = f'{_full_name(wanted)} "{wanted.name}"' if wanted.name else _full_name(wanted)
+    subject = f'{full_name(wanted)} "{wanted.name}"' if wanted.name else full_name(wanted)
     return (
         f'{subject} is forbidden: User "{user.name}" cannot {wanted.verb} resource "{wanted.full_resource}" '
         f'in API group "{wanted.group}" {where}'

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from actors.apiserver.auth import user_of
-from actors.apiserver.authz import Authorizer
+from actors.apiserver.access import Gate, Identity, Outcome
 from actors.apiserver.endpoints.connecting import Connecting, connect_verb
 from actors.apiserver.endpoints.reading import Reading
+from actors.apiserver.endpoints.reviews import Reviews
 from actors.apiserver.endpoints.static import Static
+from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
@@ -39,15 +40,19 @@ class Handler:
     def __init__(
         self,
         table: Table,
-        authorizer: Authorizer,
+        gate: Gate,
         static: Static,
         reading: Reading,
         writing: Writing,
         watching: Watching,
         connecting: Connecting,
+        reviews: Reviews,
+        tokens: Tokens,
         metrics: Metrics,
     ) -> None:
-        self._table, self._authorizer, self._static = table, authorizer, static
+        self._table, self._gate, self._static = table, gate, static
+        self._authorizer = gate.authorizer
+        self._reviews, self._tokens = reviews, tokens
         self._watching, self._connecting, self._metrics = watching, connecting, metrics
         self._verbs: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "get": reading.get,
@@ -68,7 +73,9 @@ class Handler:
             code = response.status
             return response
         finally:
-            self._metrics.answered(call.target, call.verb, "dryRun" in http.query, code, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            self._metrics.answered(call.target, call.verb, "dryRun" in http.query, code, seconds)
+            self._gate.note(http, call.identity, call.target, call.verb, Outcome(code, seconds))
 
     async def _respond(self, call: "_Call") -> web.StreamResponse:
         http = call.http
@@ -86,9 +93,8 @@ class Handler:
 
     async def _answer(self, call: "_Call") -> web.StreamResponse:
         http = call.http
-        transport = http.transport
-        certificate = transport.get_extra_info("peercert") if transport is not None else None
-        user = user_of(certificate, http.headers.get("Authorization", ""))
+        call.identity = await self._gate.identify(http)
+        user = call.identity.user
         call.target = target = parse_target(self._table, http.method, http.rel_url.raw_path) if _known(user) else None
         if target is None:
             return await self._answer_static(http, user)
@@ -103,7 +109,12 @@ class Handler:
         if call.verb == "watch":
             return await self._watching.watch(request)
         limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
-        return await _within(limit, self._verbs[target.verb](request))
+        return await _within(limit, self._action(target)(request))
+
+    def _action(self, target: Target) -> Callable[[Request], Awaitable[Reply]]:
+        if target.resource.virtual:
+            return self._reviews.create
+        return self._tokens.create if target.subresource == "token" else self._verbs[target.verb]
 
     async def _answer_static(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
         self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))
@@ -131,6 +142,7 @@ class _Call:
     def __init__(self, http: web.BaseRequest) -> None:
         self.http = http
         self.target: Target | None = None
+        self.identity: Identity | None = None
         self.verb = http.method.lower()
 
 
@@ -164,4 +176,6 @@ def _attributes(request: Request, verb: str) -> Attributes:
 
 def status_reply(fault: StatusError) -> Reply:
     headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
+    if fault.code == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="nodeplane"'
     return Reply(msgspec.json.encode(fault.status) + b"\n", fault.code, headers=headers)

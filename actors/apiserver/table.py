@@ -10,6 +10,8 @@ from actors.apiserver.resources import (
     namespaces,
     nodes,
     pods,
+    rbac,
+    reviews,
     secrets,
     serviceaccounts,
 )
@@ -21,6 +23,7 @@ class Table:
 
     def __init__(self, rows: Iterable[Resource]) -> None:
         self.rows = tuple(rows)
+        self.stored = tuple(row for row in self.rows if not row.virtual)
         self._by_path = {(row.group, row.version, row.plural): row for row in self.rows}
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
@@ -54,5 +57,7 @@ TABLE = Table(
         serviceaccounts.SERVICEACCOUNTS,
         leases.LEASES,
         *devices.ROWS,
+        *rbac.ROWS,
+        *reviews.ROWS,
     )
 )

@@ -62,6 +62,10 @@ class Resource:
     """PUT must carry a resourceVersion."""
     ttl: int = 0
     """Seconds an object lives after its last write; 0 = for ever."""
+    free_names: bool = False
+    """Names may hold anything a path segment can, colons above all."""
+    virtual: bool = False
+    """A question, not an object: POST answers, nothing is stored."""
 
     @property
     def api_version(self) -> str:
@@ -86,6 +90,9 @@ class User:
 
     name: str = ""
     groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What else the credential says, such as the pod a token is bound to."""
 
 
 @dataclass(frozen=True)

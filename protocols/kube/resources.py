@@ -53,6 +53,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 DRA = "resource.k8s.io"
+RBAC = "rbac.authorization.k8s.io"
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
 NODES = Resource("", "v1", "nodes", "Node", False, etcd_prefix="minions")
@@ -67,6 +68,10 @@ DEVICECLASSES = Resource(DRA, "v1", "deviceclasses", "DeviceClass", False)
 RESOURCECLAIMS = Resource(DRA, "v1", "resourceclaims", "ResourceClaim", True)
 RESOURCECLAIMTEMPLATES = Resource(DRA, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
 RESOURCESLICEPATCHES = Resource(DRA, "v1alpha3", "resourceslicepatches", "ResourceSlicePatch", False)
+ROLES = Resource(RBAC, "v1", "roles", "Role", True)
+ROLEBINDINGS = Resource(RBAC, "v1", "rolebindings", "RoleBinding", True)
+CLUSTERROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", False)
+CLUSTERROLEBINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False)
 
 ALL = (
     NAMESPACES,
@@ -82,6 +87,10 @@ ALL = (
     RESOURCECLAIMS,
     RESOURCECLAIMTEMPLATES,
     RESOURCESLICEPATCHES,
+    ROLES,
+    ROLEBINDINGS,
+    CLUSTERROLES,
+    CLUSTERROLEBINDINGS,
 )
 """Every served resource, in the order discovery shows them."""
 

@@ -112,6 +112,7 @@ class Plane:
             authority.issue(file, name, organization)
         for file in ("apiserver", "store", "store-client"):
             authority.issue(file, file)
+        authority.issue("sa", "sa")  # only its key is used: it signs tokens
         save_settings(layout.settings, self.settings)
         (self.root / "kubeconfig").write_text(json.dumps(self._kubeconfig("admin")))
         for instance in ("store", "watchcache", "apiserver-0"):

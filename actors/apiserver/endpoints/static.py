@@ -7,6 +7,7 @@ import msgspec
 
 from actors.apiserver import discovery
 from actors.apiserver.endpoints.health import Health
+from actors.apiserver.endpoints.openid import OpenId
 from actors.apiserver.endpoints.types import Reply
 from actors.apiserver.negotiate import wants_aggregated
 from actors.apiserver.objects import Obj
@@ -30,9 +31,10 @@ ROOTS = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/open
 
 
 class Static:
-    def __init__(self, table: Table, health: Health, address: str) -> None:
+    def __init__(self, table: Table, health: Health, openid: OpenId, address: str) -> None:
         self._table = table
         self._health = health
+        self._openid = openid
         self._address = address
         self._openapi = OpenApi(table)
 
@@ -41,6 +43,8 @@ class Static:
         parts = path.strip("/").split("/")
         if parts[0] in ("healthz", "livez", "readyz"):
             return await self._health.reply(path, query)
+        if parts[0] in (".well-known", "openid"):
+            return await self._openid.reply(path)
         if parts[:2] == ["openapi", "v3"]:
             return self._document("/".join(parts[2:]))
         if parts == ["openapi", "v2"]:

@@ -1,6 +1,6 @@
 """POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
 
-from actors.apiserver.authz import check_written
+from actors.apiserver.admission import Admission
 from actors.apiserver.body import decode_object, media_type, read_body
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors import NotFound
@@ -11,20 +11,20 @@ from actors.apiserver.reads.reader import Reader
 from actors.apiserver.render import dump, render_list, render_object, render_stored
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.target import Target
-from actors.apiserver.types import Attributes
 from actors.apiserver.writes.binding import bound
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.delete import DeleteOptions, delete_options, deleted
-from actors.apiserver.writes.loop import Outcome, WriteLoop
+from actors.apiserver.writes.loop import Mutation, Outcome, WriteLoop
 from actors.apiserver.writes.patch import APPLY_PATCH, applied_configuration, apply_mutation, patch_mutation
 from actors.apiserver.writes.update import replace_mutation
 
 
 class Writing:
-    def __init__(self, creator: Creator, loop: WriteLoop, reader: Reader) -> None:
+    def __init__(self, creator: Creator, loop: WriteLoop, reader: Reader, admission: Admission) -> None:
         self._creator = creator
         self._loop = loop
         self._reader = reader
+        self._admission = admission
 
     async def create(self, request: Request) -> Reply:
         options, body = _options(request), await _body(request)
@@ -35,7 +35,7 @@ class Writing:
     async def update(self, request: Request) -> Reply:
         options, body = _options(request), await _body(request)
         try:
-            outcome = await self._loop.run(request.target, replace_mutation(request.target, body), options.dry_run)
+            outcome = await self._change(request, replace_mutation(request.target, body), options)
         except NotFound:
             if not request.target.resource.create_on_update or request.target.subresource:
                 raise
@@ -46,11 +46,11 @@ class Writing:
         options, target = _options(request), request.target
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
         if media != APPLY_PATCH:
-            outcome = await self._loop.run(target, patch_mutation(target, media, raw, options), options.dry_run)
+            outcome = await self._change(request, patch_mutation(target, media, raw, options), options)
             return _written(request, outcome.stored)
         wanted = applied_configuration(target, raw, options)
         try:
-            outcome = await self._loop.run(target, apply_mutation(target, wanted), options.dry_run)
+            outcome = await self._change(request, apply_mutation(target, wanted), options)
         except NotFound:
             if target.subresource:
                 raise
@@ -82,12 +82,13 @@ class Writing:
         return await self._loop.run(target, lambda old: deleted(target, options, old), options.dry_run)
 
     async def _create(self, request: Request, body: Obj, options: WriteOptions) -> Reply:
-        target = request.target
-        wanted = Attributes("create", request.http.path, target.resource.group, target.resource.plural)
-        if isinstance(body.get("metadata"), dict):
-            check_written(request.user, wanted, body)
-        stored = await self._creator.create(target, body, options.dry_run)
+        self._admission.created(request.user, request.target, body)
+        stored = await self._creator.create(request.target, body, options.dry_run)
         return _written(request, stored, 201)
+
+    async def _change(self, request: Request, mutation: Mutation, options: WriteOptions) -> Outcome:
+        checked = self._admission.mutation(request.user, request.target, mutation)
+        return await self._loop.run(request.target, checked, options.dry_run)
 
     async def _bind(self, request: Request, binding: Obj, options: WriteOptions) -> Reply:
         await self._loop.run(request.target, lambda pod: bound(request.target, binding, pod), options.dry_run)

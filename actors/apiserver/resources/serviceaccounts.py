@@ -1,9 +1,9 @@
-"""ServiceAccounts: names only; nodeplane issues no tokens for them yet."""
+"""ServiceAccounts: identities of pods; their tokens are asked for by name and stored nowhere."""
 
 from actors.apiserver.cells import AGE, NAME
 from actors.apiserver.objects import items
 from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource
+from actors.apiserver.types import Column, Resource, Subresource
 
 SERVICEACCOUNTS = Resource(
     group="",
@@ -15,5 +15,6 @@ SERVICEACCOUNTS = Resource(
     strategy=Strategy(),
     short_names=("sa",),
     columns=(NAME, Column("Secrets", lambda obj: len(items(obj, "secrets"))), AGE),
+    subresources=(Subresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),),
     returns_object=True,
 )

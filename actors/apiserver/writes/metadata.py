@@ -11,6 +11,7 @@ from actors.apiserver.errors import BadRequest
 from actors.apiserver.objects import Obj
 from actors.apiserver.target import Target
 from actors.apiserver.types import Resource
+from protocols.kube.names import path_segment_fault
 
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -170,6 +171,9 @@ def finalizer_causes(new: Obj, old: Obj) -> list[Cause]:
 
 
 def _name_causes(name: str, resource: Resource) -> list[Cause]:
+    if resource.free_names:
+        fault = path_segment_fault(name)
+        return [invalid("metadata.name", name, fault)] if fault else []
     label = resource.kind == "Namespace"
     pattern, text, limit = (LABEL, LABEL_TEXT, 63) if label else (SUBDOMAIN, SUBDOMAIN_TEXT, 253)
     if len(name) > limit:

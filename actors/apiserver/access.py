@@ -1,0 +1,64 @@
+"""The gate: who sends a request, for whom they speak, and what is noted of it afterwards."""
+
+import time
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from actors.apiserver.audit import AuditLog, Entry
+from actors.apiserver.auth import authenticate
+from actors.apiserver.authz import Authorizer
+from actors.apiserver.impersonate import impersonated
+from actors.apiserver.target import Target
+from actors.apiserver.tokens.authority import TokenAuthority
+from actors.apiserver.types import User
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`user` is who acts; `author` who proved to be somebody, the same unless impersonating."""
+
+    user: User
+    author: User
+
+
+@dataclass(frozen=True)
+class Gate:
+    authorizer: Authorizer
+    authority: TokenAuthority
+    audit: AuditLog
+
+    async def identify(self, http: web.BaseRequest) -> Identity:
+        """Raises Unauthorized; Forbidden and BadRequest for headers that impersonate."""
+        transport = http.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        author = await authenticate(certificate, http.headers.get("Authorization", ""), self._prove)
+        return Identity(impersonated(self.authorizer, author, http.headers, http.path), author)
+
+    async def _prove(self, token: str) -> User:
+        return (await self.authority.prove(token)).user
+
+    def note(
+        self, http: web.BaseRequest, identity: Identity | None, target: Target | None, verb: str, outcome: "Outcome"
+    ) -> None:
+        identity = identity or Identity(User(), User())
+        self.audit.note(
+            Entry(
+                verb=verb,
+                path=http.path,
+                user=identity.author,
+                acts_as=identity.user,
+                target=target,
+                code=outcome.code,
+                received=time.time() - outcome.seconds,
+                seconds=outcome.seconds,
+                agent=http.headers.get("User-Agent", "")[:256],
+                address=http.remote or "",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    seconds: float

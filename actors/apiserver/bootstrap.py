@@ -1,0 +1,58 @@
+"""Writes the default roles and bindings at the first start, without anybody waiting for it."""
+
+import asyncio
+import logging
+from typing import Any
+
+from actors.apiserver.rbac.defaults import default_objects, missing_in
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.storage import Changed, Storage, Taken
+from actors.apiserver.writes.encode import encode_object
+from actors.apiserver.writes.metadata import stamp_new
+from protocols.errors import NodeplaneError
+
+AT_ONCE = 4
+RETRY_S = 5.0
+
+
+class Bootstrap:
+    """Idempotent, and harmless when several processes do it side by side: creation is guarded by absence."""
+
+    def __init__(self, storage: Storage, roles: Replica, bindings: Replica) -> None:
+        self._storage = storage
+        self._replicas = {"ClusterRole": roles, "ClusterRoleBinding": bindings}
+
+    async def run(self) -> None:
+        """Once the replicas are filled. Comes back until the store has taken everything."""
+        while True:
+            try:
+                await self._write(default_objects())
+                return
+            except NodeplaneError as error:
+                logging.getLogger(__name__).warning("default roles are not written yet: %s", error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _write(self, wanted: list[dict[str, Any]]) -> None:
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def write(obj: dict[str, Any]) -> None:
+            async with limit:
+                await self._ensure(obj)
+
+        await asyncio.gather(*(write(obj) for obj in wanted if self._lacks(obj)))
+
+    def _lacks(self, obj: dict[str, Any]) -> bool:
+        held = self._replicas[obj["kind"]].objects.get(obj["metadata"]["name"])
+        return held is None or missing_in(held.obj, obj) is not None
+
+    async def _ensure(self, obj: dict[str, Any]) -> None:
+        replica, name = self._replicas[obj["kind"]], obj["metadata"]["name"]
+        held = replica.objects.get(name)
+        try:
+            if held is None:
+                stamp_new(obj, replica.resource)
+                await self._storage.create(replica.resource, name, encode_object(obj))
+            elif (better := missing_in(held.obj, obj)) is not None:
+                await self._storage.update(replica.resource, held, encode_object(better))
+        except (Taken, Changed):
+            pass  # another process was faster

@@ -1,0 +1,36 @@
+"""OpenID discovery: where others learn who signs service account tokens, and with which key."""
+
+import msgspec
+
+from actors.apiserver.endpoints.types import Reply
+from actors.apiserver.errors import ServiceUnavailable
+from actors.apiserver.target import unknown_path
+from actors.apiserver.tokens.authority import TokenAuthority
+from actors.apiserver.tokens.claims import ISSUER
+from actors.apiserver.tokens.keys import NoSigningKey
+
+CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+
+
+class OpenId:
+    def __init__(self, authority: TokenAuthority, address: str) -> None:
+        self._authority, self._address = authority, address
+
+    async def reply(self, path: str) -> Reply:
+        """Raises NotFound, ServiceUnavailable."""
+        if path not in (CONFIGURATION, KEYS):
+            raise unknown_path()
+        try:
+            key = await self._authority.key()
+        except NoSigningKey as error:
+            raise ServiceUnavailable(str(error)) from None
+        if path == KEYS:
+            return Reply(msgspec.json.encode({"keys": [key.jwk()]}), media_type="application/jwk-set+json")
+        found = {
+            "issuer": ISSUER,
+            "jwks_uri": f"https://{self._address}{KEYS}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [key.algorithm],
+        }
+        return Reply(msgspec.json.encode(found))

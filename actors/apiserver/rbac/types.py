@@ -1,0 +1,78 @@
+"""The words of RBAC, as read from its objects; whatever cannot be read grants nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+GROUP = "rbac.authorization.k8s.io"
+Selector = Callable[[Mapping[str, str]], bool]
+
+
+@dataclass(frozen=True)
+class PolicyRule:
+    """Verbs on resources of API groups, or on URLs. `*` matches all; empty `names` = every name."""
+
+    verbs: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+
+    def compact(self) -> str:
+        """How clients are told of a rule they lack."""
+        parts = (
+            ("APIGroups", self.groups),
+            ("Resources", self.resources),
+            ("NonResourceURLs", self.urls),
+            ("ResourceNames", self.names),
+            ("Verbs", self.verbs),
+        )
+        return "{" + ", ".join(f"{title}:{quoted(values)}" for title, values in parts if values) + "}"
+
+    def as_object(self) -> dict[str, list[str]]:
+        parts = (
+            ("verbs", self.verbs),
+            ("apiGroups", self.groups),
+            ("resources", self.resources),
+            ("resourceNames", self.names),
+            ("nonResourceURLs", self.urls),
+        )
+        return {key: list(values) for key, values in parts if values}
+
+
+@dataclass(frozen=True)
+class Role:
+    """A Role or ClusterRole. `selectors` None = its own rules count, else those of the cluster roles they select."""
+
+    rules: tuple[PolicyRule, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    selectors: tuple[Selector, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Service accounts are told by their user name."""
+
+    kind: str
+    """User or Group."""
+    name: str
+
+
+@dataclass(frozen=True)
+class Binding:
+    """`namespace` empty = of the whole cluster."""
+
+    name: str
+    namespace: str
+    role_kind: str
+    role_name: str
+    subjects: tuple[Subject, ...]
+
+
+@dataclass(frozen=True)
+class Decision:
+    allowed: bool
+    reason: str = ""
+
+
+def quoted(values: tuple[str, ...]) -> str:
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"

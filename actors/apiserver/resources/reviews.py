@@ -1,0 +1,32 @@
+"""Reviews: questions about who one is and what one may do. POST answers; nothing is stored."""
+
+from actors.apiserver.cells import AGE, NAME
+from actors.apiserver.strategy import Strategy
+from actors.apiserver.types import Resource
+
+AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
+def _row(group: str, kind: str, namespaced: bool = False) -> Resource:
+    return Resource(
+        group=group,
+        version="v1",
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        kind=kind,
+        namespaced=namespaced,
+        strategy=Strategy(),
+        columns=(NAME, AGE),
+        verbs=("create",),
+        virtual=True,
+    )
+
+
+ROWS = (
+    _row(AUTHENTICATION, "TokenReview"),
+    _row(AUTHENTICATION, "SelfSubjectReview"),
+    _row(AUTHORIZATION, "SubjectAccessReview"),
+    _row(AUTHORIZATION, "SelfSubjectAccessReview"),
+    _row(AUTHORIZATION, "SelfSubjectRulesReview"),
+    _row(AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True),
+)
