@@ -6,8 +6,10 @@ import pwd
 import socket
 from typing import Any
 
+from actors.runtime import mounting
 from actors.runtime.durations import parse_duration
 from actors.runtime.errors import InvalidRequest
+from actors.runtime.status import image_name
 from actors.runtime.types import Container, Hollow
 from protocols.wire import cri_pb2 as pb
 
@@ -22,7 +24,7 @@ def hollow_script(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> Hollo
     """The script of a simulated container, None for a real one. A container's annotation goes before its pod's."""
     annotations = {**pod.annotations, **config.annotations}
     wanted = annotations.get(HOLLOW)
-    if wanted != "true" and not (wanted is None and config.image.image.startswith("hollow/")):
+    if wanted != "true" and not (wanted is None and image_name(config.image).startswith("hollow/")):
         return None
     duration = annotations.get(HOLLOW_DURATION, "")
     return Hollow(parse_duration(duration) if duration else 0, _exit_code(annotations.get(HOLLOW_EXIT_CODE, "0")))
@@ -46,9 +48,9 @@ def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> Hollow | None
     if not config.image.image:
         raise InvalidRequest("config.image.image is required")
     script = hollow_script(config, pod)
-    if script is None and not config.command and not config.args and not is_pause(config.image.image):
+    if script is None and not config.command and not config.args and not is_pause(image_name(config.image)):
         raise InvalidRequest(
-            f'image "{config.image.image}" brings no command here, since the embedded runtime runs no images: '
+            f'image "{image_name(config.image)}" brings no command here, since the embedded runtime runs no images: '
             "give the container a `command`, or use an image named hollow/NAME for a simulated one"
         )
     context = config.linux.security_context
@@ -62,6 +64,7 @@ def spec(container: Container) -> dict[str, Any]:
     config, pod = container.config, container.sandbox.config
     uid, gid = _user(config.linux.security_context)
     environment = {key.encode(): value for key, value in _defaults(config, pod).items()}
+    environment |= mounting.variables(config.mounts)
     environment |= {pair.key.encode(): pair.value for pair in config.envs}
     return {
         "argv": [*config.command, *config.args],
@@ -73,6 +76,7 @@ def spec(container: Container) -> dict[str, Any]:
         "gid": gid,
         "groups": list(config.linux.security_context.supplemental_groups),
         "no_new_privs": config.linux.security_context.no_new_privs,
+        "mounts": mounting.places(config.mounts),
     }
 
 

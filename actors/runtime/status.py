@@ -18,6 +18,11 @@ CONTAINER_STATES = {
 }
 
 
+def image_name(image: pb.ImageSpec) -> str:
+    """What the user wrote; `image` itself is an id when the caller has resolved it."""
+    return image.user_specified_image or image.image
+
+
 def image_id(name: str) -> str:
     """A made-up image id: `sha256:` and the digest of the name."""
     return "sha256:" + hashlib.sha256(name.partition("@")[0].encode()).hexdigest()
@@ -73,9 +78,9 @@ def container_status(container: Container) -> pb.ContainerStatus:
         started_at=life.started_at,
         finished_at=life.finished_at,
         exit_code=life.exit_code,
-        image=config.image,
-        image_ref=image_ref(config.image.image),
-        image_id=image_id(config.image.image),
+        image=pb.ImageSpec(image=image_name(config.image), annotations=config.image.annotations),
+        image_ref=image_ref(image_name(config.image)),
+        image_id=image_id(image_name(config.image)),
         reason=life.reason if exited else "",
         message=life.message,
         labels=config.labels,
@@ -93,9 +98,9 @@ def container_item(container: Container) -> pb.Container:
         id=container.id,
         pod_sandbox_id=container.sandbox.id,
         metadata=config.metadata,
-        image=config.image,
-        image_ref=image_ref(config.image.image),
-        image_id=image_id(config.image.image),
+        image=pb.ImageSpec(image=image_name(config.image), annotations=config.image.annotations),
+        image_ref=image_ref(image_name(config.image)),
+        image_id=image_id(image_name(config.image)),
         state=CONTAINER_STATES[container.life.state],
         created_at=container.life.created_at,
         labels=config.labels,

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from protocols.bus import Bus
+
+disable_created_metrics()  # a `_created` series beside every counter and histogram is none of upstream's
 
 
 class _PlainType(str):
