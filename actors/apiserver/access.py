@@ -1,8 +1,8 @@
 """The gate: who sends a request, for whom they speak, and what is noted of it afterwards."""
 
 import time
-from dataclasses import dataclass
 
+import msgspec
 from aiohttp import web
 
 from actors.apiserver.audit import AuditLog, Entry
@@ -14,16 +14,14 @@ from actors.apiserver.tokens.authority import TokenAuthority
 from actors.apiserver.types import User
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """`user` is who acts; `author` who proved to be somebody, the same unless impersonating."""
 
     user: User
     author: User
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     authority: TokenAuthority
     audit: AuditLog
@@ -58,7 +56,6 @@ class Gate:
         )
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     code: int
     seconds: float

@@ -1,10 +1,12 @@
 """Whether what a request writes may be written by its author: nodes stay with themselves, nobody grants more than
 they hold. The request itself has passed authorization before."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from actors.apiserver.authz import EVERYTHING, Authorizer, attributes_details, full_name
-from actors.apiserver.errors import Forbidden
+from actors.apiserver.errors import Forbidden, NotFound
 from actors.apiserver.node_admission import create_fault, update_fault
 from actors.apiserver.node_rules import Lookup, node_of
 from actors.apiserver.objects import Obj, at, text
@@ -19,8 +21,7 @@ from actors.apiserver.writes.loop import Mutation
 BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
-@dataclass(frozen=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     nodes: Lookup
 
@@ -83,7 +84,8 @@ class Admission:
             return ""
         policy = self.authorizer.policy()
         if policy is None or not policy.has_role(kind, name, namespace):
-            return f'{kind.lower()}s.{RBAC} "{name}" not found'
+            message = f'{kind.lower()}s.{RBAC} "{name}" not found'
+            raise NotFound(message, {"name": name, "group": RBAC, "kind": f"{kind.lower()}s"})
         return self._excess(user, wanted.namespace, policy.role_rules(kind, name, namespace))
 
     def _excess(self, user: User, namespace: str, granted: tuple[PolicyRule, ...]) -> str:

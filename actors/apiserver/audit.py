@@ -8,7 +8,6 @@ import fcntl
 import logging
 import os
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ LIMIT = 4 * 1024 * 1024
 AUDITED = ("create", "update", "patch", "delete", "deletecollection", "connect")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     verb: str
     path: str
     user: User

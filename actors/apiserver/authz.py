@@ -92,6 +92,8 @@ class Authorizer:
             return Decision(True, f"member of {MASTERS}")
         if not wanted.resource and wanted.verb == "get" and public(wanted.path):
             return Decision(True, "open to everybody")
+        if user.name == ANONYMOUS.name:
+            return Decision(False)
         node = node_of(user)
         if node and wanted.resource and self._nodes.allows(node, wanted):
             return Decision(True, "node authorizer")

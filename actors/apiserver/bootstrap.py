@@ -4,7 +4,6 @@ import asyncio
 import logging
 from typing import Any
 
-from actors.apiserver.rbac.defaults import default_objects, missing_in
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage import Changed, Storage, Taken
 from actors.apiserver.writes.encode import encode_object
@@ -16,7 +15,10 @@ RETRY_S = 5.0
 
 
 class Bootstrap:
-    """Idempotent, and harmless when several processes do it side by side: creation is guarded by absence."""
+    """Idempotent, and harmless when several processes do it side by side: creation is guarded by absence.
+
+    The defaults are imported when they are written, so that no start waits for them.
+    """
 
     def __init__(self, storage: Storage, roles: Replica, bindings: Replica) -> None:
         self._storage = storage
@@ -24,6 +26,8 @@ class Bootstrap:
 
     async def run(self) -> None:
         """Once the replicas are filled. Comes back until the store has taken everything."""
+        from actors.apiserver.rbac.defaults import default_objects
+
         while True:
             try:
                 await self._write(default_objects())
@@ -42,10 +46,14 @@ class Bootstrap:
         await asyncio.gather(*(write(obj) for obj in wanted if self._lacks(obj)))
 
     def _lacks(self, obj: dict[str, Any]) -> bool:
+        from actors.apiserver.rbac.defaults import missing_in
+
         held = self._replicas[obj["kind"]].objects.get(obj["metadata"]["name"])
         return held is None or missing_in(held.obj, obj) is not None
 
     async def _ensure(self, obj: dict[str, Any]) -> None:
+        from actors.apiserver.rbac.defaults import missing_in
+
         replica, name = self._replicas[obj["kind"]], obj["metadata"]["name"]
         held = replica.objects.get(name)
         try:

@@ -162,13 +162,14 @@ def _known(user: User) -> bool:
 
 def _attributes(request: Request, verb: str) -> Attributes:
     target = request.target
+    itself = target.name if target.resource.kind == "Namespace" else ""  # a namespace lies within itself
     return Attributes(
         verb=verb,
         path=request.http.path,
         group=target.resource.group,
         resource=target.resource.plural,
         subresource=target.subresource,
-        namespace=target.namespace,
+        namespace=target.namespace or itself,
         name=target.name or request.wanted.name,
         fields=request.wanted.equals,
     )

@@ -1,7 +1,8 @@
 """The node authorizer: what the identity of a node may ask for, beside anything RBAC grants it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.objects import Obj, text
 from actors.apiserver.types import Attributes, User
@@ -23,8 +24,7 @@ def node_of(user: User) -> str:
     return node if node != user.name and NODES in user.groups else ""
 
 
-@dataclass(frozen=True)
-class NodeRules:
+class NodeRules(msgspec.Struct, frozen=True):
     pod: Lookup
     resource_slice: Lookup
     uses: Uses

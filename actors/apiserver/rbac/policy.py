@@ -1,7 +1,8 @@
 """All roles and bindings, indexed by subject: what a user holds, and whether that allows a request. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.objects import Obj
 from actors.apiserver.rbac.match import rule_allows
@@ -12,8 +13,7 @@ from actors.apiserver.types import Attributes, User
 Bindings = dict[Subject, dict[str, Binding]]
 
 
-@dataclass(frozen=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """One rule a user holds, and why."""
 
     rule: PolicyRule

@@ -1,14 +1,14 @@
 """The words of RBAC, as read from its objects; whatever cannot be read grants nothing."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 GROUP = "rbac.authorization.k8s.io"
 Selector = Callable[[Mapping[str, str]], bool]
 
 
-@dataclass(frozen=True)
-class PolicyRule:
+class PolicyRule(msgspec.Struct, frozen=True):
     """Verbs on resources of API groups, or on URLs. `*` matches all; empty `names` = every name."""
 
     verbs: tuple[str, ...] = ()
@@ -39,8 +39,7 @@ class PolicyRule:
         return {key: list(values) for key, values in parts if values}
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(msgspec.Struct, frozen=True):
     """A Role or ClusterRole. `selectors` None = its own rules count, else those of the cluster roles they select."""
 
     rules: tuple[PolicyRule, ...] = ()
@@ -48,8 +47,7 @@ class Role:
     selectors: tuple[Selector, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """Service accounts are told by their user name."""
 
     kind: str
@@ -57,8 +55,7 @@ class Subject:
     name: str
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(msgspec.Struct, frozen=True):
     """`namespace` empty = of the whole cluster."""
 
     name: str
@@ -68,8 +65,7 @@ class Binding:
     subjects: tuple[Subject, ...]
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str = ""
 

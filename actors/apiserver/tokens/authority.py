@@ -5,9 +5,10 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from actors.apiserver.objects import Obj
 from actors.apiserver.tokens.claims import (
@@ -28,8 +29,7 @@ REMEMBERED = 1024
 """Tokens whose signature was checked; all else is checked each time."""
 
 
-@dataclass(frozen=True)
-class AuthorityOptions:
+class AuthorityOptions(msgspec.Struct, frozen=True):
     key: Path
     tokens: Path
     """The static token file; need not exist."""
@@ -39,8 +39,7 @@ class AuthorityOptions:
     """The same as the store has it: asked when the replica denies."""
 
 
-@dataclass(frozen=True)
-class Proven:
+class Proven(msgspec.Struct, frozen=True):
     """Whom a token proves, and for which of the audiences asked for."""
 
     user: User

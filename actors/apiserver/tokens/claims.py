@@ -1,8 +1,9 @@
 """What a service account token says, and whether that still holds. Pure: time and objects are given."""
 
 import uuid
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from actors.apiserver.objects import Obj, at, text
 from actors.apiserver.rbac.read import account_name
@@ -18,8 +19,7 @@ BOUND = {"Pod": "pod", "Secret": "secret", "Node": "node"}
 RESOURCES = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
 
-@dataclass(frozen=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """What a token is asked for."""
 
     account: Obj
@@ -77,8 +77,7 @@ def audiences_of(claims: dict[str, Any]) -> tuple[str, ...]:
     return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """An object a token stands and falls with."""
 
     resource: str

@@ -1,6 +1,6 @@
 """A TokenRequest, read and checked: for how long, for whom, bound to what. Pure."""
 
-from dataclasses import dataclass
+import msgspec
 
 from actors.apiserver.causes import Cause, invalid, invalid_object, required, unsupported
 from actors.apiserver.objects import Obj, at, text
@@ -10,8 +10,7 @@ SHORTEST, USUAL, LONGEST = 600, 3600, 2**32
 GROUP = "authentication.k8s.io"
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     audiences: tuple[str, ...]
     seconds: int
     kind: str = ""
