@@ -72,6 +72,8 @@ def spec(container: Container) -> dict[str, Any]:
         "cwd": config.working_dir or "/",
         "log": container.log_path,
         "tty": config.tty,
+        "stdin": config.stdin,
+        "stdin_once": config.stdin_once,
         "uid": uid,
         "gid": gid,
         "groups": list(config.linux.security_context.supplemental_groups),

@@ -115,13 +115,13 @@ class Containers:
             container.removing = False
 
     async def execute(self, wanted: str, argv: list[str], timeout: float) -> ExecResult:
-        container = self._running(wanted)
+        container = self.find_running(wanted)
         if not argv:
             raise InvalidRequest("cmd is required")
         return await self.driver(container).execute(container, argv, timeout)
 
     async def reopen_log(self, wanted: str) -> None:
-        container = self._running(wanted)
+        container = self.find_running(wanted)
         await self.driver(container).reopen_log(container)
 
     async def update(self, wanted: str, resources: pb.LinuxContainerResources) -> None:
@@ -178,7 +178,8 @@ class Containers:
             raise WrongState(f'container "{container.id}" is {state}; only a created one can be started')
         _require_ready(container.sandbox)
 
-    def _running(self, wanted: str) -> Container:
+    def find_running(self, wanted: str) -> Container:
+        """Raises NotFound, WrongState."""
         container = self._pods.container(wanted)
         if container.life.state is not State.RUNNING:
             raise WrongState(f'container "{container.id}" is {container.life.state.name.lower()}, not running')

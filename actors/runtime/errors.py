@@ -84,6 +84,13 @@ class LauncherGone(RuntimeFault):
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
+class TooManyTickets(RuntimeFault):
+    """Raised when streams are asked for faster than they are opened."""
+
+    http: ClassVar[int] = 429
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
 class GoingDown(RuntimeFault):
     """Raised for a start after the plane was told to stop its containers."""
 

@@ -11,16 +11,15 @@ _CHUNK = 64 * 1024
 
 
 class Capture:
-    """Two pipes. The write ends go to the command; read() and close() are ours."""
+    """Two pipes. `ends` (an empty stdin, then the write ends) go to the command; read() and close() are ours."""
 
     def __init__(self, cap: int = OUTPUT_CAP) -> None:
         self._left = cap
         self._outputs: dict[int, bytearray] = {}
-        self.write_ends: tuple[int, ...] = ()
         self._loop = asyncio.get_running_loop()
-        self._closed = False
+        self._closed = self._given = False
         ends = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
-        self.write_ends = (ends[0][1], ends[1][1])
+        self.ends = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), ends[0][1], ends[1][1])
         self._read_ends = (ends[0][0], ends[1][0])
         for descriptor in self._read_ends:
             os.set_blocking(descriptor, False)
@@ -28,10 +27,11 @@ class Capture:
             self._loop.add_reader(descriptor, self._read, descriptor)
 
     def handed_over(self) -> None:
-        """The write ends are the command's now."""
-        for descriptor in self.write_ends:
-            os.close(descriptor)
-        self.write_ends = ()
+        """The ends are the command's now."""
+        if not self._given:
+            self._given = True
+            for descriptor in self.ends:
+                os.close(descriptor)
 
     def take(self) -> tuple[bytes, bytes]:
         """All output there is now: the command has ended, and whoever still holds its pipes is not waited for."""

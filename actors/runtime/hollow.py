@@ -4,8 +4,10 @@ Their state survives kill -9 of the runtime (files without fsync): a life goes o
 """
 
 import asyncio
+import contextlib
 import signal
 import time
+from collections.abc import AsyncGenerator
 
 from actors.runtime.errors import StateNotWritten
 from actors.runtime.lifecycle import Lifecycle
@@ -42,6 +44,23 @@ class HollowDriver:
     async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
         """Nothing runs; every command succeeds, so that exec probes of simulated pods do."""
         return ExecResult(b"", b"", 0)
+
+    @contextlib.asynccontextmanager
+    async def running(
+        self, container: Container, command: list[str], ends: tuple[int, int, int], terminal: bool
+    ) -> AsyncGenerator["asyncio.Future[int]", None]:
+        """As execute: it has run already, and said nothing."""
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        ended.set_result(0)
+        yield ended
+
+    @contextlib.asynccontextmanager
+    async def attached(self, container: Container, outputs: tuple[int, int]) -> AsyncGenerator[int, None]:
+        """It writes nothing and reads nothing."""
+        yield -1
+
+    def close_input(self, container: Container) -> None:
+        """It has none."""
 
     async def forget(self, container: Container) -> None:
         self._disarm(container)

@@ -1,10 +1,11 @@
 """One container's processes, seen through the connection to its shim, and what is awaited over it."""
 
 import asyncio
+import contextlib
 import itertools
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +13,18 @@ from actors.runtime.errors import ExecFailed, ExecTimedOut, LauncherGone
 from actors.runtime.exec_run import Capture
 from actors.runtime.lifecycle import Lifecycle
 from actors.runtime.shim import record
-from actors.runtime.shim_link import ExecExit, Exit, Message, Ready, Reply, ShimLink, Started, read_exit, read_started
+from actors.runtime.shim_link import (
+    ExecExit,
+    Exit,
+    Message,
+    Ready,
+    Reply,
+    ShimLink,
+    Started,
+    close_all,
+    read_exit,
+    read_started,
+)
 from actors.runtime.states import State
 from actors.runtime.types import Container, ExecResult
 
@@ -39,6 +51,8 @@ class Process:
         self._on_lost = on_lost
         self._numbers = itertools.count(1)
         self._replies: dict[int, asyncio.Future[str]] = {}
+        self._given: dict[int, tuple[int, ...]] = {}
+        """Descriptors that came with a reply, until whoever asked takes them."""
         self._execs: dict[int, asyncio.Future[int]] = {}
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the container runs or has failed to; LauncherGone when the shim went before it began."""
@@ -60,23 +74,60 @@ class Process:
     async def execute(self, command: list[str], timeout: float) -> ExecResult:
         """Raises ExecFailed, ExecTimedOut. Cancelled, it kills the command too."""
         capture = Capture()
+        try:
+            async with self.running(command, capture.ends) as ended:
+                capture.handed_over()
+                code = await asyncio.wait_for(ended, timeout or None)
+                return ExecResult(*capture.take(), exit_code=code)
+        except TimeoutError:
+            raise ExecTimedOut(f"timeout {timeout:g}s exceeded by command {command[0]!r}") from None
+        finally:
+            capture.close()
+
+    @contextlib.asynccontextmanager
+    async def running(
+        self, command: list[str], ends: tuple[int, int, int], terminal: bool = False
+    ) -> AsyncGenerator["asyncio.Future[int]", None]:
+        """A command beside the container, on these descriptors; whoever leaves before its end kills it.
+
+        Gives the future of its exit code. Raises ExecFailed.
+        """
         number = next(self._numbers)
         ended = self._execs[number] = asyncio.get_running_loop().create_future()
         try:
-            if error := await self.call("exec", capture.write_ends, number, argv=command):
+            if error := await self.call("exec", ends, number, argv=command, terminal=terminal):
                 raise ExecFailed(error)
-            capture.handed_over()
-            code = await asyncio.wait_for(ended, timeout or None)
-            return ExecResult(*capture.take(), exit_code=code)
-        except TimeoutError:
-            raise ExecTimedOut(f"timeout {timeout:g}s exceeded by command {command[0]!r}") from None
+            yield ended
         finally:
             if not ended.done() or ended.cancelled():
                 self.link.order("kill_exec", id=number)
             del self._execs[number]
-            capture.close()
 
-    def _on_message(self, message: Message) -> None:
+    @contextlib.asynccontextmanager
+    async def attached(self, outputs: tuple[int, int]) -> AsyncGenerator[int, None]:
+        """Copies of the container's output go to `outputs`.
+
+        Gives the descriptor of its input, the caller's to close; -1 without one.
+        """
+        number = next(self._numbers)
+        self._given[number] = ()
+        try:
+            if error := await self.call("attach", outputs, number):
+                raise ExecFailed(error)
+            given, self._given[number] = self._given[number], ()
+            yield next(iter(given), -1)
+        finally:
+            close_all(self._given.pop(number))
+            self.link.order("detach", id=number)
+
+    def close_input(self) -> None:
+        self.link.order("close_stdin")
+
+    def _on_message(self, message: Message, descriptors: tuple[int, ...]) -> None:
+        if isinstance(message, Reply) and message.id in self._given and not self._given[message.id]:
+            self._given[message.id] = descriptors
+        else:
+            close_all(descriptors)
         match message:
             case Ready():
                 self.link.order("go")

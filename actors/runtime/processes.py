@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import time
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
@@ -65,6 +66,17 @@ class ProcessDriver:
 
     async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
         return await self._process(container).execute(command, timeout)
+
+    def running(
+        self, container: Container, command: list[str], ends: tuple[int, int, int], terminal: bool
+    ) -> AbstractAsyncContextManager["asyncio.Future[int]"]:
+        return self._process(container).running(command, ends, terminal)
+
+    def attached(self, container: Container, outputs: tuple[int, int]) -> AbstractAsyncContextManager[int]:
+        return self._process(container).attached(outputs)
+
+    def close_input(self, container: Container) -> None:
+        self._process(container).close_input()
 
     async def forget(self, container: Container) -> None:
         if process := self._processes.pop(container.id, None):

@@ -24,6 +24,7 @@ from actors.runtime.rpc.images import ImageMethods
 from actors.runtime.rpc.info import Info
 from actors.runtime.rpc.sandboxes import SandboxMethods
 from actors.runtime.rpc.stats import StatsMethods
+from actors.runtime.rpc.streaming import StreamMethods
 from actors.runtime.rpc.table import Table
 from actors.runtime.sandboxes import Sandboxes
 from actors.runtime.store import StateDirectory
@@ -49,6 +50,7 @@ class RuntimeServer:
         self._hollow = HollowDriver(lifecycle, self._state)
         self.containers = Containers(self.pods, self._state, self.events, self._clock, self._processes, self._hollow)
         self._sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
+        self._streams = StreamMethods(self.containers)
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
@@ -62,6 +64,7 @@ class RuntimeServer:
 
     async def stop(self) -> None:
         """Containers go on."""
+        await self._streams.close()
         if self._server is not None:
             await self._server.stop(CLOSE_GRACE_S)
         self._options.socket.unlink(missing_ok=True)
@@ -83,6 +86,7 @@ class RuntimeServer:
             ContainerMethods(self.pods, self.containers, self._processes),
             StatsMethods(self.pods, self._processes, self._options.directory),
             EventMethods(self.events),
+            self._streams,
         ]
 
 

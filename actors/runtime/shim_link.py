@@ -55,12 +55,15 @@ _DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 class ShimLink:
-    """Calls on_message for each message, then on_gone once when the shim has closed its end."""
+    """Calls on_message for each message, then on_gone once when the shim has closed its end.
+
+    Descriptors that come with a message belong to on_message.
+    """
 
     def __init__(
         self,
         connection: socket.socket,
-        on_message: Callable[[Message], None],
+        on_message: Callable[[Message, tuple[int, ...]], None],
         on_gone: Callable[[], None],
     ) -> None:
         connection.setblocking(False)
@@ -93,25 +96,31 @@ class ShimLink:
     def _on_readable(self) -> None:
         while self._connection.fileno() >= 0:
             try:
-                data = self._connection.recv(PACKET)
+                data, descriptors, _, _ = socket.recv_fds(self._connection, PACKET, 1, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
             except OSError:
-                data = b""
+                data, descriptors = b"", []
             if not data:
                 self.close()
                 self._on_gone()
                 return
-            self._take(data)
+            self._take(data, tuple(descriptors))
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes, descriptors: tuple[int, ...]) -> None:
         try:
             message = _DECODER.decode(data)
         except msgspec.DecodeError:
+            close_all(descriptors)
             return
         if isinstance(message, Started):
             self.shim = message.shim
-        self._on_message(message)
+        self._on_message(message, descriptors)
+
+
+def close_all(descriptors: tuple[int, ...]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def connect(directory: Path) -> socket.socket | None:

@@ -1,6 +1,7 @@
 """The vocabulary: what is stored, what is held in memory, and what a way of running containers must offer."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -122,6 +123,17 @@ class Driver(Protocol):
 
     async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
         """Run a command beside the container; a timeout of 0 means none."""
+
+    def running(
+        self, container: Container, command: list[str], ends: tuple[int, int, int], terminal: bool
+    ) -> "AbstractAsyncContextManager[asyncio.Future[int]]":
+        """A command on these descriptors; gives the future of its exit code. Whoever leaves early kills it."""
+
+    def attached(self, container: Container, outputs: tuple[int, int]) -> AbstractAsyncContextManager[int]:
+        """Output goes to `outputs` as well; gives its input, the caller's to close, or -1."""
+
+    def close_input(self, container: Container) -> None:
+        """The container reads the end of its stdin."""
 
     async def forget(self, container: Container) -> None:
         """Remove what the driver keeps of an ended container."""

@@ -1,6 +1,7 @@
 """Two websockets joined: what one receives the other sends, message by message, no faster than it is taken."""
 
 import asyncio
+from collections.abc import Callable
 
 import aiohttp
 from aiohttp import web
@@ -11,9 +12,9 @@ _GOING = aiohttp.WSCloseCode.GOING_AWAY.value
 _TELLABLE = frozenset(code.value for code in aiohttp.WSCloseCode) - {aiohttp.WSCloseCode.ABNORMAL_CLOSURE.value}
 
 
-async def join(left: Socket, right: Socket) -> None:
-    """Until one of them ends; the other is closed with the same code."""
-    ways = [asyncio.ensure_future(_copy(left, right)), asyncio.ensure_future(_copy(right, left))]
+async def join(left: Socket, right: Socket, passes: Callable[[bytes], bool] | None = None) -> None:
+    """Until one of them ends; the other is closed with the same code. `passes`: which messages reach `right`."""
+    ways = [asyncio.ensure_future(_copy(left, right, passes)), asyncio.ensure_future(_copy(right, left))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -25,11 +26,12 @@ async def join(left: Socket, right: Socket) -> None:
             await end.close(code=code or _GOING)
 
 
-async def _copy(source: Socket, sink: Socket) -> None:
+async def _copy(source: Socket, sink: Socket, passes: Callable[[bytes], bool] | None = None) -> None:
     while True:
         message = await source.receive()
         if message.type is aiohttp.WSMsgType.BINARY:
-            await sink.send_bytes(message.data)
+            if passes is None or passes(message.data):
+                await sink.send_bytes(message.data)
         elif message.type is aiohttp.WSMsgType.TEXT:
             await sink.send_str(message.data)
         else:

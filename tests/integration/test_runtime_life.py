@@ -313,7 +313,7 @@ def test_bad_input_is_refused_and_disturbs_nothing() -> None:
         await refused(runtime.call("RunPodSandbox"), invalid, "metadata")
         await refused(runtime.create(sandbox, image="nginx", name="n"), invalid, "command")
         await refused(runtime.create(sandbox, "x", metadata=pb.ContainerMetadata()), invalid)
-        for method in ("Exec", "Attach", "CheckpointContainer", "ListMetricDescriptors"):
+        for method in ("CheckpointContainer", "ListMetricDescriptors"):
             await refused(runtime.call(method), grpc.StatusCode.UNIMPLEMENTED, "--runtime")
         handler = runtime.request("RunPodSandbox")(runtime_handler="gvisor")
         handler.config.metadata.CopyFrom(pb.PodSandboxMetadata(name="a", namespace="b", uid="c"))

@@ -7,9 +7,11 @@ import msgspec
 from aiohttp import web
 
 from actors.podworker.streaming import selecting
+from actors.podworker.streaming.calls import StreamCalls
+from actors.podworker.streaming.connecting import connect
 from actors.podworker.streaming.errors import RequestInvalid, StreamTargetMissing
 from actors.podworker.streaming.log_file import read_log
-from actors.podworker.streaming.query import log_options
+from actors.podworker.streaming.query import exec_options, log_options
 from actors.podworker.streaming.server import Handler
 from actors.podworker.streaming.types import LogOptions, Where
 from actors.podworker.types import Object
@@ -54,8 +56,32 @@ class LogRoute:
         return response
 
 
-def routes(view: NodeView) -> dict[str, Handler]:
-    return {"containerLogs": LogRoute(view).serve}
+class ConnectionRoutes:
+    """Every refusal comes before the handshake, what fails later is told on the error channel."""
+
+    def __init__(self, view: NodeView, calls: StreamCalls) -> None:
+        self._view = view
+        self._calls = calls
+
+    async def exec(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        options = exec_options(request.query, request.query.getall("command", []))
+        if not options.command:
+            raise RequestInvalid("you must specify a command for the container")
+        return await connect(request, await self._calls.exec(self._running(path).id, options))
+
+    async def attach(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        options = exec_options(request.query, [])
+        return await connect(request, await self._calls.attach(self._running(path).id, options))
+
+    def _running(self, path: list[str]) -> ContainerStatus:
+        where = where_of(path, container=True)
+        pod = selecting.find_pod(self._view.pods, where)
+        return selecting.running(where, self._view.status(uid_of(pod)))
+
+
+def routes(view: NodeView, calls: StreamCalls) -> dict[str, Handler]:
+    connections = ConnectionRoutes(view, calls)
+    return {"containerLogs": LogRoute(view).serve, "exec": connections.exec, "attach": connections.attach}
 
 
 def where_of(path: list[str], container: bool) -> Where:

@@ -2,8 +2,10 @@
 
 import base64
 import errno
+import fcntl
 import os
 import signal
+import termios
 from typing import Any, NamedTuple, NoReturn
 
 from actors.runtime.shim import system
@@ -25,6 +27,17 @@ class Spec(NamedTuple):
     gid: int
     groups: list[int]
     no_new_privs: bool
+    stdin: bool = False
+    stdin_once: bool = False
+
+
+class Stdio(NamedTuple):
+    """Descriptors of a child; with a terminal all three are the same."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    terminal: bool = False
 
 
 def parse(record: dict[str, Any]) -> Spec:
@@ -32,13 +45,13 @@ def parse(record: dict[str, Any]) -> Spec:
     return Spec(**{**record, "env": env})
 
 
-def spawn(spec: Spec, argv: list[str], stdout: int, stderr: int) -> tuple[int, str]:
+def spawn(spec: Spec, argv: list[str], stdio: Stdio) -> tuple[int, str]:
     """Fork and exec. Returns (pid, "") once the program runs, or (0, what went wrong)."""
     readable, writable = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(spec, argv, stdout, stderr, writable, parent)
+        _become(spec, argv, stdio, writable, parent)
     os.close(writable)
     with os.fdopen(readable, "rb") as report:
         error = report.read().decode(errors="replace")
@@ -48,9 +61,9 @@ def spawn(spec: Spec, argv: list[str], stdout: int, stderr: int) -> tuple[int, s
     return pid, ""
 
 
-def _become(spec: Spec, argv: list[str], stdout: int, stderr: int, report: int, parent: int) -> NoReturn:
+def _become(spec: Spec, argv: list[str], stdio: Stdio, report: int, parent: int) -> NoReturn:
     try:
-        _own_session(stdout, stderr)
+        _own_session(spec, stdio)
         _default_signals()
         _enter(spec)
         system.die_with_parent()  # after the change of user, which clears it
@@ -66,11 +79,14 @@ def _become(spec: Spec, argv: list[str], stdout: int, stderr: int, report: int, 
     os._exit(START_ERROR)
 
 
-def _own_session(stdout: int, stderr: int) -> None:
+def _own_session(spec: Spec, stdio: Stdio) -> None:
     os.setsid()
-    null = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((null, stdout, stderr)):
+    for number, descriptor in enumerate(stdio[:3]):
         os.dup2(descriptor, number)
+    if stdio.terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        if spec.uid >= 0 and os.geteuid() == 0:
+            os.fchown(0, spec.uid, -1)
 
 
 def _default_signals() -> None:

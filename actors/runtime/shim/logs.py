@@ -1,5 +1,6 @@
 """The CRI log file: `<time> <stdout|stderr> <P|F> <content>`, cut at a limit, reopened by path on request."""
 
+import contextlib
 import os
 import time
 
@@ -71,13 +72,14 @@ class LogFile:
 
 
 class Pump:
-    """One pipe of the container into the log."""
+    """One pipe of the container, or its terminal, into the log and to whoever is attached (`taps`)."""
 
     CHUNK = 64 * 1024
 
-    def __init__(self, descriptor: int, stream: str, log: LogFile) -> None:
+    def __init__(self, descriptor: int, stream: str, log: LogFile | None) -> None:
         os.set_blocking(descriptor, False)
         self.descriptor = descriptor
+        self.taps: dict[int, int] = {}
         self._splitter = LogSplitter(stream)
         self._log = log
 
@@ -87,16 +89,41 @@ class Pump:
             data = os.read(self.descriptor, self.CHUNK)
         except BlockingIOError:
             return True
+        except OSError:  # a terminal nobody has open any more
+            return False
         if data:
-            self._log.write(self._splitter.feed(data, stamp(time.time_ns())))
+            self._take(data)
         return bool(data)
+
+    def untap(self, number: int) -> None:
+        if (descriptor := self.taps.pop(number, None)) is not None:
+            os.close(descriptor)
 
     def finish(self) -> None:
         """Take what the dead container left in the pipe, then close it. Never waits for a holder of the other end."""
         try:
             while data := os.read(self.descriptor, self.CHUNK):
-                self._log.write(self._splitter.feed(data, stamp(time.time_ns())))
-        except BlockingIOError:
+                self._take(data)
+        except OSError:
             pass
-        self._log.write(self._splitter.end(stamp(time.time_ns())))
+        if self._log is not None:
+            self._log.write(self._splitter.end(stamp(time.time_ns())))
         os.close(self.descriptor)
+
+    def _take(self, data: bytes) -> None:
+        if self._log is not None:
+            self._log.write(self._splitter.feed(data, stamp(time.time_ns())))
+        for number in send_copy(self.taps, data) if self.taps else ():
+            self.untap(number)
+
+
+def send_copy(taps: dict[int, int], data: bytes) -> list[int]:
+    """Write to every tap; the numbers of those that are gone or full."""
+    lost = []
+    for number, descriptor in taps.items():
+        written = 0
+        with contextlib.suppress(OSError):
+            written = os.write(descriptor, data)
+        if written < len(data):
+            lost.append(number)
+    return lost

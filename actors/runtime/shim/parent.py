@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable
 
 from actors.runtime.shim import child, link, record, system
-from actors.runtime.shim.logs import LogFile, Pump
+from actors.runtime.shim.logs import Pump
+from actors.runtime.shim.streams import Streams
 
 RETRY_RECORD_S = 1.0
 """Pause between attempts to write the exit record on a full disk; until it succeeds the exit is kept in memory."""
@@ -34,8 +35,7 @@ class Shim:
         self._wake = wake
         self._poll = select.poll()
         self._handlers: dict[int, Callable[[], None]] = {}
-        self._pumps: list[Pump] = []
-        self._log: LogFile | None = None
+        self._streams: Streams | None = None
         self._execs: dict[int, int] = {}
         self._pid = 0
         self._status: int | None = None
@@ -96,26 +96,17 @@ class Shim:
 
     def _spawn_main(self) -> tuple[int, str]:
         spec = self._spec
-        if not spec.log:
-            null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                return child.spawn(spec, spec.argv, null, null)
-            finally:
-                os.close(null)
-        self._log = LogFile(spec.log)
-        streams = ["stdout"] if spec.tty else ["stdout", "stderr"]
-        pipes = [os.pipe() for _ in streams]
-        self._pumps = [Pump(ends[0], name, self._log) for ends, name in zip(pipes, streams, strict=True)]
+        streams = self._streams = Streams(spec)
         try:
-            return child.spawn(spec, spec.argv, pipes[0][1], pipes[-1][1])
+            return child.spawn(spec, spec.argv, child.Stdio(*streams.child, terminal=spec.tty))
         finally:
-            for _, writable in pipes:
-                os.close(writable)
+            streams.handed_over()
 
     def _serve(self) -> None:
         self._watch(self._wakeup.fileno(), self._on_children)
         self._watch(self._listener.fileno(), self._on_connect)
-        for pump in self._pumps:
+        assert self._streams is not None
+        for pump in self._streams.pumps:
             self._watch(pump.descriptor, functools.partial(self._on_output, pump))
         self._watch_channel()
         self._on_children()
@@ -164,7 +155,12 @@ class Shim:
             self._watch(self._channel.fileno(), self._on_order)
 
     def _drop_channel(self) -> None:
+        """The runtime is gone, and with it everyone it ran commands for or attached."""
         assert self._channel is not None
+        if self._streams is not None:
+            self._streams.detach_all()
+        for pid in self._execs:
+            system.kill_session(pid)
         self._unwatch(self._channel.fileno())
         self._channel.close()
         self._channel = None
@@ -187,22 +183,35 @@ class Shim:
                 system.kill(self._pid, signal.SIGKILL)
             case {"op": "reopen", "id": int(number)}:
                 link.send(self._channel, {"kind": "reply", "id": number, "error": self._reopen()})
-            case {"op": "exec", "id": int(number), "argv": list(argv)} if len(descriptors) == 2:
-                self._exec(number, argv, descriptors)
+            case {"op": "exec", "id": int(number), "argv": list(argv)} if len(descriptors) == 3:
+                self._exec(number, argv, _stdio(descriptors, message))
             case {"op": "kill_exec", "id": int(number)}:
                 self._kill_exec(number)
+            case {"op": "attach", "id": int(number)} if len(descriptors) == 2:
+                self._attach(number, descriptors)
+            case {"op": "detach", "id": int(number)} if self._streams is not None:
+                self._streams.detach(number)
+            case {"op": "close_stdin"} if self._streams is not None:
+                self._streams.close_input()
 
     def _reopen(self) -> str:
         try:
-            if self._log is not None:
-                self._log.reopen()
+            if self._streams is not None and self._streams.log is not None:
+                self._streams.log.reopen()
         except OSError as error:
             return f"log {self._spec.log}: {os.strerror(error.errno or 0).lower()}"
         return ""
 
-    def _exec(self, number: int, argv: list[str], descriptors: list[int]) -> None:
+    def _attach(self, number: int, descriptors: list[int]) -> None:
+        """The answer carries the container's stdin, or its terminal, if it has one."""
+        assert self._streams is not None
+        self._streams.attach(number, descriptors)
+        given = (self._streams.input,) if self._streams.input >= 0 else ()
+        link.send(self._channel, {"kind": "reply", "id": number, "error": ""}, given)
+
+    def _exec(self, number: int, argv: list[str], stdio: child.Stdio) -> None:
         try:
-            pid, error = child.spawn(self._spec, argv, descriptors[0], descriptors[1])
+            pid, error = child.spawn(self._spec, argv, stdio)
         except OSError as failure:
             pid, error = 0, os.strerror(failure.errno or 0).lower()
         if pid:
@@ -211,15 +220,14 @@ class Shim:
 
     def _kill_exec(self, number: int) -> None:
         for pid in [pid for pid, wanted in self._execs.items() if wanted == number]:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+            system.kill_session(pid)
 
     def _finish(self) -> None:
         """The container's first process has ended: so does everything it started, and the log gets its last lines."""
         system.kill_descendants(self._on_ended)
-        for pump in self._pumps:
-            pump.finish()
         assert self._status is not None
+        assert self._streams is not None
+        self._streams.finish()
         number = os.WTERMSIG(self._status) if os.WIFSIGNALED(self._status) else 0
         self._exit = _exit(_code(self._status), number, self._finished_at)
 
@@ -240,6 +248,11 @@ def _exit(code: int, number: int, finished_at: int) -> link.Message:
 
 def _code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _stdio(descriptors: list[int], message: link.Message) -> child.Stdio:
+    stdin, stdout, stderr = descriptors
+    return child.Stdio(stdin, stdout, stderr, terminal=message.get("terminal") is True)
 
 
 def _boot() -> str:

@@ -76,6 +76,20 @@ def kill(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
+def kill_session(leader: int) -> None:
+    """Kill every process of the session that `leader`, a child of ours that was not reaped yet, founded."""
+    for pid in [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _session(pid) == leader]:
+        kill(pid, signal.SIGKILL)
+
+
+def _session(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[3])
+    except OSError:
+        return 0
+
+
 def reap(seen: Callable[[int, int], None]) -> bool:
     """Collect every ended child as seen(pid, status); False when there is no child at all."""
     while True:

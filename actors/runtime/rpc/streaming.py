@@ -1,0 +1,61 @@
+"""Exec, Attach, PortForward: each answers with a URL. What is behind it is loaded when the first of them is called."""
+
+from typing import TYPE_CHECKING
+
+from actors.runtime.containers import Containers
+from actors.runtime.errors import InvalidRequest
+from protocols.wire import cri_pb2 as pb
+
+if TYPE_CHECKING:
+    from actors.runtime.streaming.server import StreamServer
+
+STDOUT, STDERR = 1, 2
+
+
+class StreamMethods:
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
+        self._server: StreamServer | None = None
+
+    async def Exec(self, request: pb.ExecRequest) -> pb.ExecResponse:
+        from actors.runtime.streaming.running import Exec  # loads an HTTP server: most runtimes never need one
+
+        container = self._containers.find_running(request.container_id)
+        if not request.cmd:
+            raise InvalidRequest("cmd is required")
+        what = Exec(
+            container=container,
+            driver=self._containers.driver(container),
+            command=tuple(request.cmd),
+            stdin=request.stdin,
+            outputs=_outputs(request),
+            terminal=request.tty,
+        )
+        return pb.ExecResponse(url=await self._streams().url(what))
+
+    async def Attach(self, request: pb.AttachRequest) -> pb.AttachResponse:
+        from actors.runtime.streaming.attaching import Attach  # as above
+
+        container = self._containers.find_running(request.container_id)
+        driver = self._containers.driver(container)
+        what = Attach(container=container, driver=driver, stdin=request.stdin, outputs=_outputs(request))
+        return pb.AttachResponse(url=await self._streams().url(what))
+
+    async def close(self) -> None:
+        if self._server is not None:
+            await self._server.close()
+
+    def _streams(self) -> "StreamServer":
+        from actors.runtime.streaming.server import StreamServer  # as above
+
+        if self._server is None:
+            self._server = StreamServer()
+        return self._server
+
+
+def _outputs(request: pb.ExecRequest | pb.AttachRequest) -> tuple[int, ...]:
+    if not (request.stdin or request.stdout or request.stderr):
+        raise InvalidRequest("one of stdin, stdout and stderr is required")
+    if request.tty and request.stderr:
+        raise InvalidRequest("tty and stderr exclude each other")
+    return (STDOUT,) * request.stdout + (STDERR,) * request.stderr

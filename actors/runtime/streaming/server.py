@@ -1,0 +1,69 @@
+"""Where the URLs of Exec, Attach and PortForward lead: websockets on loopback, opened at the first of these calls.
+
+Whoever has a token may use it, so a token is long, good once and for a minute; it goes only to callers of the runtime's
+socket, which is root's or the owner's alone.
+"""
+
+import asyncio
+import contextlib
+
+from aiohttp import web
+
+from actors.runtime.errors import StateNotWritten
+from actors.runtime.streaming import attaching, running
+from actors.runtime.streaming.tickets import Tickets
+from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S
+
+HOST = "127.0.0.1"
+CLOSE_S = 0.2
+What = running.Exec | attaching.Attach
+
+
+class StreamServer:
+    def __init__(self) -> None:
+        self._tickets: Tickets[What] = Tickets(asyncio.get_running_loop().time)
+        server = web.Server(self._serve, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=CLOSE_S)
+        self._starting = asyncio.Lock()
+        self._address = ""
+
+    async def url(self, what: What) -> str:
+        """Good once, for a minute. Raises TooManyTickets, StateNotWritten."""
+        async with self._starting:
+            if not self._address:
+                await self._start()
+        return f"{self._address}/{type(what).__name__.lower()}/{self._tickets.give(what)}"
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+    async def _start(self) -> None:
+        try:
+            await self._runner.setup()
+            await web.TCPSite(self._runner, HOST, 0).start()
+        except OSError as error:
+            raise StateNotWritten(f"cannot listen on {HOST}: {error.strerror}") from None
+        self._address = f"http://{HOST}:{self._runner.addresses[0][1]}"
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        what = self._tickets.take(request.path.rpartition("/")[2])
+        if what is None:
+            return web.Response(status=404, text="no such stream, or it was opened before\n")
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            return web.Response(status=400, text=f"use a websocket with protocol {' or '.join(CHANNEL_PROTOCOLS)}\n")
+        socket = web.WebSocketResponse(
+            protocols=CHANNEL_PROTOCOLS, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S
+        )
+        await socket.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            await _run(socket, what)
+            await socket.close()
+        return socket
+
+
+async def _run(socket: web.WebSocketResponse, what: What) -> None:
+    match what:
+        case running.Exec():
+            await running.run(socket, what)
+        case attaching.Attach():
+            await attaching.run(socket, what)

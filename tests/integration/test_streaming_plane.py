@@ -1,0 +1,217 @@
+"""kubectl to containers and back on a whole plane: logs, exec, attach, cp; and who may not."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import ssl
+import struct
+import subprocess
+import termios
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.support.plane import BIN, Plane, until
+
+
+@pytest.fixture(scope="module")
+def plane():
+    with Plane() as running:
+        for name, container in {
+            "plain": {"command": ["sh", "-c", "echo one; echo two; exec sleep 1000"]},
+            "cat": {"command": ["cat"], "stdin": True, "stdinOnce": True},
+            "shell": {"command": ["sh"], "stdin": True, "tty": True},
+        }.items():
+            running.apply(pod(name, container))
+        running.apply(pod("crash", {"command": ["sh", "-c", "echo run; exit 1"]}, restartPolicy="Always"))
+        for name in ("plain", "cat", "shell"):
+            running.pod_ready(name)
+        yield running
+
+
+def pod(name, container, **spec):
+    container = {"name": "a", "image": "busybox:1", "env": [{"name": "ME", "value": name}], **container}
+    spec = {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def kubectl(plane, *arguments, stdin=b""):
+    """Exit code, stdout and stderr."""
+    done = subprocess.run(
+        [str(BIN / "kubectl"), *arguments], env=environment(plane), input=stdin, capture_output=True, timeout=20
+    )
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def environment(plane):
+    return plane.environment | {"HOME": str(plane.root)}
+
+
+def running(*arguments):
+    wanted = b"\0".join(part.encode() for part in arguments) + b"\0"
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes() == wanted:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_logs_as_kubectl_asks_for_them(plane):
+    assert plane.kubectl("logs", "plain") == "one\ntwo\n"
+    assert plane.kubectl("logs", "plain", "--tail=1") == "two\n"
+    assert plane.kubectl("logs", "plain", "--limit-bytes=5") == "one\nt"
+    stamped = plane.kubectl("logs", "plain", "--timestamps", "--tail=1").split()
+    assert stamped[0].endswith("Z")
+    assert stamped[1] == "two"
+    assert plane.kubectl("logs", "plain", "--since-time=2100-01-01T00:00:00Z") == ""
+    crashed = until("a previous run", lambda: kubectl(plane, "logs", "crash", "--previous")[1], every=0.2)
+    assert crashed == b"run\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["logs", "plain", "-c", "x"], "container x is not valid for pod plain"),
+        (["logs", "plain", "--previous"], 'previous terminated container "a" in pod "plain" not found'),
+        (["logs", "nobody"], 'pods "nobody" not found'),
+        (["exec", "nobody", "--", "ls"], 'pods "nobody" not found'),
+        (["exec", "plain", "--", "/no/such"], 'exec: "/no/such": no such file or directory'),
+    ],
+)
+def test_refusals_say_why(plane, arguments, says):
+    code, _, error = kubectl(plane, *arguments)
+    assert code == 1
+    assert says in error
+
+
+def test_following_until_the_end(plane):
+    plane.apply(pod("short", {"command": ["sh", "-c", "echo begin; sleep 1; echo end"]}))
+    until("its log", lambda: kubectl(plane, "logs", "short")[1], every=0.1)
+    assert plane.kubectl("logs", "-f", "short") == "begin\nend\n"
+
+
+def test_a_follower_breaks_off_with_podworker_and_comes_back(plane):
+    """A log that breaks off does not look complete; the node is reached again under the same port."""
+    command = [str(BIN / "kubectl"), "logs", "-f", "plain"]
+    follower = subprocess.Popen(command, env=environment(plane), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert follower.stdout.read(8) == b"one\ntwo\n"
+        os.kill(plane.status()["podworker"]["pid"], signal.SIGKILL)
+        _, error = follower.communicate(timeout=10)
+        assert follower.returncode == 1
+        assert b"unexpected EOF" in error
+    finally:
+        follower.kill()
+    assert plane.kubectl("logs", "plain") == "one\ntwo\n", "asked while podworker starts: kubectl comes back by itself"
+
+
+def test_exec_gives_output_and_exit_code(plane):
+    code, out, error = kubectl(plane, "exec", "plain", "--", "sh", "-c", "echo $ME; pwd; echo bad >&2; exit 7")
+    assert (code, out) == (7, b"plain\n/\n")
+    assert error == "bad\ncommand terminated with exit code 7\n"
+
+
+def test_exec_passes_input_to_its_end(plane):
+    data = os.urandom(3_000_000)
+    code, out, _ = kubectl(plane, "exec", "-i", "plain", "--", "cat", stdin=data)
+    assert code == 0
+    assert out == data
+
+
+def test_a_command_ends_with_its_client(plane):
+    client = subprocess.Popen(
+        [str(BIN / "kubectl"), "exec", "plain", "--", "sh", "-c", "sleep 4242 & exec sleep 4243"],
+        env=environment(plane),
+    )
+    until("the command", lambda: running("sleep", "4242") and running("sleep", "4243"))
+    client.kill()
+    client.wait()
+    until("its end", lambda: not running("sleep", "4242") and not running("sleep", "4243"))
+
+
+def test_a_terminal_has_a_size_and_takes_keys(plane):
+    code, out = typed(plane, ["exec", "-it", "plain", "--", "sh"], [(b"# ", b"stty size; tty; exit 5\r")])
+    assert code == 5
+    assert b"33 99\r\n/dev/pts/" in out
+
+
+def test_attach_to_a_pipe_and_to_a_terminal(plane):
+    code, out, _ = kubectl(plane, "attach", "-i", "cat", stdin=b"hello\n")
+    assert code == 0
+    assert out in (b"hello\n", b"")  # a client that has gone before the answer came does not see it
+    plane.pod_phase("cat", "Succeeded")
+    assert plane.kubectl("logs", "cat") == "hello\n"
+    keys = [(b"prompt", b"\r"), (b"# ", b"echo $((40+2))\r"), (b"42\r\n", b"exit\r")]
+    code, out = typed(plane, ["attach", "-it", "shell"], keys)
+    assert code == 0
+    assert b"42\r\n" in out
+
+
+def test_cp_there_and_back(plane):
+    source = plane.root / "files"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "data").write_bytes(os.urandom(200_000))
+    plane.kubectl("cp", str(source), f"plain:{plane.root}/there")
+    assert (plane.root / "there" / "sub" / "data").read_bytes() == (source / "sub" / "data").read_bytes()
+    plane.kubectl("cp", f"plain:{plane.root}/there/sub/data", str(plane.root / "back"))
+    assert (plane.root / "back").read_bytes() == (source / "sub" / "data").read_bytes()
+
+
+def test_the_nodes_endpoint_is_the_api_servers_alone(plane):
+    assert ask_node(plane, "") == 401
+    for user in ("admin", "podworker", "scheduler"):
+        assert ask_node(plane, user) == 403
+    assert ask_node(plane, "apiserver-kubelet-client") == 200
+    assert ask_node(plane, "apiserver-kubelet-client", "/metrics") == 404
+    assert ask_node(plane, "apiserver-kubelet-client", "/containerLogs/default/plain/a?tailLines=x") == 400
+
+
+def ask_node(plane, user, path="/containerLogs/default/plain/a"):
+    node = plane.get("node", plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
+    port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    pki = plane.root / "pki"
+    context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+    if user:
+        context.load_cert_chain(pki / f"{user}.crt", pki / f"{user}.key")
+    try:
+        with urllib.request.urlopen(f"https://localhost:{port}{path}", context=context, timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def typed(plane, arguments, keys):
+    """Exit code and screen of a kubectl on a terminal of 33 lines; `keys`: what to type once something was seen."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+    process = subprocess.Popen(
+        [str(BIN / "kubectl"), *arguments],
+        env=environment(plane),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    screen, deadline = b"", time.monotonic() + 15
+    try:
+        while time.monotonic() < deadline:
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    screen += os.read(ours, 65536)
+                except OSError:
+                    break
+            if keys and keys[0][0] in screen:
+                os.write(ours, keys.pop(0)[1])
+        return process.wait(5), screen
+    finally:
+        process.kill()
+        os.close(ours)
