@@ -35,7 +35,7 @@ def plane() -> Iterator[Plane]:
 def undisturbed(plane: Plane) -> Iterator[None]:
     """No actor ended, every write and event arrived, and a pod can still come and go."""
     before = lives(plane)
-    with Witnesses(plane):
+    with Witnesses(plane, settle=False):
         yield
         plane.apply(pod("visitor", devices=1))
         plane.pod_ready("visitor")

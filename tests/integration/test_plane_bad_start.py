@@ -117,7 +117,7 @@ def test_a_root_that_cannot_be_written(idle: Plane) -> None:
 
 def test_a_second_plane_on_the_root_names_the_first(plane: Plane) -> None:
     pid, before = json.loads(plane.nodeplane("status", "-o", "json"))["pid"], lives(plane)
-    with Witnesses(plane):
+    with Witnesses(plane, settle=False):
         for words in (("up", "--detach", *FREE_PORTS), ("up", *FREE_PORTS)):
             code, line = refused(*words, environment=plane.environment)
             assert code == 1
@@ -130,7 +130,7 @@ def test_a_second_plane_on_the_root_names_the_first(plane: Plane) -> None:
 
 def test_a_second_actor_of_a_name_is_refused(plane: Plane) -> None:
     before = lives(plane)
-    with Witnesses(plane):
+    with Witnesses(plane, settle=False):
         for actor in ("devices", "store", "cri"):
             done = run_actor(plane.root / "run" / "settings.json", actor)
             assert done.returncode == 1

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.insults import refused
+from tests.support.mistreat import hit, replaced
 from tests.support.plane import Plane, until
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.watchers import connect
@@ -40,7 +41,7 @@ def disk_and_plane() -> Iterator[tuple[SmallDisk, Plane]]:
 def test_writes_fail_by_status_and_reads_and_watches_go_on(disk_and_plane: tuple[SmallDisk, Plane]) -> None:
     disk, plane = disk_and_plane
     before = lives(plane)
-    with Witnesses(plane) as witnesses:
+    with Witnesses(plane, settle=False) as witnesses:
         disk.fill()
         until("writes refused", lambda: create(plane, "one-more")[0] == 500)
         code, status = create(plane, "refused")
@@ -63,8 +64,7 @@ def test_actors_killed_on_a_full_disk_come_back_on_it(disk_and_plane: tuple[Smal
     before, container = lives(plane), container_of(plane, "resident")
     with Witnesses(plane):
         disk.fill()
-        for actor in KILLED:
-            plane.nodeplane("chaos", "kill", actor)
+        replaced(plane, hit(plane, *KILLED))
         plane.settled()
         assert main_status(plane.get("pod", "resident"))["ready"]
         assert container_of(plane, "resident") == container

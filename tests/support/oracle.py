@@ -29,7 +29,9 @@ def stored_events(plane: Plane, prefix: str, start: int, stop: int) -> list[tupl
         for response in call:
             assert not response.compact_revision, "the store compacted what the oracle needs"
             found += [_event(event) for event in response.events]
-            if response.header.revision >= stop and not response.created:
+            # with events the last one counts: a store that catches up names its newest revision all the while
+            reached = found[-1][1] if response.events else response.header.revision
+            if reached >= stop and not response.created:
                 break
         call.cancel()
     return [event for event in found if event[1] <= stop]

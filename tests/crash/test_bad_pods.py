@@ -1,0 +1,130 @@
+"""Pods and plugins on a bad day: a plugin dies, a pod goes while nobody looks, a process will not end."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.mistreat import hit, replaced
+from tests.support.plane import Plane, stop, until
+from tests.support.witnesses import (
+    Witnesses,
+    allocatable,
+    container_of,
+    device_health,
+    lives,
+    main_status,
+    pod,
+    with_devices,
+)
+
+STUBBORN = "trap '' TERM; while true; do sleep 0.2; done"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane() as plane:
+        yield with_devices(plane)
+
+
+@pytest.fixture
+def holder(plane: Plane) -> Iterator[str]:
+    """A pod that holds two devices."""
+    plane.apply(pod("holder", devices=2))
+    plane.pod_ready("holder")
+    yield "holder"
+    plane.kubectl("delete", "pod", "holder", "--ignore-not-found")
+
+
+def test_a_killed_plugin_leaves_its_devices_unknown_until_it_is_back(plane: Plane, holder: str) -> None:
+    before, container = lives(plane), container_of(plane, holder)
+    (plugin,) = plane.plugins
+    with Witnesses(plane):
+        plugin.kill()
+        plugin.wait()
+        until("both devices Unknown", lambda: healths(plane, holder) == ["Unknown", "Unknown"], every=0.1)
+        until("none allocatable", lambda: allocatable(plane) == "0", every=0.1)
+        plane.apply(pod("late", devices=1))
+        until(
+            "late cannot be placed", lambda: "nsufficient example.com/gpu" in str(plane.get("pod", "late")), every=0.1
+        )
+        plane.plugins.clear()
+        plane.plugin()
+        until("both devices Healthy", lambda: healths(plane, holder) == ["Healthy", "Healthy"], every=0.1)
+        until("4 devices", lambda: allocatable(plane) == "4", every=0.1)
+        plane.pod_ready("late")
+        assert container_of(plane, holder) == container
+        plane.kubectl("delete", "pod", "late")
+    assert lives(plane) == before
+
+
+def test_a_pod_deleted_while_podworker_hangs(plane: Plane, holder: str) -> None:
+    """Deleted, and another one made in its place, between the stop of one podworker and the start of the next."""
+    with Witnesses(plane):
+        hung = hit(plane, "podworker", number=signal.SIGSTOP)
+        plane.kubectl("delete", "pod", holder, "--wait=false")
+        plane.apply(pod("heir", devices=4))
+        os.kill(hung["podworker"], signal.SIGKILL)
+        replaced(plane, hung)
+        until("the deleted pod gone", lambda: not plane.get("pod", holder), every=0.1)
+        plane.pod_ready("heir")
+        assert container_of(plane, holder) == (0, "")
+        assert len(container_of(plane, "heir")[1].split(",")) == 4
+        plane.kubectl("delete", "pod", "heir")
+
+
+def test_a_process_that_ignores_sigterm_ends_after_its_grace(plane: Plane) -> None:
+    with Witnesses(plane) as witnesses:
+        plane.apply(pod("stubborn", STUBBORN, devices=1, grace=2))
+        plane.pod_ready("stubborn")
+        pid, _ = container_of(plane, "stubborn")
+        began = time.monotonic()
+        plane.kubectl("delete", "pod", "stubborn")
+        assert 1.9 < time.monotonic() - began < 8
+        assert not os.path.exists(f"/proc/{pid}")
+        ended = [main_status(event.object) for event in witnesses.pods.events if event.name == "stubborn"]
+        codes = {status.get("state", {}).get("terminated", {}).get("exitCode") for status in ended}
+        assert 137 in codes
+
+
+def test_down_and_up_with_a_pod_running(plane: Plane, holder: str) -> None:
+    """`down` ends the containers, the next `up` runs them again: same pod, same devices, told as a restart."""
+    uid, (pid, devices) = plane.get("pod", holder)["metadata"]["uid"], container_of(plane, holder)
+    with Witnesses(plane):
+        plane.down()
+        assert not os.path.exists(f"/proc/{pid}")
+        assert not plane.processes()
+        plane.up()
+        until("a new container", lambda: container_of(plane, holder)[0] not in (0, pid))
+        found = until("told", lambda: restarted(plane, holder), every=0.1)
+        assert found["metadata"]["uid"] == uid
+        assert container_of(plane, holder)[1] == devices
+        until("both devices Healthy", lambda: healths(plane, holder) == ["Healthy", "Healthy"], every=0.1)
+
+
+def test_down_that_keeps_containers(plane: Plane, holder: str) -> None:
+    before = container_of(plane, holder)
+    with Witnesses(plane):
+        plane.nodeplane("down", "--keep-containers", timeout=60)
+        assert container_of(plane, holder) == before
+        plane.up()
+        until("both devices Healthy", lambda: healths(plane, holder) == ["Healthy", "Healthy"], every=0.1)
+        assert container_of(plane, holder) == before
+        assert main_status(plane.get("pod", holder))["restartCount"] == 0
+
+
+def healths(plane: Plane, name: str) -> list[str]:
+    return list(device_health(plane.get("pod", name)).values())
+
+
+def restarted(plane: Plane, name: str) -> dict[str, dict[str, str]]:
+    found = plane.get("pod", name)
+    status = main_status(found)
+    return found if status.get("restartCount") == 1 and status.get("ready") else {}
+
+
+def test_the_plugin_leaves_in_order(plane: Plane) -> None:
+    stop(plane.plugins[0])
+    until("none allocatable", lambda: allocatable(plane) == "0", every=0.1)
