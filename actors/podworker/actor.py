@@ -10,7 +10,7 @@ import contextlib
 import time
 from pathlib import Path
 
-from actors.podworker.links import ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
+from actors.podworker.links import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
 from actors.podworker.machine import read_machine
 from actors.podworker.manager import ManagerOptions, PodManager
 from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
@@ -107,13 +107,17 @@ class PodWorkerActor:
             devices=self._devices,
             statuses=self._statuses,
             pods=self._api,
+            objects=ApiObjects(self._client),
             recorder=ApiRecorder(self._events),
             site=Site(
-                node=settings.node_name,
+                node_name=settings.node_name,
                 root=layout.root,
                 logs=layout.pod_logs,
                 host_ip=self._machine.address,
                 embedded=settings.runtime_embedded,
+                cpus=self._machine.cpus,
+                memory=self._machine.memory_kib * 1024,
+                storage=self._machine.storage_kib * 1024,
             ),
         )
 

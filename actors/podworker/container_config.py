@@ -5,10 +5,12 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.environment import Node, build_environment
+from actors.podworker.downward import Node
+from actors.podworker.environment import build_environment
 from actors.podworker.expand import expand
 from actors.podworker.limits import linux_resources
 from actors.podworker.mounts import container_mounts
+from actors.podworker.references import Found
 from actors.podworker.sandbox_config import namespaces, pod_labels
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import ContainerGrant
@@ -28,21 +30,25 @@ class Recipe(msgspec.Struct, frozen=True):
     image_ref: str = ""
     """What the runtime calls the image; empty: as the spec names it."""
     grant: ContainerGrant = ContainerGrant({})
+    found: Found = {}
+    """ConfigMaps and Secrets its environment names."""
 
 
 def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
     """Raises ContainerConfigInvalid when environment or mounts cannot be built."""
     container, grant = recipe.container, recipe.grant
     raw = container.raw
-    variables = build_environment(recipe.spec, container, recipe.node, grant.envs)
+    variables = build_environment(recipe.spec, container, recipe.node, grant.envs, recipe.found)
     return cri_pb2.ContainerConfig(
         metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=recipe.attempt),
         image=cri_pb2.ImageSpec(image=recipe.image_ref or container.image, user_specified_image=container.image),
         command=[expand(part, variables) for part in raw.get("command") or ()],
         args=[expand(part, variables) for part in raw.get("args") or ()],
         working_dir=raw.get("workingDir") or "",
-        envs=[cri_pb2.KeyValue(key=key, value=value.encode()) for key, value in variables.items()],
-        mounts=container_mounts(recipe.spec, container, recipe.root, grant.mounts),
+        envs=[
+            cri_pb2.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in variables.items()
+        ],
+        mounts=container_mounts(recipe.spec, container, recipe.root, grant.mounts, variables),
         devices=[_device(d.container_path, d.host_path, d.permissions) for d in grant.devices],
         labels={**pod_labels(recipe.spec), PREFIX + "name": container.name},
         annotations={**grant.annotations, **_annotations(recipe)},

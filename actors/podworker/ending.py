@@ -7,12 +7,12 @@ from collections.abc import Callable
 from actors.podworker import history
 from actors.podworker.killer import Killer
 from actors.podworker.lifecycle import victims
-from actors.podworker.mounts import pod_directory
 from actors.podworker.observer import Observer
 from actors.podworker.ports import World
 from actors.podworker.reporter import Reporter
 from actors.podworker.sandbox_config import pod_log_directory
 from actors.podworker.state import PodState
+from actors.podworker.volumes.paths import pod_directory
 from protocols.messages.pleg import PodStatus
 
 

@@ -1,33 +1,24 @@
-"""A container's environment: literals, downward API fields, `$(NAME)` expansion. Pure."""
+"""A container's environment: literals, references, downward API fields, `$(NAME)` expansion. Pure."""
 
 from collections.abc import Mapping
 
-import msgspec
-
+from actors.podworker.downward import Node, field_value, resource_value
 from actors.podworker.errors import ContainerConfigInvalid
 from actors.podworker.expand import expand
+from actors.podworker.references import CONFIG_MAP, SECRET, Contents, Found, Ref
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 
 
-class Node(msgspec.Struct, frozen=True):
-    """What the downward API can say of where the pod runs."""
-
-    name: str
-    host_ip: str = ""
-    pod_ip: str = ""
-
-
 def build_environment(
-    spec: PodSpec, container: ContainerSpec, node: Node, granted: Mapping[str, str]
+    spec: PodSpec, container: ContainerSpec, node: Node, granted: Mapping[str, str], found: Found | None = None
 ) -> dict[str, str]:
-    """In order: the spec's variables, then what device plugins grant (theirs win)."""
-    if container.raw.get("envFrom"):
-        raise ContainerConfigInvalid(
-            f"container {container.name}: envFrom is not supported yet; list the variables in env"
-        )
-    variables: dict[str, str] = {}
+    """In order: whole objects (envFrom), the spec's variables, then what device plugins grant; the later one wins."""
+    scope = _Scope(spec, container, node, found or {})
+    variables = scope.imported()
     for entry in container.raw.get("env") or ():
-        variables[entry.get("name", "")] = _value(entry, spec, container, node, variables)
+        value = scope.value(entry, variables)
+        if value is not None:
+            variables[entry.get("name", "")] = value
     return {**variables, **granted}
 
 
@@ -38,34 +29,69 @@ def needs_pod_ip(container: ContainerSpec) -> bool:
     return any(field.startswith("status.podIP") for field in fields)
 
 
-def _value(entry: Object, spec: PodSpec, container: ContainerSpec, node: Node, known: Mapping[str, str]) -> str:
-    source = entry.get("valueFrom")
-    if not source:
-        return expand(entry.get("value") or "", known)
-    if "fieldRef" in source:
-        return _field(source["fieldRef"].get("fieldPath", ""), spec, container, node)
-    kind = next(iter(source), "valueFrom")
-    name = f"container {container.name}: env {entry.get('name', '')}"
-    raise ContainerConfigInvalid(f"{name} takes its value from {kind}, which is not supported yet")
+class _Scope:
+    def __init__(self, spec: PodSpec, container: ContainerSpec, node: Node, found: Found) -> None:
+        self._spec = spec
+        self._container = container
+        self._node = node
+        self._found = found
+
+    def imported(self) -> dict[str, str]:
+        variables: dict[str, str] = {}
+        for entry in self._container.raw.get("envFrom") or ():
+            prefix = entry.get("prefix") or ""
+            for kind, field in ((CONFIG_MAP, "configMapRef"), (SECRET, "secretRef")):
+                if entry.get(field):
+                    contents = self._contents(kind, entry[field]) or {}
+                    variables |= {prefix + key: _text(contents[key]) for key in sorted(contents) if _usable(key)}
+        return variables
+
+    def value(self, entry: Object, known: Mapping[str, str]) -> str | None:
+        """None: an optional reference to what there is not; the variable is left out."""
+        source = entry.get("valueFrom")
+        if not source:
+            return expand(entry.get("value") or "", known)
+        try:
+            return self._referred(source)
+        except ContainerConfigInvalid as error:
+            where = f"container {self._container.name}: env {entry.get('name', '')}"
+            raise ContainerConfigInvalid(f"{where}: {error}") from None
+
+    def _referred(self, source: Object) -> str | None:
+        if source.get("fieldRef"):
+            return field_value(source["fieldRef"].get("fieldPath") or "", self._spec, self._node)
+        if source.get("resourceFieldRef"):
+            return resource_value(source["resourceFieldRef"], self._spec, self._container, self._node)
+        for kind, field in ((CONFIG_MAP, "configMapKeyRef"), (SECRET, "secretKeyRef")):
+            if source.get(field):
+                return self._key(kind, source[field])
+        kind = next(iter(source), "valueFrom")
+        raise ContainerConfigInvalid(f"takes its value from {kind}, which is not supported")
+
+    def _key(self, kind: str, reference: Object) -> str | None:
+        contents, key = self._contents(kind, reference), reference.get("key") or ""
+        if contents is not None and key in contents:
+            return _text(contents[key])
+        if reference.get("optional") or contents is None:
+            return None
+        name = f"{self._spec.namespace}/{reference.get('name', '')}"
+        raise ContainerConfigInvalid(f"couldn't find key {key} in {kind} {name}")
+
+    def _contents(self, kind: str, reference: Object) -> Contents | None:
+        """None: not there, and optional."""
+        ref = Ref(kind, str(reference.get("name") or ""))
+        contents = self._found.get(ref)
+        if contents is None and not reference.get("optional"):
+            raise ContainerConfigInvalid(f"{ref} not found")
+        return contents
 
 
-def _field(path: str, spec: PodSpec, container: ContainerSpec, node: Node) -> str:
-    metadata, pod = spec.raw.get("metadata") or {}, spec.raw.get("spec") or {}
-    simple = {
-        "metadata.name": spec.name,
-        "metadata.namespace": spec.namespace,
-        "metadata.uid": spec.uid,
-        "spec.nodeName": node.name,
-        "spec.serviceAccountName": pod.get("serviceAccountName") or "default",
-        "status.hostIP": node.host_ip,
-        "status.hostIPs": node.host_ip,
-        "status.podIP": node.pod_ip or node.host_ip,
-        "status.podIPs": node.pod_ip or node.host_ip,
-    }
-    if path in simple:
-        return simple[path]
-    for kind in ("labels", "annotations"):
-        prefix = f"metadata.{kind}['"
-        if path.startswith(prefix) and path.endswith("']"):
-            return str((metadata.get(kind) or {}).get(path[len(prefix) : -2], ""))
-    raise ContainerConfigInvalid(f"container {container.name}: field {path!r} is not supported in the downward API")
+def _usable(name: str) -> bool:
+    """A name the kernel takes; others are left out."""
+    return bool(name) and "=" not in name and name.isprintable()
+
+
+def _text(value: bytes) -> str:
+    if b"\0" in value:
+        raise ContainerConfigInvalid("holds a NUL byte, which no environment variable can")
+    return value.decode(errors="surrogateescape")

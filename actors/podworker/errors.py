@@ -49,3 +49,17 @@ class RuntimeReplyInvalid(NodeplaneError):
 
     http: ClassVar[int] = 502
     grpc: ClassVar[str] = "INTERNAL"
+
+
+class ReferenceUnreadable(ContainerConfigInvalid):
+    """Raised when a ConfigMap, Secret or token a pod names cannot be read now, though it may exist."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class VolumeNotReady(NodeplaneError):
+    """Raised when a volume of a pod cannot be made yet; its containers wait, with the text as the reason."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"

@@ -10,7 +10,7 @@ from protocols.bus.replica import OnChange
 from protocols.errors import NodeplaneError
 from protocols.kube.client import ApiClient
 from protocols.kube.events import EventRecorder
-from protocols.kube.resources import PODS
+from protocols.kube.resources import CONFIGMAPS, PODS, SECRETS, SERVICEACCOUNTS
 from protocols.messages import devices as device_messages
 from protocols.messages import pleg as pleg_messages
 from protocols.messages.devices import AdmitPod, ContainerGrant
@@ -21,7 +21,11 @@ NEWER_S = 10.0
 ADMIT_S = 35.0
 RELEASE_S = 10.0
 PARALLEL_QUESTIONS = 64
+PARALLEL_READS = 16
+READ_S = 5.0
 KIND = {"apiVersion": "v1", "kind": "Pod"}
+OBJECTS = {"ConfigMap": CONFIGMAPS, "Secret": SECRETS}
+TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
 
 
 class BusPleg:
@@ -98,6 +102,36 @@ class ApiPods:
         except NodeplaneError as error:
             if getattr(error, "code", 0) not in (404, 409):
                 raise
+
+
+class ApiObjects:
+    """ports.Objects."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._slots = asyncio.Semaphore(PARALLEL_READS)
+
+    async def read(self, kind: str, namespace: str, name: str) -> Object | None:
+        async with self._slots:
+            try:
+                return await self._client.get(OBJECTS[kind], name, namespace, timeout=READ_S)
+            except NodeplaneError as error:
+                if getattr(error, "code", 0) == 404:
+                    return None
+                raise
+
+    async def token(self, spec: PodSpec, audience: str, seconds: int) -> tuple[str, float]:
+        account = (spec.raw.get("spec") or {}).get("serviceAccountName") or "default"
+        asked: Object = {
+            "expirationSeconds": seconds,
+            "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": spec.name, "uid": spec.uid},
+        }
+        if audience:
+            asked["audiences"] = [audience]
+        body = {**TOKEN_REQUEST, "metadata": {"name": account, "namespace": spec.namespace}, "spec": asked}
+        async with self._slots:
+            reply = await self._client.create(SERVICEACCOUNTS, body, spec.namespace, subresource="token")
+        return str((reply.get("status") or {}).get("token") or ""), float(seconds)
 
 
 class ApiRecorder:

@@ -1,61 +1,39 @@
-"""Mounts of a container: emptyDir and hostPath volumes, and what device plugins grant. Pure: paths only."""
+"""Mounts of a container: the volumes it names, its termination log, and what device plugins grant. Pure: paths only."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from actors.podworker.errors import ContainerConfigInvalid
 from actors.podworker.types import ContainerSpec, Object, PodSpec
+from actors.podworker.volumes.paths import is_written, sub_path, volume_path
 from protocols.messages.devices import GrantedMount
 from protocols.wire import cri_pb2
 
-_SOURCES_THAT_COUNT = ("emptyDir", "hostPath")
-
-
-def pod_directory(root: Path, uid: str) -> Path:
-    return root / "pods" / uid
-
-
-def volume_paths(spec: PodSpec, container: ContainerSpec, root: Path) -> dict[str, Path]:
-    """Host path of each volume the container mounts; raises ContainerConfigInvalid for kinds not supported yet."""
-    volumes = {v.get("name", ""): v for v in (spec.raw.get("spec") or {}).get("volumes") or ()}
-    names = [m.get("name", "") for m in container.raw.get("volumeMounts") or ()]
-    return {name: _path(name, volumes.get(name), spec, root) for name in names}
-
-
-def empty_directories(spec: PodSpec, root: Path) -> list[Path]:
-    """Directories to create before any container of the pod starts."""
-    volumes = (spec.raw.get("spec") or {}).get("volumes") or ()
-    return [_empty_dir(root, spec.uid, v.get("name", "")) for v in volumes if v.get("emptyDir") is not None]
+_PROPAGATION = {
+    "HostToContainer": cri_pb2.PROPAGATION_HOST_TO_CONTAINER,
+    "Bidirectional": cri_pb2.PROPAGATION_BIDIRECTIONAL,
+}
 
 
 def container_mounts(
-    spec: PodSpec, container: ContainerSpec, root: Path, granted: tuple[GrantedMount, ...]
+    spec: PodSpec,
+    container: ContainerSpec,
+    root: Path,
+    granted: tuple[GrantedMount, ...],
+    variables: Mapping[str, str],
 ) -> "list[cri_pb2.Mount]":
-    paths = volume_paths(spec, container, root)
-    mounts = [_mount(m, paths[m.get("name", "")]) for m in container.raw.get("volumeMounts") or ()]
+    """Raises ContainerConfigInvalid."""
+    mounts = [_mount(m, spec, root, variables) for m in container.raw.get("volumeMounts") or ()]
     extra = [
         cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only) for g in granted
     ]
     return mounts + extra
 
 
-def _mount(mount: Object, path: Path) -> "cri_pb2.Mount":
-    host = path / mount["subPath"] if mount.get("subPath") else path
+def _mount(mount: Object, spec: PodSpec, root: Path, variables: Mapping[str, str]) -> "cri_pb2.Mount":
+    name = str(mount.get("name") or "")
     return cri_pb2.Mount(
-        container_path=mount.get("mountPath", ""), host_path=str(host), readonly=bool(mount.get("readOnly"))
+        container_path=mount.get("mountPath", ""),
+        host_path=str(volume_path(spec, name, root) / sub_path(mount, variables)),
+        readonly=bool(mount.get("readOnly")) or is_written(spec, name),
+        propagation=_PROPAGATION.get(mount.get("mountPropagation") or "", cri_pb2.PROPAGATION_PRIVATE),
     )
-
-
-def _path(name: str, volume: Object | None, spec: PodSpec, root: Path) -> Path:
-    if volume is None:
-        raise ContainerConfigInvalid(f"volume {name!r} is mounted but not part of the pod")
-    if volume.get("emptyDir") is not None:
-        return _empty_dir(root, spec.uid, name)
-    if volume.get("hostPath"):
-        return Path(volume["hostPath"].get("path", ""))
-    kind = next((key for key in volume if key != "name"), "volume")
-    supported = ", ".join(_SOURCES_THAT_COUNT)
-    raise ContainerConfigInvalid(f"volume {name!r} is a {kind}, which is not supported yet; use {supported}")
-
-
-def _empty_dir(root: Path, uid: str, name: str) -> Path:
-    return pod_directory(root, uid) / "volumes" / "empty-dir" / name

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from actors.podworker.downward import Node
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import AdmitPod, ContainerGrant
 from protocols.messages.pleg import PodStatus
@@ -77,6 +78,18 @@ class Pods(Protocol):
         ...
 
 
+class Objects(Protocol):
+    """What pods of this node refer to, read from the API with the node's identity."""
+
+    async def read(self, kind: str, namespace: str, name: str) -> Object | None:
+        """A ConfigMap or Secret; None when there is none. Raises NodeplaneError when that cannot be told."""
+        ...
+
+    async def token(self, spec: PodSpec, audience: str, seconds: int) -> tuple[str, float]:
+        """A token of the pod's service account, bound to the pod, and the seconds it is good for."""
+        ...
+
+
 class Recorder(Protocol):
     def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
         """`kind`: Normal or Warning. Never blocks."""
@@ -86,12 +99,19 @@ class Recorder(Protocol):
 class Site(msgspec.Struct, frozen=True):
     """Where this node is: constant for a process's life."""
 
-    node: str
+    node_name: str
     root: Path
     logs: Path
     host_ip: str
     embedded: bool = True
     """The embedded runtime: images need no pull."""
+    cpus: int = 1
+    memory: int = 0
+    storage: int = 0
+    """Bytes of memory and disk."""
+
+    def node(self, pod_ip: str = "") -> Node:
+        return Node(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)
 
 
 class World(msgspec.Struct, frozen=True):
@@ -100,5 +120,6 @@ class World(msgspec.Struct, frozen=True):
     devices: Devices
     statuses: Statuses
     pods: Pods
+    objects: Objects
     recorder: Recorder
     site: Site

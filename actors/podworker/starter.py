@@ -1,22 +1,26 @@
 """Starting one container: image, configuration, CreateContainer, StartContainer, with upstream's events."""
 
 import asyncio
+import os
 import time
 from pathlib import Path
 
 import msgspec
 
 from actors.podworker.admission import extended_resources
-from actors.podworker.container_config import Recipe, container_config, log_path
-from actors.podworker.environment import Node, needs_pod_ip
+from actors.podworker.container_config import Recipe, container_config
+from actors.podworker.downward import Node
+from actors.podworker.environment import needs_pod_ip
 from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
 from actors.podworker.images import ensure_image
-from actors.podworker.mounts import empty_directories
 from actors.podworker.ports import World
+from actors.podworker.references import env_refs, fetch
 from actors.podworker.sandbox_config import pod_log_directory, sandbox_config
 from actors.podworker.types import ContainerSpec, PodSpec, Start, StartFailure, Waiting
+from actors.podworker.volumes.paths import is_written, make_sub_path, volume_path
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.messages.devices import ContainerGrant
+from protocols.wire import cri_pb2
 
 CONFIG_ERROR, CREATE_ERROR, RUN_ERROR = "CreateContainerConfigError", "CreateContainerError", "RunContainerError"
 
@@ -71,9 +75,10 @@ class Starter:
             root=self._world.site.root,
             image_ref=image_ref,
             grant=grant or ContainerGrant({}),
+            found=await fetch(self._world.objects, spec.namespace, env_refs(container)),
         )
         config = container_config(recipe)
-        await asyncio.to_thread(self._directories, spec, log_path(container.name, step.attempt))
+        await asyncio.to_thread(self._directories, recipe, config)
         await self._pre_start(spec, container)
         sandbox = sandbox_config(spec, place.attempt, self._world.site.logs)
         return await self._world.runtime.create_container(place.sandbox_id, config, sandbox)
@@ -96,12 +101,18 @@ class Starter:
         ip = place.ip
         if not ip and needs_pod_ip(container):
             ip = await self._world.runtime.sandbox_ip(place.sandbox_id)
-        return Node(name=self._world.site.node, host_ip=self._world.site.host_ip, pod_ip=ip)
+        return self._world.site.node(ip)
 
-    def _directories(self, spec: PodSpec, log: str) -> None:
-        log_file: Path = pod_log_directory(self._world.site.logs, spec) / log
-        for directory in (log_file.parent, *empty_directories(spec, self._world.site.root)):
-            directory.mkdir(parents=True, exist_ok=True)
+    def _directories(self, recipe: Recipe, config: "cri_pb2.ContainerConfig") -> None:
+        """Raises ContainerConfigInvalid."""
+        spec, site = recipe.spec, self._world.site
+        log_file: Path = pod_log_directory(site.logs, spec) / config.log_path
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        for given, mount in zip(recipe.container.raw.get("volumeMounts") or (), config.mounts, strict=False):
+            if given.get("subPath") or given.get("subPathExpr"):
+                volume = volume_path(spec, given.get("name", ""), site.root)
+                part = os.path.relpath(mount.host_path, volume)
+                make_sub_path(volume, part, writable=not is_written(spec, given.get("name", "")))
 
     def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting) -> Failure:
         self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)

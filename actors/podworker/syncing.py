@@ -7,7 +7,8 @@ from pathlib import Path
 from actors.podworker import backoff, history
 from actors.podworker.actions import compute_actions
 from actors.podworker.admission import admit_request, refusal
-from actors.podworker.errors import SyncFailed
+from actors.podworker.downward import Node
+from actors.podworker.errors import SyncFailed, VolumeNotReady
 from actors.podworker.observer import Observer
 from actors.podworker.ports import World
 from actors.podworker.reporter import Reporter
@@ -16,7 +17,8 @@ from actors.podworker.sandbox_config import sandbox_config
 from actors.podworker.starter import Place, Starter
 from actors.podworker.state import PodState
 from actors.podworker.status import is_over, restart_counts
-from actors.podworker.types import Plan, Start
+from actors.podworker.types import Plan, Start, Waiting
+from actors.podworker.volumes.keeper import Volumes
 from protocols.bus import BusError
 from protocols.messages.pleg import PodStatus
 
@@ -33,11 +35,14 @@ class Syncing:
         self._reporter = reporter
         self._clock = clock
         self._starter = Starter(world)
+        self._volumes = Volumes(world, lambda: state.spec)
         self.wake_ns = 0
         """When a back-off ends."""
         self.hold_ns = 0
         """Until then nothing is done to the runtime (the last try failed), only looked and reported."""
         self.held = False
+        self.faults = False
+        """Volumes could not be made at the last try."""
         self.acted = False
         """The last sync changed the runtime: look again at once."""
 
@@ -58,7 +63,14 @@ class Syncing:
                 return True
         if plan.mutates:
             await self._act(*self._plan(await self._observer.confirmed()))
+        self._volumes.refresh(self._node(status))
         return False
+
+    def close(self) -> None:
+        self._volumes.close()
+
+    def _node(self, status: PodStatus) -> Node:
+        return self._world.site.node(status.ips[0] if status.ips else "")
 
     def _hold(self, plan: Plan) -> bool:
         self.held = self._clock() < self.hold_ns and (plan.mutates or self._state.grants is None)
@@ -111,11 +123,28 @@ class Syncing:
             return
         try:
             await self._clear(plan)
+            if plan.start:
+                await self._prepare_volumes(status)
             place = await self._place(plan, status)
             if place is not None:
                 await self._start_all(plan.start, place)
         finally:
             self._observer.mutated()
+
+    async def _prepare_volumes(self, status: PodStatus) -> None:
+        """Before the sandbox, as upstream: a pod whose volumes are not there takes nothing of the runtime."""
+        state = self._state
+        try:
+            await self._volumes.prepare(self._node(status))
+        except VolumeNotReady as error:
+            self._world.recorder.pod(state.spec, "Warning", "FailedMount", str(error))
+            reason = "PodInitializing" if state.spec.inits else "ContainerCreating"
+            state.problems |= {c.name: Waiting(reason, str(error)) for c in state.spec.containers}
+            self.faults = True
+            raise SyncFailed(str(error)) from None
+        if self.faults:
+            self.faults = False
+            state.problems.clear()
 
     async def _clear(self, plan: Plan) -> None:
         spec, runtime = self._state.spec, self._world.runtime

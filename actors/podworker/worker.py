@@ -99,6 +99,7 @@ class PodWorker:
                 await self._guarded_step()
         finally:
             self._ending.close()
+            self._syncing.close()
 
     async def _wait(self) -> None:
         delay = max(0.0, self._due - time.monotonic()) if self._due else RESYNC_S * random.uniform(1.0, 1.5)

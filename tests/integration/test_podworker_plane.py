@@ -124,7 +124,7 @@ def test_what_cannot_run_says_why(plane):
         return container(plane.get("pod", name)).get("state", {}).get("waiting", {})
 
     until("config error", lambda: waiting("secretive").get("reason") == "CreateContainerConfigError", every=0.2)
-    assert "secretKeyRef" in waiting("secretive")["message"]
+    assert 'secret "x" not found' in waiting("secretive")["message"]
     until("back-off", lambda: waiting("absent").get("reason") == "CrashLoopBackOff", every=0.2)
     ended = container(plane.get("pod", "absent"))["lastState"]["terminated"]
     assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)

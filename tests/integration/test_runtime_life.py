@@ -53,7 +53,7 @@ def test_a_container_from_creation_to_removal() -> None:
             working_dir="/tmp",
             labels={"x": "y"},
             annotations={"n": "m"},
-            mounts=[pb.Mount(container_path="/data", host_path="/tmp")],
+            mounts=[pb.Mount(container_path="/tmp", host_path="/tmp")],
         )
         created = await runtime.status(id)
         assert (created.state, created.started_at, created.finished_at) == (pb.CONTAINER_CREATED, 0, 0)
@@ -62,7 +62,7 @@ def test_a_container_from_creation_to_removal() -> None:
         assert (status.exit_code, status.reason) == (3, "Error")
         assert created.created_at == status.created_at <= status.started_at <= status.finished_at
         assert (dict(status.labels), dict(status.annotations)) == ({"x": "y"}, {"n": "m"})
-        assert status.mounts[0].container_path == "/data"
+        assert status.mounts[0].container_path == "/tmp"
         assert status.image_ref
         assert status.image.image == "busybox"
         lines = log_lines(status.log_path)

@@ -266,6 +266,26 @@ class FakePods:
         self.deleted.append(spec.uid)
 
 
+class FakeObjects:
+    """ConfigMaps and Secrets by (kind, name); `fail` is raised as long as it is set."""
+
+    def __init__(self):
+        self.items = {}
+        self.fail = None
+        self.tokens = 0
+        self.reads = 0
+
+    async def read(self, kind, namespace, name):
+        self.reads += 1
+        if self.fail:
+            raise self.fail
+        return self.items.get((kind, name))
+
+    async def token(self, spec, audience, seconds):
+        self.tokens += 1
+        return f"token-{audience}-{self.tokens}", float(seconds)
+
+
 class FakeRecorder:
     def __init__(self):
         self.events = []
@@ -281,6 +301,7 @@ class FakeWorld:
     def __init__(self, root: Path):
         self.runtime = FakeRuntime()
         self.pleg = FakePleg(self.runtime)
+        self.objects = FakeObjects()
         self.devices, self.statuses, self.pods, self.recorder = (
             FakeDevices(),
             FakeStatuses(),
@@ -293,6 +314,7 @@ class FakeWorld:
             devices=self.devices,
             statuses=self.statuses,
             pods=self.pods,
+            objects=self.objects,
             recorder=self.recorder,
-            site=Site(node="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
+            site=Site(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
         )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from actors.podworker.container_config import Recipe, container_config
-from actors.podworker.environment import Node
+from actors.podworker.downward import Node
 from actors.podworker.errors import ContainerConfigInvalid
 from actors.podworker.expand import expand
 from actors.podworker.images import pull_policy
@@ -68,9 +68,12 @@ def test_environment_in_order_with_downward_fields_and_grants():
 @pytest.mark.parametrize(
     ("raw", "word"),
     [
-        (container("a", env=[{"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]), "secretKeyRef"),
-        (container("a", env=[{"name": "S", "valueFrom": {"configMapKeyRef": {"name": "s"}}}]), "configMapKeyRef"),
-        (container("a", envFrom=[{"secretRef": {"name": "s"}}]), "envFrom"),
+        (container("a", env=[{"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]), "not found"),
+        (
+            container("a", env=[{"name": "S", "valueFrom": {"configMapKeyRef": {"name": "s"}}}]),
+            "configmap .* not found",
+        ),
+        (container("a", envFrom=[{"secretRef": {"name": "s"}}]), "secret .* not found"),
         (container("a", env=[{"name": "S", "valueFrom": {"fieldRef": {"fieldPath": "spec.nope"}}}]), "spec.nope"),
         (container("a", volumeMounts=[{"name": "absent", "mountPath": "/x"}]), "absent"),
     ],
@@ -82,8 +85,8 @@ def test_what_is_not_supported_is_said(raw, word):
 
 def test_unsupported_volume_kind_is_named():
     raw = container("a", volumeMounts=[{"name": "v", "mountPath": "/x"}])
-    with pytest.raises(ContainerConfigInvalid, match="configMap"):
-        config(raw, volumes=[{"name": "v", "configMap": {"name": "c"}}])
+    with pytest.raises(ContainerConfigInvalid, match="persistentVolumeClaim"):
+        config(raw, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
 
 
 def test_volumes_and_grants_become_mounts_and_devices():

@@ -213,7 +213,7 @@ def test_unsupported_configuration_is_said_and_others_start(tmp_path):
         async with at_work(Scene(tmp_path, pod(bad, container("a")))) as scene:
             await scene.running("a")
             await scene.until(lambda: scene.shown("b")["state"]["waiting"]["reason"] == "CreateContainerConfigError")
-            assert "secretKeyRef" in scene.shown("b")["state"]["waiting"]["message"]
+            assert 'secret "x" not found' in scene.shown("b")["state"]["waiting"]["message"]
             assert scene.fake.runtime.most_running == {"a": 1}
 
     play(story())

@@ -8,6 +8,7 @@ import signal
 import termios
 from typing import Any, NamedTuple, NoReturn
 
+from actors.runtime.shim import mounts as mounting
 from actors.runtime.shim import system
 
 START_ERROR = 128
@@ -27,6 +28,7 @@ class Spec(NamedTuple):
     gid: int
     groups: list[int]
     no_new_privs: bool
+    mounts: tuple[mounting.Mount, ...] = ()
     stdin: bool = False
     stdin_once: bool = False
 
@@ -42,16 +44,17 @@ class Stdio(NamedTuple):
 
 def parse(record: dict[str, Any]) -> Spec:
     env = {base64.b64decode(name): base64.b64decode(value) for name, value in record["env"]}
-    return Spec(**{**record, "env": env})
+    places = tuple(mounting.Mount(*entry) for entry in record.get("mounts") or ())
+    return Spec(**{**record, "env": env, "mounts": places})
 
 
-def spawn(spec: Spec, argv: list[str], stdio: Stdio) -> tuple[int, str]:
-    """Fork and exec. Returns (pid, "") once the program runs, or (0, what went wrong)."""
+def spawn(spec: Spec, argv: list[str], stdio: Stdio, beside: int = 0) -> tuple[int, str]:
+    """Fork and exec, in the mount namespace of `beside` if given. Answers (pid, "") or (0, what went wrong)."""
     readable, writable = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(spec, argv, stdio, writable, parent)
+        _become(spec, argv, (stdio, writable), parent, beside)
     os.close(writable)
     with os.fdopen(readable, "rb") as report:
         error = report.read().decode(errors="replace")
@@ -61,10 +64,13 @@ def spawn(spec: Spec, argv: list[str], stdio: Stdio) -> tuple[int, str]:
     return pid, ""
 
 
-def _become(spec: Spec, argv: list[str], stdio: Stdio, report: int, parent: int) -> NoReturn:
+def _become(spec: Spec, argv: list[str], ends: tuple[Stdio, int], parent: int, beside: int) -> NoReturn:
+    stdio, report = ends
     try:
         _own_session(spec, stdio)
         _default_signals()
+        os.umask(0o022)
+        _see_mounts(spec, beside)
         _enter(spec)
         system.die_with_parent()  # after the change of user, which clears it
         if os.getppid() != parent:
@@ -96,8 +102,14 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+def _see_mounts(spec: Spec, beside: int) -> None:
+    if spec.mounts and beside:
+        mounting.join(beside)
+    elif spec.mounts:
+        mounting.enter_own(spec.mounts)
+
+
 def _enter(spec: Spec) -> None:
-    os.umask(0o022)
     if spec.uid >= 0 and (spec.uid, spec.gid) != (os.geteuid(), os.getegid()):
         os.setgroups(spec.groups)
         os.setgid(spec.gid)

@@ -211,7 +211,7 @@ class Shim:
 
     def _exec(self, number: int, argv: list[str], stdio: child.Stdio) -> None:
         try:
-            pid, error = child.spawn(self._spec, argv, stdio)
+            pid, error = child.spawn(self._spec, argv, stdio, beside=self._pid)
         except OSError as failure:
             pid, error = 0, os.strerror(failure.errno or 0).lower()
         if pid:

@@ -12,6 +12,10 @@ _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
+_CLONE_NEWNS = 0x20000
+
+Call = Callable[[], None]
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 KILL_ROUNDS_S = 10.0
@@ -19,7 +23,23 @@ KILL_ROUNDS_S = 10.0
 
 
 def prctl(option: int, value: int = 1) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+    _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+
+
+def mount(source: str, target: str, flags: int) -> None:
+    _check(_libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None))
+
+
+def new_mount_namespace() -> None:
+    _check(_libc.unshare(_CLONE_NEWNS))
+
+
+def enter_mount_namespace(descriptor: int) -> None:
+    _check(_libc.setns(descriptor, _CLONE_NEWNS))
+
+
+def _check(result: int) -> None:
+    if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

@@ -1,0 +1,126 @@
+"""What files a volume holds, from what the API says now. Pure."""
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from actors.podworker.downward import field_value, resource_value
+from actors.podworker.errors import ContainerConfigInvalid, VolumeNotReady
+from actors.podworker.references import CONFIG_MAP, Found, Ref, secret_ref
+from actors.podworker.types import Object, PodSpec
+from actors.podworker.volumes.types import File, Inputs, Payload, TokenRef
+
+DEFAULT_MODE = 0o644
+TOKEN_SECONDS = 3600
+
+
+def volumes_of(spec: PodSpec) -> list[Object]:
+    found: list[Object] = (spec.raw.get("spec") or {}).get("volumes") or []
+    return found
+
+
+def kind_of(volume: Object) -> str:
+    """The key of its source; a volume without one is an emptyDir."""
+    return next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
+
+
+def token_refs(spec: PodSpec) -> set[TokenRef]:
+    sources = [s for v in volumes_of(spec) for s in (v.get("projected") or {}).get("sources") or ()]
+    return {_token_ref(s["serviceAccountToken"]) for s in sources if s.get("serviceAccountToken")}
+
+
+def _token_ref(source: Object) -> TokenRef:
+    return TokenRef(str(source.get("audience") or ""), int(source.get("expirationSeconds") or TOKEN_SECONDS))
+
+
+def payload(volume: Object, inputs: Inputs) -> Payload:
+    """Files of a volume of one of the WRITTEN kinds. Raises VolumeNotReady."""
+    kind = kind_of(volume)
+    source = volume[kind]
+    mode = _mode(source, DEFAULT_MODE)
+    parts = source.get("sources") or () if kind == "projected" else (volume,)
+    files: Payload = {}
+    for part in parts:
+        files |= _part(part, mode, inputs)
+    for path in files:
+        _check_path(path)
+    return files
+
+
+def _part(part: Object, mode: int, inputs: Inputs) -> Payload:
+    if part.get("configMap"):
+        name = str(part["configMap"].get("name") or "")
+        return _keys(Ref(CONFIG_MAP, name), part["configMap"], mode, inputs.found)
+    if part.get("secret"):
+        return _keys(secret_ref(part["secret"]), part["secret"], mode, inputs.found)
+    if part.get("downwardAPI") is not None:
+        items = part["downwardAPI"].get("items") or ()
+        return {str(item.get("path") or ""): _downward(item, mode, inputs) for item in items}
+    if part.get("serviceAccountToken"):
+        return _token(part["serviceAccountToken"], mode, inputs)
+    kind = next((key for key in part if key != "name"), "source")
+    raise VolumeNotReady(f"projects a {kind}, which is not supported")
+
+
+def _keys(ref: Ref, source: Object, mode: int, found: Found) -> Payload:
+    contents = found.get(ref)
+    if contents is None:
+        if source.get("optional"):
+            return {}
+        raise VolumeNotReady(f"{ref} not found")
+    if not source.get("items"):
+        return {key: File(value, mode) for key, value in contents.items()}
+    files: Payload = {}
+    for item in source["items"]:
+        key = item.get("key") or ""
+        if key in contents:
+            files[str(item.get("path") or "")] = File(contents[key], _mode(item, mode))
+        elif not source.get("optional"):
+            raise VolumeNotReady(f"{ref} has no key {key!r}")
+    return files
+
+
+def _downward(item: Object, mode: int, inputs: Inputs) -> File:
+    try:
+        if item.get("resourceFieldRef"):
+            text = resource_value(item["resourceFieldRef"], inputs.spec, None, inputs.node)
+        else:
+            text = field_value((item.get("fieldRef") or {}).get("fieldPath") or "", inputs.spec, inputs.node)
+    except ContainerConfigInvalid as error:
+        raise VolumeNotReady(str(error)) from None
+    return File(text.encode(errors="surrogateescape"), _mode(item, mode))
+
+
+def _token(source: Object, mode: int, inputs: Inputs) -> Payload:
+    """Readable by its user alone, when all containers run as the same one."""
+    token = inputs.tokens.get(_token_ref(source))
+    if token is None:
+        raise VolumeNotReady("no service account token was given")
+    owner = _only_user(inputs.spec)
+    return {str(source.get("path") or ""): File(token.encode(), 0o600 if owner >= 0 else mode, owner)}
+
+
+def _only_user(spec: PodSpec) -> int:
+    pod = (spec.raw.get("spec") or {}).get("securityContext") or {}
+    users = {_user(c.raw.get("securityContext") or {}, pod) for c in spec.containers}
+    return users.pop() if len(users) == 1 else -1
+
+
+def _user(own: Mapping[str, int | None], pod: Mapping[str, int | None]) -> int:
+    value = own.get("runAsUser")
+    value = pod.get("runAsUser") if value is None else value
+    return -1 if value is None else int(value)
+
+
+def _mode(source: Object, default: int) -> int:
+    for key in ("defaultMode", "mode"):
+        if source.get(key) is not None:
+            return int(source[key]) & 0o777
+    return default
+
+
+def _check_path(path: str) -> None:
+    parts = path.split("/")
+    if not path or PurePosixPath(path).is_absolute() or "" in parts or "." in parts or parts[0].startswith(".."):
+        raise VolumeNotReady(f"{path!r} is not a path below the volume")
+    if ".." in parts or "\0" in path:
+        raise VolumeNotReady(f"{path!r} leads out of the volume")

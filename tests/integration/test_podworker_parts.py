@@ -1,0 +1,118 @@
+"""Pods as people write them, on a whole plane: environment, volumes, probes, hooks, messages, deadlines."""
+
+import base64
+
+import pytest
+
+from actors.runtime.mounting import namespaces_allowed
+from tests.support.plane import Plane, until
+
+root_only = pytest.mark.skipif(not namespaces_allowed(), reason="mounts at their places need root")
+
+
+@pytest.fixture(scope="module")
+def plane():
+    with Plane() as running:
+        yield running
+
+
+def pod(name, *containers, inits=(), **spec):
+    full = {"terminationGracePeriodSeconds": 2, "containers": list(containers), **spec}
+    if inits:
+        full["initContainers"] = list(inits)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": full}
+
+
+def shell(name, script, **more):
+    return {"name": name, "image": "busybox:1", "command": ["sh", "-c", script], **more}
+
+
+def entry(plane, name, container="a"):
+    statuses = plane.get("pod", name).get("status", {}).get("containerStatuses", ())
+    return next((status for status in statuses if status["name"] == container), {})
+
+
+def waiting(plane, name):
+    return entry(plane, name).get("state", {}).get("waiting", {})
+
+
+def log_of(plane, name, attempt=0):
+    files = list((plane.root / "pods-logs").glob(f"default_{name}_*/a/{attempt}.log"))
+    return files[0].read_text() if files else ""
+
+
+def log_says(plane, name, text):
+    until(f"{text!r} in the log of {name}", lambda: text in log_of(plane, name))
+
+
+def event_says(plane, name, reason):
+    query = ("events", "--field-selector", f"involvedObject.name={name},reason={reason}", "-o", "jsonpath={..message}")
+    return until(f"event {reason} of {name}", lambda: plane.kubectl("get", *query), every=0.2)
+
+
+def config_map(name, **data):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def secret(name, **data):
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": encoded}
+
+
+def test_an_environment_waits_for_what_it_names(plane):
+    env = [
+        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "late", "key": "password"}}},
+        {"name": "MILLIS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+    ]
+    sources = [{"prefix": "C_", "configMapRef": {"name": "conf"}}]
+    limits = {"limits": {"cpu": "250m"}}
+    plane.apply(config_map("conf", key="value"))
+    plane.apply(
+        pod("env", shell("a", "echo $PASSWORD-$MILLIS-$C_key; sleep 60", env=env, envFrom=sources, resources=limits))
+    )
+    until("config error", lambda: waiting(plane, "env").get("reason") == "CreateContainerConfigError", every=0.2)
+    assert 'secret "late" not found' in waiting(plane, "env")["message"]
+    plane.apply(secret("late", password="pw"))
+    plane.pod_ready("env")
+    log_says(plane, "env", "pw-250-value")
+    plane.kubectl("delete", "pod", "env", "--wait=false")
+
+
+@root_only
+def test_volumes_of_every_kind(plane, tmp_path):
+    projected = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
+        {"configMap": {"name": "files", "items": [{"key": "k", "path": "sub/k"}]}},
+        {"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+    ]
+    volumes = [
+        {"name": "empty", "emptyDir": {}},
+        {"name": "config", "configMap": {"name": "files", "defaultMode": 0o400}},
+        {"name": "keys", "secret": {"secretName": "keys"}},
+        {"name": "all", "projected": {"sources": projected}},
+        {"name": "host", "hostPath": {"path": str(tmp_path), "type": "Directory"}},
+    ]
+    base = plane.root / "mounts"
+    names = ("empty", "config", "keys", "all", "host")
+    mounts = [{"name": name, "mountPath": f"{base}/{name}"} for name in names]
+    mounts.append({"name": "config", "mountPath": f"{base}/one", "subPath": "k"})
+    script = (
+        f"cd {base}; echo x > empty/x; cp empty/x host/x; stat -Lc %a config/k; "
+        "cat config/k keys/password one all/sub/k;"
+        "wc -c < all/token; cat all/labels; echo; sleep 60"
+    )
+    plane.apply(pod("volumes", shell("a", script, volumeMounts=mounts), volumes=volumes))
+    until("wait for the sources", lambda: "configmap" in waiting(plane, "volumes").get("message", ""), every=0.2)
+    assert "files" in event_says(plane, "volumes", "FailedMount")
+    plane.apply(config_map("files", k="config "))
+    plane.apply(secret("keys", password="secret "))
+    plane.pod_ready("volumes")
+    log_says(plane, "volumes", "config secret config config")
+    log_says(plane, "volumes", 'app="volumes"')
+    assert "F 400\n" in log_of(plane, "volumes")
+    assert (tmp_path / "x").read_text() == "x\n"
+    directory = plane.root / "pods" / plane.get("pod", "volumes")["metadata"]["uid"]
+    assert directory.is_dir()
+    plane.kubectl("delete", "pod", "volumes")
+    until("the volumes are gone", lambda: not directory.exists())
+    assert (tmp_path / "x").exists()

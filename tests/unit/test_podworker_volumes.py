@@ -1,0 +1,253 @@
+"""Environment and volumes: what is in them, where they lie, and files that change all at once."""
+
+import asyncio
+import base64
+import os
+import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from actors.podworker.downward import Node
+from actors.podworker.environment import build_environment
+from actors.podworker.errors import ContainerConfigInvalid, VolumeNotReady
+from actors.podworker.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
+from actors.podworker.spec import read_pod
+from actors.podworker.volumes import atomic, host_path
+from actors.podworker.volumes.keeper import Volumes
+from actors.podworker.volumes.paths import make_sub_path, sub_path, volume_path
+from actors.podworker.volumes.payload import payload, token_refs
+from actors.podworker.volumes.types import File, Inputs, TokenRef
+from protocols.kube.errors import ApiAway
+from tests.support.podworker_fakes import FakeWorld, container, pod
+
+NODE = Node("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
+FOUND = {
+    Ref(CONFIG_MAP, "c"): {"a": b"1", "b-x": b"2"},
+    Ref(SECRET, "s"): {"password": b"\xffx"},
+    Ref(SECRET, "no"): None,
+}
+
+
+def env_of(*entries, found=FOUND, **more):
+    parsed = read_pod(pod(container("a", env=list(entries), **more)))
+    return build_environment(parsed, parsed.containers[0], NODE, {}, found)
+
+
+def key(kind, name, key, **more):
+    return {"name": "X", "valueFrom": {kind: {"name": name, "key": key, **more}}}
+
+
+def test_values_from_objects_and_whole_objects_with_prefix():
+    sources = [{"prefix": "P_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "no", "optional": True}}]
+    use = {"name": "Y", "value": "$(P_a)$(X)"}
+    found = env_of(key("configMapKeyRef", "c", "a"), use, envFrom=sources)
+    assert found == {"P_a": "1", "P_b-x": "2", "X": "1", "Y": "11"}
+    assert env_of(key("secretKeyRef", "s", "password"))["X"].encode(errors="surrogateescape") == b"\xffx"
+    assert env_of(key("secretKeyRef", "no", "k", optional=True)) == {}
+    assert env_of(key("configMapKeyRef", "c", "zz", optional=True)) == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (key("secretKeyRef", "no", "k"), 'container a: env X: secret "no" not found'),
+        (key("configMapKeyRef", "c", "zz"), "couldn't find key zz in ConfigMap ns/c"),
+        ({"name": "X", "valueFrom": {"fileKeyRef": {}}}, "fileKeyRef"),
+        ({"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "cpu"}}}, "limits.NAME"),
+    ],
+)
+def test_what_is_missing_is_said(entry, text):
+    with pytest.raises(ContainerConfigInvalid, match=text):
+        env_of(entry)
+
+
+@pytest.mark.parametrize(
+    ("resource", "divisor", "expected"),
+    [
+        ("limits.cpu", None, "1"),
+        ("limits.cpu", "1m", "250"),
+        ("requests.memory", "1Mi", "64"),
+        ("limits.memory", None, str(1 << 30)),
+        ("requests.ephemeral-storage", "1", "0"),
+    ],
+)
+def test_resources_in_units_of_the_divisor(resource, divisor, expected):
+    reference = {"resource": resource, **({"divisor": divisor} if divisor else {})}
+    resources = {"limits": {"cpu": "250m"}, "requests": {"memory": "64Mi"}}
+    assert env_of({"name": "X", "valueFrom": {"resourceFieldRef": reference}}, resources=resources) == {"X": expected}
+
+
+def test_contents_and_references():
+    binary = base64.b64encode(b"\0").decode()
+    assert contents(CONFIG_MAP, {"data": {"a": "1"}, "binaryData": {"b": binary}}) == {"a": b"1", "b": b"\0"}
+    assert contents(SECRET, {"data": {"a": binary}}) == {"a": b"\0"}
+    with pytest.raises(ContainerConfigInvalid, match='secret "x" holds data that is not base64'):
+        contents(SECRET, {"metadata": {"name": "x"}, "data": {"a": "%"}})
+    parsed = read_pod(
+        pod(
+            container("a", env=[key("secretKeyRef", "s", "k")], envFrom=[{"configMapRef": {"name": "c"}}]),
+            volumes=[
+                {"name": "v", "secret": {"secretName": "t"}},
+                {"name": "w", "projected": {"sources": [{"secret": {"name": "u"}}, {"configMap": {"name": "d"}}]}},
+            ],
+        )
+    )
+    assert env_refs(parsed.containers[0]) == {Ref(SECRET, "s"), Ref(CONFIG_MAP, "c")}
+    assert volume_refs(parsed) == {Ref(SECRET, "t"), Ref(SECRET, "u"), Ref(CONFIG_MAP, "d")}
+
+
+def files(volume, tokens=None, **spec):
+    parsed = read_pod(pod(container("a"), volumes=[volume], metadata={"labels": {"x": 'y"\n'}}, **spec))
+    return payload(volume, Inputs(parsed, NODE, FOUND, tokens or {}))
+
+
+def test_files_of_volumes():
+    assert files({"name": "v", "configMap": {"name": "c"}}) == {"a": File(b"1", 0o644), "b-x": File(b"2", 0o644)}
+    items = [{"key": "password", "path": "deep/er", "mode": 0o400}]
+    secret = {"name": "v", "secret": {"secretName": "s", "items": items, "defaultMode": 0o440}}
+    assert files(secret) == {"deep/er": File(b"\xffx", 0o400)}
+    downward = {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}
+    assert files({"name": "v", "downwardAPI": downward})["labels"].data == b'x="y\\"\\n"'
+    token = {"serviceAccountToken": {"path": "token", "audience": "me"}}
+    sources = [token, {"configMap": {"name": "c", "items": [{"key": "a", "path": "ca"}]}}]
+    projected = {"name": "v", "projected": {"sources": sources}}
+    made = files(projected, {TokenRef("me", 3600): "secret"}, securityContext={"runAsUser": 7})
+    assert made == {"token": File(b"secret", 0o600, 7), "ca": File(b"1", 0o644)}
+    assert token_refs(read_pod(pod(container("a"), volumes=[projected]))) == {TokenRef("me", 3600)}
+
+
+@pytest.mark.parametrize(
+    ("volume", "text"),
+    [
+        ({"secret": {"secretName": "no"}}, 'secret "no" not found'),
+        ({"configMap": {"name": "c", "items": [{"key": "q", "path": "q"}]}}, 'configmap "c" has no key'),
+        ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../up"}]}}, "below the volume"),
+        ({"configMap": {"name": "c", "items": [{"key": "a", "path": "x/../../up"}]}}, "out of the volume"),
+        ({"projected": {"sources": [{"clusterTrustBundle": {}}]}}, "clusterTrustBundle"),
+        ({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}, "no service account token"),
+    ],
+)
+def test_volumes_that_cannot_be_made_say_why(volume, text):
+    with pytest.raises(VolumeNotReady, match=text):
+        files({"name": "v", **volume})
+
+
+def test_optional_volumes_are_empty():
+    assert files({"name": "v", "secret": {"secretName": "no", "optional": True}}) == {}
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=2).map("/".join)
+PAYLOADS = st.dictionaries(NAMES, st.builds(File, st.binary(max_size=8), st.sampled_from([0o644, 0o400])), max_size=3)
+
+
+def consistent(files):
+    """No path is a directory of another."""
+    return not any(other.startswith(f"{path}/") for path in files for other in files)
+
+
+def seen(directory: Path):
+    return {
+        os.path.relpath(os.path.join(root, name), directory): Path(root, name).read_bytes()
+        for entry in os.scandir(directory)
+        if not entry.name.startswith("..")
+        for root, _, names in ([(directory, [], [entry.name])] if entry.is_file() else os.walk(entry.path))
+        for name in names
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(PAYLOADS.filter(consistent), min_size=1, max_size=4), st.booleans())
+def test_a_volume_shows_the_last_payload_and_nothing_else(payloads, litter):
+    with TemporaryDirectory() as name:
+        directory = Path(name, "v")
+        for files in payloads:
+            atomic.write(directory, files)
+            assert seen(directory) == {path: file.data for path, file in files.items()}
+            assert not atomic.write(directory, files)
+            if litter:  # as a crash leaves it
+                (directory / f"{atomic.PREFIX}dead").mkdir(exist_ok=True)
+                (directory / atomic.NEXT).unlink(missing_ok=True)
+                (directory / atomic.NEXT).symlink_to("nowhere")
+        atomic.write(directory, payloads[0])
+        versions = [e.name for e in os.scandir(directory) if e.name.startswith(atomic.PREFIX)]
+        assert len(versions) == 1
+        for path, file in payloads[0].items():
+            assert stat.S_IMODE((directory / path).stat().st_mode) == file.mode
+
+
+def test_a_reader_that_holds_the_link_sees_old_or_new_never_a_mix(tmp_path):
+    atomic.write(tmp_path, {"a": File(b"1", 0o644), "b": File(b"1", 0o644)})
+    held = os.open(tmp_path / "..data", os.O_RDONLY | os.O_DIRECTORY)
+    before = os.stat(tmp_path / "..data").st_ino
+    assert atomic.write(tmp_path, {"a": File(b"2", 0o644), "b": File(b"2", 0o644)})
+    assert os.stat(tmp_path / "..data").st_ino != before
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == b"2"
+    os.close(held)
+
+
+def test_host_path_types(tmp_path):
+    host_path.prepare({"path": "/no/such"})
+    host_path.prepare({"path": str(tmp_path / "d" / "e"), "type": "DirectoryOrCreate"})
+    host_path.prepare({"path": str(tmp_path / "f"), "type": "FileOrCreate"})
+    host_path.prepare({"path": "/dev/null", "type": "CharDevice"})
+    for path, kind, text in (
+        (tmp_path / "f", "Directory", "is not a directory"),
+        (tmp_path / "d", "FileOrCreate", "is not a file"),
+        (tmp_path / "x", "File", "no such file"),
+        (tmp_path, "Nonsense", "unknown"),
+    ):
+        with pytest.raises(VolumeNotReady, match=text):
+            host_path.prepare({"path": str(path), "type": kind})
+
+
+def test_sub_paths_stay_in_their_volume(tmp_path):
+    assert sub_path({"subPathExpr": "x/$(A)"}, {"A": "1"}) == "x/1"
+    for bad in ("../x", "/x", "a/../../b"):
+        with pytest.raises(ContainerConfigInvalid, match="out of the volume"):
+            sub_path({"name": "v", "subPath": bad}, {})
+    make_sub_path(tmp_path, "new/dir", writable=True)
+    assert (tmp_path / "new" / "dir").is_dir()
+    (tmp_path / "link").symlink_to("/etc")
+    with pytest.raises(ContainerConfigInvalid, match="leads out"):
+        make_sub_path(tmp_path, "link/passwd", writable=True)
+    with pytest.raises(ContainerConfigInvalid, match="does not exist"):
+        make_sub_path(tmp_path, "absent", writable=False)
+
+
+def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
+    volumes = [
+        {"name": "e", "emptyDir": {}},
+        {"name": "v", "projected": {"sources": [
+            {"configMap": {"name": "c"}}, {"serviceAccountToken": {"path": "t", "expirationSeconds": 600}}]}},
+    ]  # fmt: skip
+    spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeWorld(tmp_path)
+    kept = Volumes(fake.world, lambda: spec)
+
+    async def story():
+        with pytest.raises(VolumeNotReady, match=r'MountVolume\.SetUp failed for volume "v" : configmap "c" not found'):
+            await kept.prepare(NODE)
+        fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "1"}}
+        await kept.prepare(NODE)
+        await kept.prepare(NODE)
+        reads, path = fake.objects.reads, volume_path(spec, "v", tmp_path)
+        assert (path / "k").read_text() == "1"
+        assert stat.S_IMODE(volume_path(spec, "e", tmp_path).stat().st_mode) == 0o777
+        fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "2"}}
+        kept.refresh(NODE)
+        assert fake.objects.reads == reads  # not within a minute
+        kept._due = 0.0
+        kept.refresh(NODE)
+        await kept._task
+        assert (path / "k").read_text() == "2"
+        assert fake.objects.tokens == 1
+        fake.objects.fail = ApiAway("gone")
+        kept._due = 0.0
+        kept.refresh(NODE)
+        await kept._task
+        assert (path / "k").read_text() == "2"
+
+    asyncio.run(story())
