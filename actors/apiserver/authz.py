@@ -1,7 +1,8 @@
 """Who may do what: denied unless a rule says otherwise. Masters, then nodes, the plane's own users, RBAC objects."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.auth import ANONYMOUS, AUTHENTICATED
 from actors.apiserver.errors import Forbidden, TooManyRequests, Unauthorized
@@ -18,8 +19,7 @@ WRITE = ("create", "update", "patch", "delete")
 EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """Verbs on resources of a group; `*` matches all."""
 
     group: str

@@ -6,11 +6,11 @@ from typing import Any
 
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage import Changed, Storage, Taken
+from actors.apiserver.types import Resource
 from actors.apiserver.writes.encode import encode_object
 from actors.apiserver.writes.metadata import stamp_new
 from protocols.errors import NodeplaneError
 
-AT_ONCE = 4
 RETRY_S = 5.0
 
 
@@ -37,19 +37,23 @@ class Bootstrap:
                 await asyncio.sleep(RETRY_S)
 
     async def _write(self, wanted: list[dict[str, Any]]) -> None:
-        limit = asyncio.Semaphore(AT_ONCE)
-
-        async def write(obj: dict[str, Any]) -> None:
-            async with limit:
-                await self._ensure(obj)
-
-        await asyncio.gather(*(write(obj) for obj in wanted if self._lacks(obj)))
+        """All at once where nothing is there yet, which is one write; else one by one what is missing."""
+        lacking = [obj for obj in wanted if self._lacks(obj)]
+        if len(lacking) == len(wanted) and await self._storage.create_all([self._new(obj) for obj in lacking]):
+            return
+        for obj in lacking:
+            await self._ensure(obj)
 
     def _lacks(self, obj: dict[str, Any]) -> bool:
         from actors.apiserver.rbac.defaults import missing_in
 
         held = self._replicas[obj["kind"]].objects.get(obj["metadata"]["name"])
         return held is None or missing_in(held.obj, obj) is not None
+
+    def _new(self, obj: dict[str, Any]) -> tuple[Resource, str, bytes]:
+        row = self._replicas[obj["kind"]].resource
+        stamp_new(obj, row)
+        return row, obj["metadata"]["name"], encode_object(obj)
 
     async def _ensure(self, obj: dict[str, Any]) -> None:
         from actors.apiserver.rbac.defaults import missing_in
@@ -58,8 +62,7 @@ class Bootstrap:
         held = replica.objects.get(name)
         try:
             if held is None:
-                stamp_new(obj, replica.resource)
-                await self._storage.create(replica.resource, name, encode_object(obj))
+                await self._storage.create(*self._new(obj))
             elif (better := missing_in(held.obj, obj)) is not None:
                 await self._storage.update(replica.resource, held, encode_object(better))
         except (Taken, Changed):

@@ -88,6 +88,11 @@ class Storage:
             raise Changed(None)
         raise Taken(_stored(resource, done.current))
 
+    async def create_all(self, objects: list[tuple[Resource, str, bytes]]) -> bool:
+        """All in one write of one store, or none when one of them exists."""
+        pairs = [(_full(resource, key), raw) for resource, key, raw in objects]
+        return await self._client.create_all_if_absent(pairs, timeout=TIMEOUT)
+
     async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
         lease = await self._lease(resource)
         full = _full(resource, old.key)

@@ -98,6 +98,10 @@ class EtcdClient:
         answer = await self._guarded(guarded.create(key, value, lease), timeout)
         return guarded.put_result(answer.message, value, answer.retried, 0)
 
+    async def create_all_if_absent(self, pairs: list[tuple[bytes, bytes]], timeout: float | None = None) -> bool:
+        """False, and nothing written, when one of the keys exists; also after a first try whose answer was lost."""
+        return bool((await self._guarded(guarded.create_all(pairs), timeout)).message.succeeded)
+
     async def update_if_revision(
         self, key: bytes, value: bytes, revision: int, lease: int = 0, timeout: float | None = None
     ) -> Written:

@@ -8,6 +8,12 @@ def create(key: bytes, value: bytes, lease: int) -> pb.TxnRequest:
     return _guarded(key, 0, _put(key, value, lease))
 
 
+def create_all(pairs: list[tuple[bytes, bytes]]) -> pb.TxnRequest:
+    """All of them, or none when a key exists already. etcd takes 128 in one transaction."""
+    parts = [create(key, value, 0) for key, value in pairs]
+    return pb.TxnRequest(compare=[part.compare[0] for part in parts], success=[part.success[0] for part in parts])
+
+
 def update(key: bytes, value: bytes, revision: int, lease: int) -> pb.TxnRequest:
     return _guarded(key, revision, _put(key, value, lease))
 
