@@ -17,6 +17,7 @@ from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
 from actors.podworker.ports import Site, World
 from actors.podworker.runtime import BusRuntime
 from actors.podworker.statuses import StatusManager
+from actors.podworker.streaming.routes import NodeView
 from actors.podworker.streaming.wiring import node_endpoint
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Op
@@ -50,7 +51,7 @@ class PodWorkerActor:
         )
         selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
         self._informer = Informer(self._client, PODS, selector, self._manager)
-        self._endpoint = node_endpoint(context, self._informer.items, lambda uid: self._seen.items.get(uid))
+        self._endpoint = node_endpoint(context, self._node_view())
 
     async def start(self) -> None:
         await self._client.start()
@@ -76,6 +77,13 @@ class PodWorkerActor:
         await self._client.close()
 
     # parts
+
+    def _node_view(self) -> NodeView:
+        return NodeView(
+            pods=self._informer.items,
+            status=lambda uid: self._seen.items.get(uid),
+            complete=lambda: self._informer.synced and self._seen.heard,
+        )
 
     def _client_options(self) -> ClientOptions:
         layout = self._context.layout

@@ -50,7 +50,7 @@ class RuntimeServer:
         self._hollow = HollowDriver(lifecycle, self._state)
         self.containers = Containers(self.pods, self._state, self.events, self._clock, self._processes, self._hollow)
         self._sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
-        self._streams = StreamMethods(self.containers)
+        self._streams = StreamMethods(self.pods, self.containers)
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:

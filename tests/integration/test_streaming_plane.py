@@ -1,10 +1,14 @@
-"""kubectl to containers and back on a whole plane: logs, exec, attach, cp; and who may not."""
+"""kubectl to containers and back on a whole plane: logs, exec, attach, cp, port-forward; and who may not."""
 
+import contextlib
 import fcntl
+import json
 import os
 import pty
 import select
 import signal
+import socket
+import socketserver
 import ssl
 import struct
 import subprocess
@@ -12,7 +16,9 @@ import termios
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -165,6 +171,69 @@ def test_cp_there_and_back(plane):
     assert (plane.root / "back").read_bytes() == (source / "sub" / "data").read_bytes()
 
 
+def test_port_forward_carries_many_connections_and_says_what_fails(plane):
+    """One after another and at once; a port nobody listens on is told, and kubectl gives up on it."""
+    with served(os.urandom(2_000_000)) as (port, wanted), forwarded(plane, port) as local:
+        assert fetch(local) == wanted
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(fetch, [local] * 4)) == {wanted}
+    with forwarded(plane, 1, "inside the pod: Connection refused") as local:
+        assert fetch(local) == b""
+
+
+@contextlib.contextmanager
+def served(data):
+    """A port that sends `data` to whoever says something, and hangs up."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(10)
+            self.request.sendall(data)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        try:
+            yield server.server_address[1], data
+        finally:
+            server.shutdown()
+
+
+@contextlib.contextmanager
+def forwarded(plane, port, says=""):
+    command = [str(BIN / "kubectl"), "port-forward", "pod/plain", f":{port}", "--address", "127.0.0.1"]
+    process = subprocess.Popen(command, env=environment(plane), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        line = process.stdout.readline().decode()
+        yield int(line.split(":")[1].split()[0])
+        if says:
+            assert says in process.communicate(timeout=10)[1].decode()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def fetch(port):
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(b"go")
+        while piece := connection.recv(65536):
+            received += piece
+    return received
+
+
+def test_what_is_no_websocket_is_refused(plane):
+    url = plane.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}", "--raw")
+    context = plane_context(plane, "admin")
+    path = f"{url}/api/v1/namespaces/default/pods/plain/exec?command=ls&stdout=true"
+    for headers in ({"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}, {}):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(urllib.request.Request(path, b"", headers), context=context, timeout=10)
+        assert caught.value.code == 400
+        assert "websocket" in json.load(caught.value)["message"]
+
+
 def test_the_nodes_endpoint_is_the_api_servers_alone(plane):
     assert ask_node(plane, "") == 401
     for user in ("admin", "podworker", "scheduler"):
@@ -177,15 +246,20 @@ def test_the_nodes_endpoint_is_the_api_servers_alone(plane):
 def ask_node(plane, user, path="/containerLogs/default/plain/a"):
     node = plane.get("node", plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
-    pki = plane.root / "pki"
-    context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-    if user:
-        context.load_cert_chain(pki / f"{user}.crt", pki / f"{user}.key")
+    context = plane_context(plane, user)
     try:
         with urllib.request.urlopen(f"https://localhost:{port}{path}", context=context, timeout=10) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def plane_context(plane, user):
+    pki = plane.root / "pki"
+    context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+    if user:
+        context.load_cert_chain(pki / f"{user}.crt", pki / f"{user}.key")
+    return context
 
 
 def typed(plane, arguments, keys):

@@ -9,6 +9,8 @@ class StreamingRefused(NodeplaneError):
     """Base of all of them."""
 
     reason: ClassVar[str] = "InternalError"
+    retry_s: ClassVar[int] = 0
+    """Seconds after which to come back; 0 = better not."""
 
 
 class CallerUnknown(StreamingRefused):
@@ -41,6 +43,15 @@ class StreamTargetMissing(StreamingRefused):
     http: ClassVar[int] = 404
     grpc: ClassVar[str] = "NOT_FOUND"
     reason: ClassVar[str] = "NotFound"
+
+
+class NotHeardYet(StreamingRefused):
+    """Raised in the first moments of a life of podworker; clients come back by themselves."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+    reason: ClassVar[str] = "ServiceUnavailable"
+    retry_s: ClassVar[int] = 1
 
 
 class RuntimeAway(StreamingRefused):

@@ -14,6 +14,7 @@ def status(error: StreamingRefused) -> dict[str, object]:
         "status": "Failure",
         "message": str(error),
         "reason": error.reason,
+        **({"details": {"retryAfterSeconds": error.retry_s}} if error.retry_s else {}),
         "code": error.http,
     }
 

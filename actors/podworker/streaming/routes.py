@@ -9,13 +9,14 @@ from aiohttp import web
 from actors.podworker.streaming import selecting
 from actors.podworker.streaming.calls import StreamCalls
 from actors.podworker.streaming.connecting import connect
-from actors.podworker.streaming.errors import RequestInvalid, StreamTargetMissing
+from actors.podworker.streaming.errors import NotHeardYet, RequestInvalid, StreamTargetMissing
 from actors.podworker.streaming.log_file import read_log
 from actors.podworker.streaming.query import exec_options, log_options
 from actors.podworker.streaming.server import Handler
 from actors.podworker.streaming.types import LogOptions, Where
 from actors.podworker.types import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
+from protocols.streams.channels import TUNNEL
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -25,6 +26,14 @@ class NodeView(msgspec.Struct, frozen=True):
     """Pod objects by `namespace/name`."""
     status: Callable[[str], PodStatus | None]
     """By uid, as the runtime has it."""
+    complete: Callable[[], bool] = lambda: True
+    """False until both have been heard of after a start."""
+
+    def pod(self, where: Where) -> Object:
+        """Raises StreamTargetMissing, NotHeardYet."""
+        if not self.complete():
+            raise NotHeardYet("the node has just started and does not know its pods yet")
+        return selecting.find_pod(self.pods, where)
 
 
 class LogRoute:
@@ -34,7 +43,7 @@ class LogRoute:
     async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         """Raises StreamingRefused before the first byte."""
         where, options = where_of(path, container=True), log_options(request.query)
-        pod = selecting.find_pod(self._view.pods, where)
+        pod = self._view.pod(where)
         uid = uid_of(pod)
         shown = selecting.shown_status(pod, where.container)
         run = selecting.for_log(where, self._view.status(uid), shown, options.previous)
@@ -73,15 +82,26 @@ class ConnectionRoutes:
         options = exec_options(request.query, [])
         return await connect(request, await self._calls.attach(self._running(path).id, options))
 
+    async def port_forward(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        where = where_of(path, container=False)
+        known = self._view.status(uid_of(self._view.pod(where)))
+        url = await self._calls.port_forward(selecting.ready_sandbox(where, known))
+        return await connect(request, url, (TUNNEL,))
+
     def _running(self, path: list[str]) -> ContainerStatus:
         where = where_of(path, container=True)
-        pod = selecting.find_pod(self._view.pods, where)
+        pod = self._view.pod(where)
         return selecting.running(where, self._view.status(uid_of(pod)))
 
 
 def routes(view: NodeView, calls: StreamCalls) -> dict[str, Handler]:
     connections = ConnectionRoutes(view, calls)
-    return {"containerLogs": LogRoute(view).serve, "exec": connections.exec, "attach": connections.attach}
+    return {
+        "containerLogs": LogRoute(view).serve,
+        "exec": connections.exec,
+        "attach": connections.attach,
+        "portForward": connections.port_forward,
+    }
 
 
 def where_of(path: list[str], container: bool) -> Where:

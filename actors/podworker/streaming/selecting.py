@@ -39,6 +39,14 @@ def running(where: Where, known: PodStatus | None) -> ContainerStatus:
     raise StreamTargetMissing(f'container not found ("{where.container}")')
 
 
+def ready_sandbox(where: Where, known: PodStatus | None) -> str:
+    """Raises StreamTargetMissing."""
+    for sandbox in known.sandboxes if known else ():
+        if sandbox.ready:
+            return sandbox.id
+    raise StreamTargetMissing(f'pod "{where.pod}" has no running sandbox')
+
+
 def is_running(known: PodStatus | None, id: str) -> bool:
     return any(run.id == id and run.state == "running" for run in (known.containers if known else ()))
 

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from actors.runtime.containers import Containers
-from actors.runtime.errors import InvalidRequest
+from actors.runtime.errors import InvalidRequest, WrongState
+from actors.runtime.pods import Pods
 from protocols.wire import cri_pb2 as pb
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ STDOUT, STDERR = 1, 2
 
 
 class StreamMethods:
-    def __init__(self, containers: Containers) -> None:
+    def __init__(self, pods: Pods, containers: Containers) -> None:
+        self._pods = pods
         self._containers = containers
         self._server: StreamServer | None = None
 
@@ -40,6 +42,15 @@ class StreamMethods:
         driver = self._containers.driver(container)
         what = Attach(container=container, driver=driver, stdin=request.stdin, outputs=_outputs(request))
         return pb.AttachResponse(url=await self._streams().url(what))
+
+    async def PortForward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:
+        """Ports in the request are for older clients: newer ones name the port of each connection."""
+        from actors.runtime.streaming.forwarding import PortForward  # as above
+
+        sandbox = self._pods.sandbox(request.pod_sandbox_id)
+        if not sandbox.ready:
+            raise WrongState(f'sandbox "{sandbox.id}" is not ready')
+        return pb.PortForwardResponse(url=await self._streams().url(PortForward(sandbox=sandbox.id)))
 
     async def close(self) -> None:
         if self._server is not None:

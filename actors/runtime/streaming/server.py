@@ -10,13 +10,13 @@ import contextlib
 from aiohttp import web
 
 from actors.runtime.errors import StateNotWritten
-from actors.runtime.streaming import attaching, running
+from actors.runtime.streaming import attaching, forwarding, running
 from actors.runtime.streaming.tickets import Tickets
-from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S
+from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S, TUNNEL
 
 HOST = "127.0.0.1"
 CLOSE_S = 0.2
-What = running.Exec | attaching.Attach
+What = running.Exec | attaching.Attach | forwarding.PortForward
 
 
 class StreamServer:
@@ -49,10 +49,11 @@ class StreamServer:
         what = self._tickets.take(request.path.rpartition("/")[2])
         if what is None:
             return web.Response(status=404, text="no such stream, or it was opened before\n")
+        protocols = (TUNNEL,) if isinstance(what, forwarding.PortForward) else CHANNEL_PROTOCOLS
         if request.headers.get("Upgrade", "").lower() != "websocket":
-            return web.Response(status=400, text=f"use a websocket with protocol {' or '.join(CHANNEL_PROTOCOLS)}\n")
+            return web.Response(status=400, text=f"use a websocket with protocol {' or '.join(protocols)}\n")
         socket = web.WebSocketResponse(
-            protocols=CHANNEL_PROTOCOLS, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S
+            protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S
         )
         await socket.prepare(request)
         with contextlib.suppress(ConnectionError):
@@ -67,3 +68,5 @@ async def _run(socket: web.WebSocketResponse, what: What) -> None:
             await running.run(socket, what)
         case attaching.Attach():
             await attaching.run(socket, what)
+        case forwarding.PortForward():
+            await forwarding.run(socket, what)

@@ -1,0 +1,147 @@
+"""Port-forward: connections to ports of a pod, many in one SPDY connection, which comes in a websocket's messages.
+
+Each is a pair of streams with the same request id: `data`, and `error` for the reason when it cannot be made.
+"""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from protocols.streams.spdy import frames
+from protocols.streams.spdy.errors import SpdyBroken
+from protocols.streams.spdy.server import Answer, Data, Ended, Event, Opened, Reset, Server
+
+HOST = "127.0.0.1"
+"""Pods of this runtime share the host's network."""
+CONNECT_S = 10.0
+CHUNK = 32 * 1024
+AHEAD = 16
+"""Pieces a stream may be ahead of its port, before the whole connection waits for it."""
+
+
+class PortForward(msgspec.Struct, frozen=True):
+    """What a PortForward ticket stands for."""
+
+    sandbox: str
+
+
+@dataclass(eq=False)
+class _Pair:
+    data: int = 0
+    error: int = 0
+    port: int = 0
+    pieces: "asyncio.Queue[bytes]" = field(default_factory=lambda: asyncio.Queue(AHEAD))
+    """From the client; an empty one is the end."""
+    task: "asyncio.Task[None] | None" = None
+
+
+class Forwarding:
+    """One client."""
+
+    def __init__(self, socket: web.WebSocketResponse) -> None:
+        self._socket = socket
+        self._spdy = Server()
+        self._pairs: dict[str, _Pair] = {}
+        self._by_data: dict[int, _Pair] = {}
+
+    async def run(self) -> None:
+        """Until the client goes away or talks nonsense."""
+        try:
+            async for message in self._socket:
+                if message.type is aiohttp.WSMsgType.BINARY:
+                    for event in self._spdy.feed(message.data):
+                        await self._on_event(event)
+        except SpdyBroken:
+            await self._socket.close(code=aiohttp.WSCloseCode.PROTOCOL_ERROR)
+        finally:
+            tasks = [pair.task for pair in self._pairs.values() if pair.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _on_event(self, event: Event) -> None:
+        match event:
+            case Answer(data):
+                await self._socket.send_bytes(data)
+            case Opened(stream, headers):
+                await self._on_opened(stream, headers)
+            case Data(stream, data) if stream in self._by_data:
+                await self._by_data[stream].pieces.put(data)
+            case Ended(stream) if stream in self._by_data:
+                await self._by_data[stream].pieces.put(b"")
+            case Reset(stream) if stream in self._by_data:
+                if (task := self._by_data[stream].task) is not None:
+                    task.cancel()
+
+    async def _on_opened(self, stream: int, headers: dict[str, str]) -> None:
+        kind, port = headers.get("streamtype", ""), headers.get("port", "")
+        if kind not in ("data", "error") or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            await self._socket.send_bytes(self._spdy.reset(stream))
+            return
+        pair = self._pairs.setdefault(headers.get("requestid", ""), _Pair(port=int(port)))
+        if kind == "error":
+            pair.error = stream
+        else:
+            pair.data = stream
+            self._by_data[stream] = pair
+        if pair.data and pair.error and pair.task is None:
+            pair.task = asyncio.create_task(self._forward(headers.get("requestid", ""), pair))
+
+    async def _forward(self, request: str, pair: _Pair) -> None:
+        try:
+            error = await self._connection(pair)
+            if error:
+                await self._socket.send_bytes(frames.pack_data(pair.error, error.encode()))
+            await self._socket.send_bytes(frames.pack_data(pair.data, b"", fin=True))
+            await self._socket.send_bytes(frames.pack_data(pair.error, b"", fin=True))
+        except ConnectionError:
+            return  # the client's end of it all is noticed by run()
+        finally:
+            self._spdy.forget(pair.data)
+            self._spdy.forget(pair.error)
+            self._by_data.pop(pair.data, None)
+            self._pairs.pop(request, None)
+            while not pair.pieces.empty():
+                pair.pieces.get_nowait()  # whoever waits to put one in finds room
+
+    async def _connection(self, pair: _Pair) -> str:
+        """Until both ways have ended; why it failed, if it did."""
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                reader, writer = await asyncio.open_connection(HOST, pair.port)
+        except (OSError, TimeoutError) as error:
+            return f"failed to connect to {HOST}:{pair.port} inside the pod: {_why(error)}"
+        sending = asyncio.ensure_future(_send(pair.pieces, writer))
+        try:
+            while data := await reader.read(CHUNK):
+                await self._socket.send_bytes(frames.pack_data(pair.data, data))
+        except OSError as error:
+            return f"the connection to {HOST}:{pair.port} broke: {_why(error)}"
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            writer.close()
+        return ""
+
+
+async def run(socket: web.WebSocketResponse, what: PortForward) -> None:
+    await Forwarding(socket).run()
+
+
+async def _send(pieces: "asyncio.Queue[bytes]", writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await pieces.get():
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+        return
+    while await pieces.get():  # the port reads no more: what comes is dropped
+        pass
+
+
+def _why(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or "no answer"

@@ -1,0 +1,112 @@
+"""The accepting end of a connection: what the peer's bytes mean, and the bytes to answer with. Pure."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from protocols.streams.spdy import frames
+from protocols.streams.spdy.errors import SpdyBroken
+from protocols.streams.spdy.frames import Frame, FrameReader
+from protocols.streams.spdy.headers import HeaderReader, HeaderWriter
+
+MOST_STREAMS = 512
+PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM = 1, 2, 3
+"""Reasons of a reset."""
+
+
+class Opened(NamedTuple):
+    stream: int
+    headers: dict[str, str]
+
+
+class Data(NamedTuple):
+    stream: int
+    data: bytes
+
+
+class Ended(NamedTuple):
+    """The peer will send no more on this stream."""
+
+    stream: int
+
+
+class Reset(NamedTuple):
+    stream: int
+
+
+class Answer(NamedTuple):
+    """Bytes to send now."""
+
+    data: bytes
+
+
+class Left(NamedTuple):
+    """The peer opens no more streams."""
+
+
+Event = Opened | Data | Ended | Reset | Answer | Left
+
+
+class Server:
+    """Streams are the peer's (odd numbers, growing). Call `forget` when nothing more is to be said on one."""
+
+    def __init__(self) -> None:
+        self._reader = FrameReader()
+        self._unpack = HeaderReader()
+        self._pack = HeaderWriter()
+        self._open: set[int] = set()
+        self._last = 0
+
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """Raises SpdyBroken."""
+        for frame in self._reader.feed(data):
+            yield from self._on_frame(frame)
+
+    def forget(self, stream: int) -> None:
+        self._open.discard(stream)
+
+    def reset(self, stream: int, reason: int = PROTOCOL_ERROR) -> bytes:
+        self.forget(stream)
+        return frames.pack_control(frames.RST_STREAM, stream, reason)
+
+    def _on_frame(self, frame: Frame) -> Iterator[Event]:
+        match frame.kind:
+            case 0:
+                yield from self._on_data(frame)
+            case frames.SYN_STREAM:
+                yield from self._on_open(frame)
+            case frames.RST_STREAM:
+                stream = frames.number(frame)
+                if stream in self._open:
+                    self.forget(stream)
+                    yield Reset(stream)
+            case frames.PING:
+                yield Answer(frames.pack(frame))
+            case frames.HEADERS | frames.SYN_REPLY:
+                self._unpack.unpack(frame.payload[4:])  # not needed, but the blocks depend on each other
+            case frames.GOAWAY:
+                yield Left()
+
+    def _on_open(self, frame: Frame) -> Iterator[Event]:
+        stream = frames.number(frame)
+        if len(frame.payload) < 10:
+            raise SpdyBroken("a stream is opened without headers")
+        headers = self._unpack.unpack(frame.payload[10:])
+        if stream <= self._last or stream % 2 == 0:
+            raise SpdyBroken(f"stream {stream} after {self._last}")
+        self._last = stream
+        if len(self._open) >= MOST_STREAMS:
+            yield Answer(frames.pack_control(frames.RST_STREAM, stream, REFUSED_STREAM))
+            return
+        self._open.add(stream)
+        yield Answer(frames.pack_control(frames.SYN_REPLY, stream, rest=self._pack.pack({})))
+        yield Opened(stream, headers)
+        if frame.fin:
+            yield Ended(stream)
+
+    def _on_data(self, frame: Frame) -> Iterator[Event]:
+        if frame.stream not in self._open:
+            return  # it was reset or forgotten while this was under way
+        if frame.payload:
+            yield Data(frame.stream, frame.payload)
+        if frame.fin:
+            yield Ended(frame.stream)
