@@ -31,7 +31,7 @@ def encode_segment(raw: bytes) -> str:
 
 def decode_segment(text: str) -> bytes:
     """Raises ValueError."""
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
 class SigningKey:

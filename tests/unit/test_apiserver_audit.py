@@ -1,0 +1,84 @@
+"""The audit log: what a line holds, and that a file neither grows for ever nor loses lines to its own rotation."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.apiserver.audit import LARGEST_BATCH, AuditLog, Entry, append
+from actors.apiserver.table import TABLE
+from actors.apiserver.target import Target
+from actors.apiserver.types import User
+
+
+def entry(verb: str = "create", number: int = 0, **changes: Any) -> Entry:
+    target = Target(TABLE.of("secrets"), verb, "ns", f"s{number}")
+    values: dict[str, Any] = {
+        "verb": verb, "path": "/api/v1/x", "user": User("ann"), "acts_as": None, "target": target, "code": 201,
+        "received": 1.0, "seconds": 0.25, "agent": "kubectl", "address": "127.0.0.1", **changes,
+    }  # fmt: skip
+    return Entry(**values)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    files = [file for file in (path.with_name(f"{path.name}.1"), path) if file.exists()]
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        log = AuditLog(tmp_path / "logs" / "audit.log")
+        for verb in ("get", "list", "watch", "create", "delete"):
+            log.note(entry(verb))
+        await log.close()
+
+    asyncio.run(story())
+    found = lines(tmp_path / "logs" / "audit.log")
+    assert [line["verb"] for line in found] == ["create", "delete"]
+    assert found[0]["user"] == {"username": "ann"}
+    assert found[0]["objectRef"] == {"resource": "secrets", "namespace": "ns", "name": "s0", "apiVersion": "v1"}
+    assert found[0]["responseStatus"] == {"code": 201}
+    assert found[0]["stageTimestamp"] == "1970-01-01T00:00:01.250000Z"
+    assert (tmp_path / "logs" / "audit.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_whom_one_acts_as_is_told(tmp_path: Path) -> None:
+    append(tmp_path / "a", [entry(acts_as=User("bob")), entry(acts_as=User("ann"), target=None)])
+    first, second = lines(tmp_path / "a")
+    assert first["impersonatedUser"] == {"username": "bob"}
+    assert "impersonatedUser" not in second
+
+
+def test_rotation_by_several_writers_loses_nothing(tmp_path: Path) -> None:
+    path, rounds, size = tmp_path / "a", 40, 600
+
+    def write(first: int) -> None:
+        for number in range(rounds):
+            append(path, [entry(number=first + number)], limit=size * rounds * 2)
+
+    writers = [threading.Thread(target=write, args=(1000 * each,)) for each in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    names = [line["objectRef"]["name"] for line in lines(path)]
+    assert len(names) == len(set(names)) == 3 * rounds
+    assert path.with_name("a.1").exists()
+
+
+def test_a_full_disk_costs_lines_not_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        log = AuditLog(tmp_path)  # a directory: nothing can be written there
+        for number in range(LARGEST_BATCH + 3):
+            log.note(entry(number=number))
+        assert log.dropped == 3
+        await log.close()
+        log.note(entry())
+        await log.close()
+        assert log.dropped == LARGEST_BATCH + 4
+
+    asyncio.run(story())
+    assert len(caplog.messages) == 1

@@ -1,0 +1,211 @@
+"""Bearer tokens: what they say, when they stop proving it, and what a file of them must look like."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.apiserver.auth import ANONYMOUS, authenticate
+from actors.apiserver.errors import Invalid, Unauthorized
+from actors.apiserver.objects import Obj
+from actors.apiserver.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.tokens.claims import ISSUER, Grant, check_times, make_claims, references_of, user_of_claims
+from actors.apiserver.tokens.file import TokenFile
+from actors.apiserver.tokens.jwt import BadToken, decode_token, encode_token
+from actors.apiserver.tokens.keys import NoSigningKey, SigningKey, encode_segment, load_key
+from actors.apiserver.tokens.request import read_request
+from actors.apiserver.types import User
+
+ACCOUNT: Obj = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u-bot"}}
+POD: Obj = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-p"}, "spec": {"nodeName": "n1"}}
+NODE: Obj = {"metadata": {"name": "n1", "uid": "u-n1"}}
+
+
+def pem(kind: str) -> bytes:
+    made = ec.generate_private_key(ec.SECP256R1()) if kind == "ES256" else rsa.generate_private_key(65537, 2048)
+    form = serialization.PrivateFormat.PKCS8
+    return made.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+KEYS = {kind: SigningKey(pem(kind), Path("sa.key")) for kind in ("ES256", "RS256")}
+KEY = KEYS["ES256"]
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    grant = Grant(ACCOUNT, (ISSUER,), 3600, "Pod", POD, NODE)
+    return {**make_claims(grant, time.time()), **changes}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_token_proves_what_it_says(kind: str) -> None:
+    key = KEYS[kind]
+    token = encode_token(key, claims())
+    found = decode_token(key, token)
+    check_times(found, time.time())
+    user = user_of_claims(found)
+    assert (user.name, user.uid) == ("system:serviceaccount:ns:bot", "u-bot")
+    assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
+    assert dict(user.extra)["authentication.kubernetes.io/pod-name"] == ("p",)
+    assert [(each.resource, each.name) for each in references_of(found)] == [("serviceaccounts", "bot"), ("pods", "p")]
+    assert key.jwk()["kid"] == key.kid
+    assert key.jwk()["alg"] == kind
+
+
+@given(st.integers(min_value=0), st.integers(min_value=1, max_value=255))
+def test_one_changed_byte_proves_nothing(place: int, change: int) -> None:
+    token = encode_token(KEY, claims()).encode()
+    place %= len(token)
+    broken = token[:place] + bytes([token[place] ^ change]) + token[place + 1 :]
+    try:
+        assert decode_token(KEY, broken.decode("latin-1")) == decode_token(KEY, token.decode())
+    except BadToken:
+        return
+    # base64 has spare bits in the last letter of a part: another letter, the same bytes
+    assert broken[place + 1 : place + 2] in (b".", b"")
+
+
+def test_forged_headers_prove_nothing() -> None:
+    body = encode_segment(b'{"sub":"system:serviceaccount:ns:bot"}')
+    for header in (b'{"alg":"none"}', b'{"alg":"HS256"}', b'{"alg":"ES256","kid":"other"}', b"[]", b"{", b"\xff"):
+        for signature in ("", encode_segment(b"x" * 64), encode_segment(b"\0" * 64)):
+            with pytest.raises(BadToken):
+                decode_token(KEY, f"{encode_segment(header)}.{body}.{signature}")
+    for token in ("..", "a.b.c", "a.b", "é.é.é", "x" * 20000, ".".join(["e30"] * 3)):
+        with pytest.raises(BadToken):
+            decode_token(KEY, token)
+    with pytest.raises(BadToken):
+        decode_token(KEYS["RS256"], encode_token(KEY, claims()))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"exp": 1}, {"nbf": 2**40}, {"exp": None}, {"exp": "soon"}, {"nbf": True}, {"iss": "https://elsewhere"}],
+)
+def test_times_and_issuer(changes: dict[str, Any]) -> None:
+    with pytest.raises(BadToken):
+        check_times(claims(**changes), time.time())
+
+
+def authority(tmp_path: Path, shown: dict[str, Obj], stored: dict[str, Obj] | None = None) -> TokenAuthority:
+    if not (tmp_path / "sa.key").exists():
+        (tmp_path / "sa.key").write_bytes(pem("ES256"))
+
+    async def fresh(resource: str, _namespace: str, name: str) -> Obj | None:
+        return (shown if stored is None else stored).get(f"{resource}/{name}")
+
+    return TokenAuthority(
+        AuthorityOptions(
+            tmp_path / "sa.key", tmp_path / "tokens.csv", lambda kind, _space, name: shown.get(f"{kind}/{name}"), fresh
+        )
+    )
+
+
+def test_tokens_end_with_what_they_are_bound_to(tmp_path: Path) -> None:
+    async def story() -> None:
+        shown = {"serviceaccounts/bot": ACCOUNT, "pods/p": POD}
+        made = authority(tmp_path, shown)
+        token, ends = await made.issue(Grant(ACCOUNT, (ISSUER, "vault"), 600, "Pod", POD, NODE))
+        assert 590 < ends - time.time() < 601
+        assert (await made.prove(token)).user.name == "system:serviceaccount:ns:bot"
+        assert (await made.prove(token, ("vault", "else"))).audiences == ("vault",)
+        with pytest.raises(BadToken, match="audiences"):
+            await made.prove(token, ("else",))
+        for gone in ("pods/p", "serviceaccounts/bot"):
+            kept = shown.pop(gone)
+            with pytest.raises(BadToken, match="no longer exists"):
+                await made.prove(token)
+            shown[gone] = {"metadata": {**kept["metadata"], "uid": "another"}}
+            with pytest.raises(BadToken, match="no longer exists"):
+                await made.prove(token)
+            shown[gone] = kept
+        late = authority(tmp_path, {}, {"serviceaccounts/bot": ACCOUNT, "pods/p": POD})  # a replica that lags
+        assert (await late.prove(token)).user.uid == "u-bot"
+
+    asyncio.run(story())
+
+
+def test_a_plane_without_its_key_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NoSigningKey, match=r"sa\.key"):
+        load_key(tmp_path / "sa.key")
+    for content in (b"", b"no key", KEY.kid.encode()):
+        (tmp_path / "sa.key").write_bytes(content)
+        with pytest.raises(NoSigningKey, match="delete it"):
+            load_key(tmp_path / "sa.key")
+
+
+def write(path: Path, text: str, mode: int = 0o600) -> None:
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def test_tokens_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "tokens.csv"
+    tokens = TokenFile(path)
+    assert tokens.find("s3cret") is None
+    write(path, '# people\ns3cret,ann,7,"dev,ops"\n\nother,bob,8\n')
+    assert tokens.find("s3cret") == User("ann", ("dev", "ops", "system:authenticated"), "7")
+    assert tokens.find("other") == User("bob", ("system:authenticated",), "8")
+    assert tokens.find("") is None
+    for text, mode, why in (
+        ("a,ann,1\n", 0o640, "0600"),
+        ("a,ann\n", 0o600, "line 1"),
+        ("\n,ann,1\n", 0o600, "line 2"),
+    ):
+        write(path, text, mode)
+        os.utime(path, ns=(0, time.time_ns()))
+        assert tokens.find("a") is None
+        assert why in caplog.messages[-1]
+        assert tokens.find("s3cret") is None
+    path.unlink()
+    assert tokens.find("other") is None
+
+
+def test_a_bearer_token_is_never_ignored() -> None:
+    async def prove(token: str) -> User:
+        if token == "good":
+            return User("ann")
+        raise BadToken("no") if token == "bad" else NoSigningKey("no key")
+
+    async def story() -> None:
+        assert await authenticate(None, "", prove) == ANONYMOUS
+        assert await authenticate(None, "Bearer good", prove) == User("ann")
+        assert await authenticate(None, "bearer  good ", prove) == User("ann")
+        for header in ("Bearer bad", "Bearer keyless", "Bearer ", "Bearer", "Basic Z29vZA==", "good"):
+            with pytest.raises(Unauthorized):
+                await authenticate(None, header, prove)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"expirationSeconds": 599}, "spec.expirationSeconds"),
+        ({"expirationSeconds": 2**32 + 1}, "spec.expirationSeconds"),
+        ({"expirationSeconds": "1h"}, "spec.expirationSeconds"),
+        ({"expirationSeconds": True}, "spec.expirationSeconds"),
+        ({"audiences": "all"}, "spec.audiences"),
+        ({"audiences": [""]}, "spec.audiences"),
+        ({"boundObjectRef": 1}, "spec.boundObjectRef"),
+        ({"boundObjectRef": {"kind": "ConfigMap", "name": "x"}}, "spec.boundObjectRef.kind"),
+        ({"boundObjectRef": {"kind": "Pod"}}, "spec.boundObjectRef.name"),
+    ],
+)
+def test_token_requests_that_are_refused(spec: Obj, field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        read_request({"spec": spec})
+    assert field in str(caught.value)
+
+
+def test_a_token_request_has_defaults() -> None:
+    body: Obj = {}
+    asked = read_request(body)
+    assert (asked.audiences, asked.seconds, asked.kind) == ((ISSUER,), 3600, "")
+    assert body["spec"] == {"audiences": [ISSUER], "expirationSeconds": 3600}
