@@ -6,10 +6,12 @@ Invariant: a plan never starts a container while another one of that name may st
 from collections.abc import Mapping
 
 from actors.podworker import history
+from actors.podworker.probes.types import Verdict
 from actors.podworker.restarts import Restarts
 from actors.podworker.types import NEVER, SIDECAR, BackoffEntry, ContainerSpec, Kill, Plan, PodSpec, Start
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
+FINE = Verdict()
 KEPT_ATTEMPTS = 2
 """Per container name: the newest, and the one before it (its lastState and `logs --previous`)."""
 
@@ -20,16 +22,18 @@ def compute_actions(
     book: Mapping[str, BackoffEntry],
     now_ns: int,
     counts: Mapping[str, int] | None = None,
+    verdicts: Mapping[str, Verdict] | None = None,
 ) -> Plan:
     """The next steps for a pod that should run.
 
+    `verdicts`: what probes say, by container id.
     `counts`: restart counts the API knows of containers that once ran; they hold when the runtime forgot those.
     """
     restarts = Restarts(spec, status, book, now_ns, counts or {})
     sandbox = history.current_sandbox(status)
     if sandbox is None:
         return _without_sandbox(spec, status, restarts)
-    return _in_sandbox(spec, status, sandbox, restarts)
+    return _in_sandbox(spec, status, sandbox, restarts, verdicts or {})
 
 
 def teardown(status: PodStatus) -> tuple[str, ...]:
@@ -46,19 +50,21 @@ def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Pl
         return Plan()
     if not any(restarts.wanted(c) for c in spec.apps):
         return Plan()
-    start = _next(spec, {}, restarts)
+    start = _next(spec, {}, restarts, {})
     attempt = status.sandboxes[0].attempt + 1 if status.sandboxes else 0
     return Plan(create_sandbox=attempt, start=start, waiting=restarts.waiting, wake_ns=restarts.wake_ns)
 
 
-def _in_sandbox(spec: PodSpec, status: PodStatus, sandbox: SandboxStatus, restarts: Restarts) -> Plan:
+def _in_sandbox(
+    spec: PodSpec, status: PodStatus, sandbox: SandboxStatus, restarts: Restarts, verdicts: Mapping[str, Verdict]
+) -> Plan:
     newest: dict[str, ContainerStatus] = {}
     for container in status.containers:
         if container.sandbox_id == sandbox.id:
             newest.setdefault(container.name, container)
-    kill = _surplus(spec, status, newest)
+    kill = _surplus(spec, status, newest, verdicts)
     blocked = {k.name for k in kill}
-    start = tuple(s for s in _next(spec, newest, restarts) if s.name not in blocked)
+    start = tuple(s for s in _next(spec, newest, restarts, verdicts) if s.name not in blocked)
     return Plan(
         kill=kill,
         sandbox=sandbox.id,
@@ -69,11 +75,16 @@ def _in_sandbox(spec: PodSpec, status: PodStatus, sandbox: SandboxStatus, restar
     )
 
 
-def _next(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: Restarts) -> tuple[Start, ...]:
+def _next(
+    spec: PodSpec,
+    newest: Mapping[str, ContainerStatus],
+    restarts: Restarts,
+    verdicts: Mapping[str, Verdict],
+) -> tuple[Start, ...]:
     """Init containers one by one, then all apps; once an app was started only sidecars of the inits come back."""
     begun = any(c.name in newest for c in spec.apps)
     if not begun:
-        step = _next_init(spec, newest, restarts)
+        step = _next_init(spec, newest, restarts, verdicts)
         if step is not None:
             return step
     wanted = [*(c for c in spec.inits if c.kind == SIDECAR), *spec.apps] if begun else spec.apps
@@ -81,33 +92,41 @@ def _next(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: Restar
     return tuple(s for s in steps if s is not None)
 
 
-def _next_init(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: Restarts) -> tuple[Start, ...] | None:
+def _next_init(
+    spec: PodSpec,
+    newest: Mapping[str, ContainerStatus],
+    restarts: Restarts,
+    verdicts: Mapping[str, Verdict],
+) -> tuple[Start, ...] | None:
     """What the init phase starts now (maybe nothing yet); None when it is over."""
     for container in spec.inits:
         last = newest.get(container.name)
-        if _passed(container, last):
+        if _passed(container, last, verdicts):
             continue
         step = restarts.decide(container, last)
         return (step,) if step is not None else ()
     return None
 
 
-def _passed(container: ContainerSpec, last: ContainerStatus | None) -> bool:
+def _passed(container: ContainerSpec, last: ContainerStatus | None, verdicts: Mapping[str, Verdict]) -> bool:
     if last is None:
         return False
     if container.kind == SIDECAR:
-        return last.state == history.RUNNING
+        return last.state == history.RUNNING and verdicts.get(last.id, FINE).started
     return last.state == history.EXITED and last.exit_code == 0
 
 
-def _surplus(spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus]) -> tuple[Kill, ...]:
+def _surplus(
+    spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, Verdict]
+) -> tuple[Kill, ...]:
     """Live containers that must not be: of another sandbox, unknown to the spec, changed, doubled, or in doubt."""
     known = {c.name: c for c in spec.containers}
     kill: list[Kill] = []
     for container in history.live(status):
         reason = _offence(container, known.get(container.name), newest.get(container.name))
-        if reason:
-            kill.append(_kill(container, reason))
+        verdict = verdicts.get(container.id, FINE)
+        if reason or verdict.fault:
+            kill.append(_kill(container, reason or verdict.fault, verdict.grace))
     return tuple(kill)
 
 
@@ -123,8 +142,8 @@ def _offence(container: ContainerStatus, spec: ContainerSpec | None, newest: Con
     return ""
 
 
-def _kill(container: ContainerStatus, message: str) -> Kill:
-    return Kill(id=container.id, name=container.name, message=message)
+def _kill(container: ContainerStatus, message: str, grace: int = 0) -> Kill:
+    return Kill(id=container.id, name=container.name, message=message, grace=grace)
 
 
 def _forgotten(status: PodStatus) -> tuple[str, ...]:

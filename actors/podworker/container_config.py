@@ -9,6 +9,7 @@ from actors.podworker.downward import Node
 from actors.podworker.environment import build_environment
 from actors.podworker.expand import expand
 from actors.podworker.limits import linux_resources
+from actors.podworker.messages import message_path
 from actors.podworker.mounts import container_mounts
 from actors.podworker.references import Found
 from actors.podworker.sandbox_config import namespaces, pod_labels
@@ -48,7 +49,7 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
         envs=[
             cri_pb2.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in variables.items()
         ],
-        mounts=container_mounts(recipe.spec, container, recipe.root, grant.mounts, variables),
+        mounts=container_mounts(recipe.spec, container, recipe.root, grant.mounts, variables, recipe.attempt),
         devices=[_device(d.container_path, d.host_path, d.permissions) for d in grant.devices],
         labels={**pod_labels(recipe.spec), PREFIX + "name": container.name},
         annotations={**grant.annotations, **_annotations(recipe)},
@@ -71,7 +72,7 @@ def _annotations(recipe: Recipe) -> dict[str, str]:
     found = {
         PREFIX + "hash": recipe.container.hash,
         PREFIX + "restartCount": str(recipe.attempt),
-        PREFIX + "terminationMessagePath": raw.get("terminationMessagePath") or "/dev/termination-log",
+        PREFIX + "terminationMessagePath": message_path(recipe.container),
         PREFIX + "terminationMessagePolicy": raw.get("terminationMessagePolicy") or "File",
         "io.kubernetes.pod.terminationGracePeriod": str(spec.grace),
     }

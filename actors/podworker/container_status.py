@@ -1,10 +1,14 @@
 """One element of status.containerStatuses / initContainerStatuses. Pure."""
 
+from collections.abc import Mapping
+
 from actors.podworker import history
+from actors.podworker.probes.types import Verdict
 from actors.podworker.types import APP, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
 from protocols.messages.pleg import ContainerStatus
 
+FINE = Verdict()
 LOST = "ContainerStatusUnknown"
 LOST_CODE = 137
 LOST_MESSAGE = "the runtime no longer knows this container, its exit status is lost"
@@ -13,10 +17,18 @@ LOST_MESSAGE = "the runtime no longer knows this container, its exit status is l
 class Scene:
     """What every container of one pod is rendered with."""
 
-    def __init__(self, spec: PodSpec, runtime: str, default_reason: str, final: bool) -> None:
+    def __init__(
+        self,
+        spec: PodSpec,
+        runtime: str,
+        default_reason: str,
+        final: bool,
+        verdicts: Mapping[str, Verdict] | None = None,
+    ) -> None:
         self.spec = spec
         self.runtime = runtime
         self.default = Waiting(default_reason)
+        self.verdicts = verdicts or {}
         self.final = final
         """Nothing of the pod runs any more nor will: every container gets a terminated state."""
 
@@ -34,16 +46,17 @@ def render(
     newest = attempts[0]
     state, last = _states(scene, attempts, waiting)
     running = "running" in state
+    verdict = scene.verdicts.get(newest.id, FINE)
     status: Object = {
         "name": container.name,
         "state": state,
         "lastState": last,
-        "ready": _ready(container, newest, running),
+        "ready": _ready(container, newest, running and verdict.ready),
         "restartCount": max(newest.restart_count, (before or {}).get("restartCount", 0)),
         "image": _image(newest.image) or container.image,
         "imageID": newest.image_id,
         "containerID": f"{scene.runtime}://{newest.id}",
-        "started": running,
+        "started": running and verdict.started,
     }
     return status
 

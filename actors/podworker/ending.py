@@ -2,43 +2,32 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
 
 from actors.podworker import history
-from actors.podworker.killer import Killer
 from actors.podworker.lifecycle import victims
-from actors.podworker.observer import Observer
-from actors.podworker.ports import World
-from actors.podworker.reporter import Reporter
+from actors.podworker.parts import Parts
 from actors.podworker.sandbox_config import pod_log_directory
-from actors.podworker.state import PodState
+from actors.podworker.types import Kill
 from actors.podworker.volumes.paths import pod_directory
 from protocols.messages.pleg import PodStatus
 
 
 class Ending:
-    """Steps of stages TERMINATING and TERMINATED. `wake` is called when a stop has ended."""
+    """Steps of stages TERMINATING and TERMINATED."""
 
-    def __init__(
-        self, state: PodState, world: World, observer: Observer, reporter: Reporter, wake: Callable[[], None]
-    ) -> None:
-        self._state = state
-        self._world = world
-        self._observer = observer
-        self._reporter = reporter
-        self._wake = wake
-        self._killer = Killer(world, self._stopped)
-
-    def close(self) -> None:
-        self._killer.cancel()
-
-    def _stopped(self) -> None:
-        self._observer.mutated()
-        self._wake()
+    def __init__(self, parts: Parts) -> None:
+        self._state = parts.state
+        self._world = parts.world
+        self._observer = parts.observer
+        self._reporter = parts.reporter
+        self._killer = parts.killer
+        self._probes = parts.probes
 
     async def terminate(self) -> bool:
         """True once nothing of the pod runs and its devices are free."""
         status = await self._observer.confirmed()
+        self._probes.end()
+        self._probes.follow(status, self._reporter.shown(self._state))
         if history.live(status):
             self._reporter.report(self._state, status)
             self._stop_some(status)
@@ -56,7 +45,8 @@ class Ending:
     def _stop_some(self, status: PodStatus) -> None:
         spec = self._state.spec
         for container in victims(spec, history.live(status)):
-            self._killer.stop(spec, container, spec.grace, f"Stopping container {container.name}")
+            kill = Kill(container.id, container.name, f"Stopping container {container.name}")
+            self._killer.stop(spec, kill, spec.grace)
 
     async def _stop_sandboxes(self, status: PodStatus) -> bool:
         ready = [s.id for s in status.sandboxes if s.ready]

@@ -58,6 +58,13 @@ class ReferenceUnreadable(ContainerConfigInvalid):
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
+class HookFailed(NodeplaneError):
+    """Raised when a lifecycle hook could not be run or said no; told as an event."""
+
+    http: ClassVar[int] = 500
+    grpc: ClassVar[str] = "INTERNAL"
+
+
 class VolumeNotReady(NodeplaneError):
     """Raised when a volume of a pod cannot be made yet; its containers wait, with the text as the reason."""
 

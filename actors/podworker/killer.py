@@ -4,10 +4,13 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import msgspec
+
+from actors.podworker.errors import HookFailed
+from actors.podworker.hooks import PRE_STOP, hook_of, run_hook
 from actors.podworker.ports import World
-from actors.podworker.types import ContainerSpec, PodSpec
+from actors.podworker.types import ContainerSpec, Kill, Plan, PodSpec
 from protocols.bus import BusError
-from protocols.messages.pleg import ContainerStatus
 
 
 class Killer:
@@ -19,32 +22,54 @@ class Killer:
         self._until: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._announced: set[str] = set()
+        self._hooked: set[str] = set()
 
-    def stop(self, spec: PodSpec, status: ContainerStatus, grace: int, message: str) -> None:
+    def stop(self, spec: PodSpec, kill: Kill, grace: int) -> None:
         """Make sure the container is being stopped, and that it ends within `grace` seconds from now."""
         until = time.monotonic() + grace
-        if until >= self._until.get(status.id, float("inf")) - 1.0:
+        if until >= self._until.get(kill.id, float("inf")) - 1.0:
             return
-        self._until[status.id] = until
-        if status.id not in self._announced:
-            self._announced.add(status.id)
-            container = next((c for c in spec.containers if c.name == status.name), None)
-            self._world.recorder.pod(
-                spec, "Normal", "Killing", message, container or ContainerSpec(status.name, "", "app", "")
-            )
-        task = asyncio.get_running_loop().create_task(self._stop(status.id, grace))
+        self._until[kill.id] = until
+        container = next((c for c in spec.containers if c.name == kill.name), None)
+        if kill.id not in self._announced:
+            self._announced.add(kill.id)
+            told = container or ContainerSpec(kill.name, "", "app", "")
+            self._world.recorder.pod(spec, "Normal", "Killing", kill.message, told)
+        task = asyncio.get_running_loop().create_task(self._stop(spec, container, kill.id, until))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _stop(self, container_id: str, grace: int) -> None:
+    def without_pending(self, plan: Plan) -> Plan:
+        """The plan without what is being done: sandboxes are stopped once no container of theirs is being ended."""
+        if not plan.kill:
+            return plan
+        fresh = tuple(kill for kill in plan.kill if kill.id not in self._until)
+        return msgspec.structs.replace(plan, kill=fresh, stop_sandboxes=())
+
+    def cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _stop(self, spec: PodSpec, container: ContainerSpec | None, container_id: str, until: float) -> None:
+        """The preStop hook runs once, inside the grace; a second call, for a shorter grace, does not wait for it."""
         try:
-            await self._world.runtime.stop_container(container_id, grace)
+            hook = hook_of(container, PRE_STOP)
+            if container is not None and hook is not None and container_id not in self._hooked:
+                self._hooked.add(container_id)
+                await self._pre_stop(spec, container, container_id, until)
+            await self._world.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
         except BusError:
             await asyncio.sleep(0.2)  # the next look finds it alive still and stops it again
         finally:
             self._until.pop(container_id, None)
             self._on_end()
 
-    def cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+    async def _pre_stop(self, spec: PodSpec, container: ContainerSpec, container_id: str, until: float) -> None:
+        hook = hook_of(container, PRE_STOP) or {}
+        status = self._world.pleg.known(spec.uid)
+        ip = status.ips[0] if status is not None and status.ips else self._world.site.host_ip
+        try:
+            await run_hook(self._world, container, hook, container_id, ip, max(0.1, until - time.monotonic()))
+        except HookFailed as error:
+            text = f"PreStopHook failed: {error}"
+            self._world.recorder.pod(spec, "Warning", "FailedPreStopHook", text, container)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from actors.podworker.messages import message_file, message_path
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from actors.podworker.volumes.paths import is_written, sub_path, volume_path
 from protocols.messages.devices import GrantedMount
@@ -20,13 +21,24 @@ def container_mounts(
     root: Path,
     granted: tuple[GrantedMount, ...],
     variables: Mapping[str, str],
+    attempt: int,
 ) -> "list[cri_pb2.Mount]":
     """Raises ContainerConfigInvalid."""
     mounts = [_mount(m, spec, root, variables) for m in container.raw.get("volumeMounts") or ()]
     extra = [
         cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only) for g in granted
     ]
-    return mounts + extra
+    return mounts + extra + _message_mounts(spec, container, root, attempt, {m.container_path for m in mounts + extra})
+
+
+def _message_mounts(
+    spec: PodSpec, container: ContainerSpec, root: Path, attempt: int, taken: set[str]
+) -> "list[cri_pb2.Mount]":
+    """The file its last words go to, unless something else is mounted there."""
+    path = message_path(container)
+    if not path.startswith("/") or path in taken:
+        return []
+    return [cri_pb2.Mount(container_path=path, host_path=str(message_file(root, spec.uid, container.name, attempt)))]
 
 
 def _mount(mount: Object, spec: PodSpec, root: Path, variables: Mapping[str, str]) -> "cri_pb2.Mount":

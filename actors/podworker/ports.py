@@ -31,6 +31,10 @@ class Runtime(Protocol):
 
     async def stop_container(self, container_id: str, grace: int) -> None: ...
 
+    async def exec_sync(self, container_id: str, command: list[str], timeout: int) -> tuple[int, bytes]:
+        """Exit code and output. Raises DeadlineExceeded when it did not end in time."""
+        ...
+
     async def remove_container(self, container_id: str) -> None: ...
 
     async def image_ref(self, image: str) -> str:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from actors.podworker import history
+from actors.podworker.messages import TerminationMessages
 from actors.podworker.ports import World
+from actors.podworker.probes.types import Verdict
 from actors.podworker.state import PodState
 from actors.podworker.status import View, compute_status, overlay
 from actors.podworker.types import Object, Waiting
@@ -11,7 +13,17 @@ from protocols.messages.pleg import PodStatus
 
 
 class Reporter:
-    def __init__(self, world: World, clock: Callable[[], int], runtime_name: Callable[[], str]) -> None:
+    """One per pod."""
+
+    def __init__(
+        self,
+        world: World,
+        clock: Callable[[], int],
+        runtime_name: Callable[[], str],
+        verdicts: Callable[[], Mapping[str, Verdict]],
+    ) -> None:
+        self._messages = TerminationMessages(world.site)
+        self._verdicts = verdicts
         self._world = world
         self._clock = clock
         self._runtime_name = runtime_name
@@ -26,7 +38,7 @@ class Reporter:
         """Publishes only what differs; a pod the API no longer has gets none."""
         view = View(
             spec=state.spec,
-            runtime=history.with_failed_starts(runtime, state.failed_starts),
+            runtime=self._messages.fill(state.spec, history.with_failed_starts(runtime, state.failed_starts)),
             before=self.shown(state),
             waiting=waiting or {},
             resources=state.resources,
@@ -36,6 +48,8 @@ class Reporter:
             final=final,
             held=not state.released and state.rejected is None,
             rejected=state.rejected,
+            doomed=state.doomed,
+            verdicts=self._verdicts(),
         )
         status = compute_status(view)
         if not state.gone:

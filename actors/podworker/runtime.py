@@ -12,6 +12,7 @@ from protocols.wire import cri_pb2
 Reply = TypeVar("Reply", bound=Message)
 QUICK_S, CREATE_S, PULL_S = 15.0, 120.0, 600.0
 STOP_MARGIN_S = 30.0
+EXEC_MARGIN_S = 5.0
 MINIMAL_STOP_S = 2
 """StopContainer's timeout is never shorter, whatever grace is left."""
 
@@ -55,6 +56,11 @@ class BusRuntime:
         seconds = max(MINIMAL_STOP_S, grace)
         request = cri_pb2.StopContainerRequest(container_id=container_id, timeout=seconds)
         await self._call("StopContainer", request, cri_pb2.StopContainerResponse, seconds + STOP_MARGIN_S, True)
+
+    async def exec_sync(self, container_id: str, command: list[str], timeout: int) -> tuple[int, bytes]:
+        request = cri_pb2.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout)
+        reply = await self._call("ExecSync", request, cri_pb2.ExecSyncResponse, timeout + EXEC_MARGIN_S)
+        return reply.exit_code, reply.stdout + reply.stderr
 
     async def remove_container(self, container_id: str) -> None:
         request = cri_pb2.RemoveContainerRequest(container_id=container_id)

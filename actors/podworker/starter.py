@@ -11,12 +11,15 @@ from actors.podworker.admission import extended_resources
 from actors.podworker.container_config import Recipe, container_config
 from actors.podworker.downward import Node
 from actors.podworker.environment import needs_pod_ip
-from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
+from actors.podworker.errors import ContainerConfigInvalid, HookFailed, ImageMissing
+from actors.podworker.hooks import POST_START, POST_START_S, hook_of, run_hook
 from actors.podworker.images import ensure_image
+from actors.podworker.killer import Killer
+from actors.podworker.messages import make_message_file
 from actors.podworker.ports import World
 from actors.podworker.references import env_refs, fetch
 from actors.podworker.sandbox_config import pod_log_directory, sandbox_config
-from actors.podworker.types import ContainerSpec, PodSpec, Start, StartFailure, Waiting
+from actors.podworker.types import ContainerSpec, Kill, Object, PodSpec, Start, StartFailure, Waiting
 from actors.podworker.volumes.paths import is_written, make_sub_path, volume_path
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.messages.devices import ContainerGrant
@@ -42,8 +45,9 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Starter:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, killer: Killer) -> None:
         self._world = world
+        self._killer = killer
 
     async def start(
         self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
@@ -52,7 +56,7 @@ class Starter:
         try:
             if step.existing:
                 await self._pre_start(spec, container)
-                return await self._run(spec, container, step.existing)
+                return await self._run(spec, container, step.existing, place)
             container_id = await self._create(spec, container, step, place, grant)
         except ContainerConfigInvalid as error:
             return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)))
@@ -61,7 +65,7 @@ class Starter:
         except BusError as error:
             return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
         self._world.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
-        return await self._run(spec, container, container_id)
+        return await self._run(spec, container, container_id, place)
 
     async def _create(
         self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
@@ -83,7 +87,7 @@ class Starter:
         sandbox = sandbox_config(spec, place.attempt, self._world.site.logs)
         return await self._world.runtime.create_container(place.sandbox_id, config, sandbox)
 
-    async def _run(self, spec: PodSpec, container: ContainerSpec, container_id: str) -> Failure | None:
+    async def _run(self, spec: PodSpec, container: ContainerSpec, container_id: str, place: Place) -> Failure | None:
         try:
             await self._world.runtime.start_container(container_id)
         except BusError as error:
@@ -91,7 +95,21 @@ class Starter:
             self._failed(spec, container, Waiting(RUN_ERROR, message))
             return Failure(Waiting(RUN_ERROR, message), container_id, StartFailure(time.time_ns(), message))
         self._world.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
+        if hook := hook_of(container, POST_START):
+            await self._post_start(spec, container, container_id, hook, place)
         return None
+
+    async def _post_start(
+        self, spec: PodSpec, container: ContainerSpec, container_id: str, hook: Object, place: Place
+    ) -> None:
+        """As upstream: the containers after it wait for it, and its failure ends the container."""
+        try:
+            ip = place.ip or await self._world.runtime.sandbox_ip(place.sandbox_id) or self._world.site.host_ip
+            await run_hook(self._world, container, hook, container_id, ip, POST_START_S)
+        except (HookFailed, BusError) as error:
+            text = f"PostStartHook failed: {error}"
+            self._world.recorder.pod(spec, "Warning", "FailedPostStartHook", text, container)
+            self._killer.stop(spec, Kill(container_id, container.name, "FailedPostStartHook"), spec.grace)
 
     async def _pre_start(self, spec: PodSpec, container: ContainerSpec) -> None:
         if extended_resources(container):
@@ -108,6 +126,7 @@ class Starter:
         spec, site = recipe.spec, self._world.site
         log_file: Path = pod_log_directory(site.logs, spec) / config.log_path
         log_file.parent.mkdir(parents=True, exist_ok=True)
+        make_message_file(site.root, spec.uid, recipe.container.name, recipe.attempt)
         for given, mount in zip(recipe.container.raw.get("volumeMounts") or (), config.mounts, strict=False):
             if given.get("subPath") or given.get("subPathExpr"):
                 volume = volume_path(spec, given.get("name", ""), site.root)

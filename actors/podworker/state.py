@@ -24,6 +24,8 @@ class PodState:
     grants: dict[str, ContainerGrant] | None = None
     """What admission gave; None before it."""
     rejected: Waiting | None = None
+    doomed: Waiting | None = None
+    """Why it is ended as Failed although it ran: it was active for too long."""
     released: bool = False
     deleted: bool = False
     """The final API delete went through."""

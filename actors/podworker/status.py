@@ -7,7 +7,8 @@ import msgspec
 from actors.podworker import history
 from actors.podworker.conditions import OWN, compute_conditions
 from actors.podworker.container_status import Scene, render
-from actors.podworker.phase import PENDING, TERMINAL, compute_phase
+from actors.podworker.phase import FAILED, PENDING, TERMINAL, compute_phase
+from actors.podworker.probes.types import Verdict
 from actors.podworker.types import APP, INIT, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
 from protocols.messages.health import PodResourceStatus
@@ -31,6 +32,10 @@ class View(msgspec.Struct, frozen=True):
     """The status as shown so far: what the API has, under what was sent to it last."""
     waiting: Mapping[str, Waiting] = {}
     resources: PodResourceStatus | None = None
+    verdicts: Mapping[str, Verdict] = {}
+    """What probes say, by container id."""
+    doomed: Waiting | None = None
+    """Why the pod is ended as Failed, once nothing of it runs: it was active for too long."""
     runtime_name: str = "nodeplane"
     host_ip: str = ""
     host_ips: tuple[str, ...] = ()
@@ -96,7 +101,7 @@ def _container_statuses(view: View, before: Object) -> dict[str, Object]:
         default = (
             "PodInitializing" if view.spec.inits and (initializing or container.kind != APP) else "ContainerCreating"
         )
-        scene = Scene(view.spec, view.runtime_name, default, view.final and view.rejected is None)
+        scene = Scene(view.spec, view.runtime_name, default, view.final and view.rejected is None, view.verdicts)
         runs, known = attempts.get(container.name, []), old.get(container.name)
         statuses[container.name] = render(scene, container, runs, view.waiting.get(container.name), known)
         _add_resources(statuses[container.name], container.name, container.kind, view, known)
@@ -131,6 +136,8 @@ def _phase(view: View, before: Object, statuses: dict[str, Object]) -> str:
     if view.rejected:
         return "Failed"
     phase = compute_phase(view.spec, statuses, view.final)
+    if view.doomed and view.final:
+        phase = FAILED
     if phase in TERMINAL and (view.held or history.live(view.runtime)):
         return old or PENDING
     return phase
@@ -160,6 +167,8 @@ def _addresses(view: View, before: Object) -> Object:
 def _reason(view: View, before: Object, phase: str) -> Object:
     if view.rejected:
         return {"reason": view.rejected.reason, "message": view.rejected.message}
+    if view.doomed and phase == FAILED:
+        return {"reason": view.doomed.reason, "message": view.doomed.message}
     if phase in TERMINAL and before.get("phase") == phase:
         return {key: before[key] for key in ("reason", "message") if before.get(key)}
     return {}

@@ -7,17 +7,15 @@ from pathlib import Path
 from actors.podworker import backoff, history
 from actors.podworker.actions import compute_actions
 from actors.podworker.admission import admit_request, refusal
+from actors.podworker.deadline import EXCEEDED, deadline_ns
 from actors.podworker.downward import Node
 from actors.podworker.errors import SyncFailed, VolumeNotReady
-from actors.podworker.observer import Observer
-from actors.podworker.ports import World
-from actors.podworker.reporter import Reporter
+from actors.podworker.parts import Parts
 from actors.podworker.restarts import CRASH_LOOP
 from actors.podworker.sandbox_config import sandbox_config
 from actors.podworker.starter import Place, Starter
-from actors.podworker.state import PodState
 from actors.podworker.status import is_over, restart_counts
-from actors.podworker.types import Plan, Start, Waiting
+from actors.podworker.types import Object, Plan, Start, Waiting
 from actors.podworker.volumes.keeper import Volumes
 from protocols.bus import BusError
 from protocols.messages.pleg import PodStatus
@@ -26,15 +24,16 @@ from protocols.messages.pleg import PodStatus
 class Syncing:
     """Steps of stage SYNCING. `sync()` returns True when the pod is over, and the next stage is due."""
 
-    def __init__(
-        self, state: PodState, world: World, observer: Observer, reporter: Reporter, clock: Callable[[], int]
-    ) -> None:
+    def __init__(self, parts: Parts, clock: Callable[[], int]) -> None:
+        state, world = parts.state, parts.world
         self._state = state
         self._world = world
-        self._observer = observer
-        self._reporter = reporter
+        self._observer = parts.observer
+        self._reporter = parts.reporter
+        self._killer = parts.killer
+        self._probes = parts.probes
         self._clock = clock
-        self._starter = Starter(world)
+        self._starter = Starter(world, parts.killer)
         self._volumes = Volumes(world, lambda: state.spec)
         self.wake_ns = 0
         """When a back-off ends."""
@@ -53,7 +52,7 @@ class Syncing:
             return True
         status, plan = self._plan(await self._observer.status())
         shown = self._reporter.report(state, status, {**state.problems, **plan.waiting})
-        if is_over(state.spec, shown):
+        if is_over(state.spec, shown) or self._too_long(shown):
             return True
         if self._hold(plan):
             return False
@@ -72,6 +71,17 @@ class Syncing:
     def _node(self, status: PodStatus) -> Node:
         return self._world.site.node(status.ips[0] if status.ips else "")
 
+    def _too_long(self, shown: Object) -> bool:
+        """Over its activeDeadlineSeconds; else the next look is due when it will be."""
+        ends_ns = deadline_ns(self._state.spec, shown)
+        if ends_ns and self._clock() >= ends_ns:
+            self._state.doomed = EXCEEDED
+            self._world.recorder.pod(self._state.spec, "Normal", EXCEEDED.reason, EXCEEDED.message)
+            return True
+        if ends_ns:
+            self.wake_ns = min(self.wake_ns or ends_ns, ends_ns)
+        return False
+
     def _hold(self, plan: Plan) -> bool:
         self.held = self._clock() < self.hold_ns and (plan.mutates or self._state.grants is None)
         if self.held:
@@ -80,7 +90,13 @@ class Syncing:
 
     def _unwanted(self) -> bool:
         state = self._state
-        return state.gone or state.spec.deleting or state.spec.terminal or state.rejected is not None
+        return (
+            state.gone
+            or state.spec.deleting
+            or state.spec.terminal
+            or state.rejected is not None
+            or state.doomed is not None
+        )
 
     def _plan(self, found: PodStatus) -> tuple[PodStatus, Plan]:
         state = self._state
@@ -88,7 +104,9 @@ class Syncing:
         if state.book is None:
             state.book = backoff.recover_all(status.containers)
         counts = restart_counts(self._reporter.shown(state))
-        plan = compute_actions(state.spec, status, state.book, self._clock(), counts)
+        self._probes.follow(status, self._reporter.shown(state))
+        plan = compute_actions(state.spec, status, state.book, self._clock(), counts, self._probes.verdicts)
+        plan = self._killer.without_pending(plan)
         self.wake_ns = plan.wake_ns
         self._tell_backoff(plan, status)
         return status, plan
@@ -148,10 +166,8 @@ class Syncing:
 
     async def _clear(self, plan: Plan) -> None:
         spec, runtime = self._state.spec, self._world.runtime
-        known = {c.name: c for c in spec.containers}
         for kill in plan.kill:
-            self._world.recorder.pod(spec, "Normal", "Killing", kill.message, known.get(kill.name))
-        await asyncio.gather(*(runtime.stop_container(kill.id, spec.grace) for kill in plan.kill))
+            self._killer.stop(spec, kill, kill.grace or spec.grace)
         if plan.stop_sandboxes:
             text = "Pod sandbox changed, it will be killed and re-created."
             self._world.recorder.pod(spec, "Normal", "SandboxChanged", text)

@@ -96,6 +96,8 @@ class Kill(msgspec.Struct, frozen=True):
     id: str
     name: str
     message: str
+    grace: int = 0
+    """Seconds; 0 = the pod's."""
 
 
 class Plan(msgspec.Struct, frozen=True):

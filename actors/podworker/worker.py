@@ -9,9 +9,12 @@ from collections.abc import Callable
 import msgspec
 
 from actors.podworker.ending import Ending
+from actors.podworker.killer import Killer
 from actors.podworker.lifecycle import Facts, advance
 from actors.podworker.observer import Observer
+from actors.podworker.parts import Parts
 from actors.podworker.ports import World
+from actors.podworker.probes.pod import PodProbes
 from actors.podworker.reporter import Reporter
 from actors.podworker.spec import read_pod
 from actors.podworker.state import PodState
@@ -41,9 +44,12 @@ class PodWorker:
         self.state = PodState(options.spec, gone=options.gone)
         world, clock = options.world, options.clock
         self._observer = Observer(options.spec.uid, world.pleg, clock, options.fence_ns)
-        reporter = Reporter(world, clock, options.runtime_name)
-        self._syncing = Syncing(self.state, world, self._observer, reporter, clock)
-        self._ending = Ending(self.state, world, self._observer, reporter, self.wake)
+        self._probes = PodProbes(world, lambda: self.state.spec, clock, self.wake)
+        self._killer = Killer(world, self._stopped)
+        reporter = Reporter(world, clock, options.runtime_name, lambda: self._probes.verdicts)
+        parts = Parts(self.state, world, self._observer, reporter, self._killer, self._probes)
+        self._syncing = Syncing(parts, clock)
+        self._ending = Ending(parts)
         self._clock = clock
         self._world = world
         self._woken = asyncio.Event()
@@ -98,7 +104,8 @@ class PodWorker:
                 await self._wait()
                 await self._guarded_step()
         finally:
-            self._ending.close()
+            self._killer.cancel()
+            self._probes.close()
             self._syncing.close()
 
     async def _wait(self) -> None:
@@ -158,6 +165,11 @@ class PodWorker:
             log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, delay, error)
         self._due = time.monotonic() + delay
         self._syncing.hold_ns = self._clock() + int(delay * SECOND)
+
+    def _stopped(self) -> None:
+        """A StopContainer call has ended."""
+        self._observer.mutated()
+        self.wake()
 
     def _interrupt(self) -> None:
         """End a sync that waits for something: the pod is to be stopped instead."""

@@ -116,3 +116,42 @@ def test_volumes_of_every_kind(plane, tmp_path):
     plane.kubectl("delete", "pod", "volumes")
     until("the volumes are gone", lambda: not directory.exists())
     assert (tmp_path / "x").exists()
+
+
+def test_probes_hooks_and_last_words(plane, tmp_path):
+    """Not ready until a file is there; killed when another goes; its preStop hook and its message are seen."""
+    ready, alive, stopped = (tmp_path / name for name in ("ready", "alive", "stopped"))
+    alive.touch()
+
+    def probe(path):
+        return {"exec": {"command": ["test", "-e", str(path)]}, "periodSeconds": 1, "failureThreshold": 1}
+
+    probes = {"readinessProbe": probe(ready), "livenessProbe": probe(alive)}
+    hooks = {"preStop": {"exec": {"command": ["sh", "-c", f"echo stopped > {stopped}"]}}}
+    script = 'echo "last words" > "$NODEPLANE_MOUNT_DEV_TERMINATION_LOG"; sleep 300'
+    plane.apply(pod("probed", shell("a", script, lifecycle=hooks, **probes)))
+    until("started", lambda: entry(plane, "probed").get("started"), every=0.2)
+    assert "Readiness probe failed" in event_says(plane, "probed", "Unhealthy")
+    assert not entry(plane, "probed")["ready"]
+    ready.touch()
+    plane.pod_ready("probed")
+    plane.nodeplane("chaos", "kill", "podworker")
+    plane.settled()
+    assert entry(plane, "probed")["ready"]
+    alive.unlink()
+    until("restarted", lambda: entry(plane, "probed").get("restartCount") == 1, every=0.2)
+    alive.touch()
+    assert stopped.read_text() == "stopped\n"
+    assert entry(plane, "probed")["lastState"]["terminated"]["message"] == "last words\n"
+    plane.kubectl("delete", "pod", "probed", "--wait=false")
+
+
+@root_only
+def test_last_words_at_their_usual_place_and_a_deadline(plane):
+    plane.apply(pod("words", shell("a", "printf bye > /dev/termination-log; exit 3"), restartPolicy="Never"))
+    plane.apply(pod("late", shell("a", "sleep 300"), activeDeadlineSeconds=2))
+    plane.pod_phase("words", "Failed")
+    assert entry(plane, "words")["state"]["terminated"]["message"] == "bye"
+    late = plane.pod_phase("late", "Failed")
+    assert late["status"]["reason"] == "DeadlineExceeded"
+    plane.kubectl("delete", "pod", "words", "late", "--wait=false")

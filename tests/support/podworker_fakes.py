@@ -45,6 +45,7 @@ class FakeRuntime:
         self.calls = []
         self.fail = {}
         self.exit_at_once = {}
+        self.answers = {}
         self.ignore_term = set()
         self.most_running = {}
         self._ids = itertools.count(1)
@@ -114,6 +115,13 @@ class FakeRuntime:
         if container_id in self.ignore_term:
             await asyncio.sleep(grace if grace < 3 else 0.05)
         self.end(container_id, 137 if container_id in self.ignore_term else 143)
+
+    async def exec_sync(self, container_id, command, timeout):
+        self._called("exec_sync", " ".join(command))
+        answer = self.answers.get(" ".join(command), (0, b""))
+        if isinstance(answer, BusError):
+            raise answer
+        return answer
 
     async def remove_container(self, container_id):
         self._called("remove_container", container_id)

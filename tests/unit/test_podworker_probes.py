@@ -1,0 +1,260 @@
+"""Probes: the standing never changes before its threshold, and what it does to a pod."""
+
+import asyncio
+import time
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from actors.podworker.probes.checks import check, http_url
+from actors.podworker.probes.machine import Standing, begin, judge, observe, over
+from actors.podworker.probes.read import probed, probes_of
+from actors.podworker.probes.types import LIVENESS, READINESS, STARTUP, Outcome, Probe, Target
+from actors.podworker.spec import read_pod
+from protocols.bus import DeadlineExceeded, Unavailable
+from tests.support.podworker_fakes import FakeWorld, container, pod, sidecar
+from tests.unit.test_podworker_worker import Scene, at_work
+
+OUTCOMES = st.sampled_from(Outcome)
+PROBES = st.builds(
+    Probe,
+    kind=st.sampled_from([LIVENESS, READINESS, STARTUP]),
+    handler=st.just({"exec": {}}),
+    success=st.integers(1, 4),
+    failure=st.integers(1, 4),
+)
+
+
+@given(PROBES, st.lists(OUTCOMES, max_size=30), st.booleans())
+def test_a_standing_changes_only_after_enough_equal_answers(probe, outcomes, known):
+    standing, told = begin(probe.kind, known), []
+    for outcome in outcomes:
+        before = standing.good
+        standing = observe(probe, standing, outcome)
+        if outcome is not Outcome.UNKNOWN:
+            told.append(outcome)
+        if standing.good is not before:
+            wanted = Outcome.SUCCESS if standing.good else Outcome.FAILURE
+            need = probe.success if standing.good else probe.failure
+            assert told[-need:] == [wanted] * need
+    tail = told[-1:] and [o for o in told if o is told[-1]]
+    needed = probe.success if told[-1:] == [Outcome.SUCCESS] else probe.failure
+    if tail and told[-needed:] == [told[-1]] * needed and len(told) >= needed:
+        assert standing.good is (told[-1] is Outcome.SUCCESS)
+
+
+@given(st.dictionaries(st.sampled_from([LIVENESS, READINESS, STARTUP]), st.sampled_from([True, False, None])))
+def test_verdicts(goods):
+    verdict = judge("c", {kind: (Probe(kind, {}), Standing(good)) for kind, good in goods.items()})
+    assert verdict.started == (goods.get(STARTUP, True) is True)
+    assert not verdict.ready or verdict.started
+    assert bool(verdict.fault) == (goods.get(LIVENESS, True) is False or goods.get(STARTUP, True) is False)
+
+
+def test_when_no_more_is_asked():
+    startup, readiness = Probe(STARTUP, {}), Probe(READINESS, {})
+    assert over(startup, Standing(True))
+    assert over(startup, Standing(False))
+    assert not over(startup, Standing(None))
+    assert not over(readiness, Standing(False))
+
+
+def test_defaults_and_where_a_url_leads():
+    raw = container(
+        "a", livenessProbe={"httpGet": {"port": "web", "path": "x"}}, ports=[{"name": "web", "containerPort": 81}]
+    )
+    spec = read_pod(pod(raw, inits=[container("i", livenessProbe={"exec": {"command": ["x"]}})]))
+    assert probed(spec)
+    assert probes_of(spec.inits[0]) == ()
+    (probe,) = probes_of(spec.apps[0])
+    assert (probe.period, probe.timeout, probe.success, probe.failure, probe.initial_delay) == (10, 1, 1, 3, 0)
+    assert http_url(probe.handler["httpGet"], Target("id", "::1", {"web": 81})) == "http://[::1]:81/x"
+
+
+def test_checks_of_real_sockets(tmp_path):
+    """Answers by path: /CODE that status; /elsewhere leads to another host, /here to /200."""
+
+    async def answer(reader, writer):
+        path = (await reader.readline()).split()[1].decode()[1:]
+        location = {"elsewhere": "http://other.example/", "here": "/200"}.get(path, "")
+        code = path if path.isdecimal() else "302"
+        head = f"HTTP/1.1 {code} X\r\nContent-Length: 2\r\n" + (f"Location: {location}\r\n" if location else "")
+        writer.write(f"{head}\r\nok".encode())
+        await writer.drain()
+        writer.close()
+
+    async def story():
+        world = FakeWorld(tmp_path).world
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        target = Target("c1", "127.0.0.1")
+
+        async def http(path):
+            return await check(world, {"httpGet": {"port": port, "path": path}}, target, 2)
+
+        assert (await http("/200")).outcome is Outcome.SUCCESS
+        assert (await http("/399")).outcome is Outcome.SUCCESS
+        assert (await http("/here")).outcome is Outcome.SUCCESS
+        assert (await http("/500")).output == "HTTP probe failed with statuscode: 500"
+        assert (await http("/elsewhere")).warning
+        assert (await check(world, {"tcpSocket": {"port": port}}, target, 2)).outcome is Outcome.SUCCESS
+        server.close()
+        await server.wait_closed()
+        assert (await check(world, {"tcpSocket": {"port": port}}, target, 2)).outcome is Outcome.FAILURE
+        assert (await http("/200")).outcome is Outcome.FAILURE
+        assert "no port named" in (await check(world, {"tcpSocket": {"port": "x"}}, target, 2)).output
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ((0, b"fine"), Outcome.SUCCESS),
+        ((1, b"bad"), Outcome.FAILURE),
+        (DeadlineExceeded("late"), Outcome.FAILURE),
+        (Unavailable("cri is away"), Outcome.UNKNOWN),
+    ],
+)
+def test_exec(tmp_path, answer, outcome):
+    fake = FakeWorld(tmp_path)
+    fake.runtime.answers["try it"] = answer
+    handler = {"exec": {"command": ["try", "it"]}}
+    assert asyncio.run(check(fake.world, handler, Target("c1", ""), 1)).outcome is outcome
+
+
+def quick(command, **more):
+    return {"exec": {"command": [command]}, "periodSeconds": 1, "failureThreshold": 1, **more}
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """Probe periods of a hundredth."""
+    real = asyncio.sleep
+    monkeypatch.setattr("actors.podworker.probes.prober.asyncio.sleep", lambda seconds: real(seconds / 100))
+
+
+def test_readiness_shows_at_once_and_liveness_restarts(tmp_path, fast):
+    async def story():
+        raw = pod(container("a", readinessProbe=quick("ready"), livenessProbe=quick("live", failureThreshold=2)))
+        scene = Scene(tmp_path, raw)
+        answers = scene.fake.runtime.answers
+        answers["ready"] = (1, b"not yet")
+        async with at_work(scene):
+            await scene.running()
+            await scene.until(
+                lambda: ("Warning", "Unhealthy", "Readiness probe failed: not yet") in scene.fake.recorder.events
+            )
+            assert not scene.shown("a")["ready"]
+            assert scene.shown("a")["started"]
+            answers["ready"] = (0, b"")
+            await scene.until(lambda: scene.shown("a")["ready"])
+            answers["live"] = (1, b"stuck")
+            await scene.until(lambda: scene.fake.runtime.most_running and len(scene.fake.runtime.containers) == 2)
+            answers["live"] = (0, b"")
+            await scene.until(lambda: scene.shown("a").get("restartCount") == 1 and scene.shown("a")["ready"])
+            text = "Container a failed liveness probe, will be restarted"
+            assert ("Normal", "Killing", text) in scene.fake.recorder.events
+            assert scene.fake.runtime.most_running == {"a": 1}
+
+    asyncio.run(story())
+
+
+def test_a_sidecar_holds_up_the_rest_until_its_startup_probe_succeeds(tmp_path, fast):
+    async def story():
+        slow = {**sidecar("s"), "startupProbe": quick("up", failureThreshold=1000)}
+        scene = Scene(tmp_path, pod(container("a"), inits=[slow]))
+        scene.fake.runtime.answers["up"] = (1, b"")
+        async with at_work(scene):
+            await scene.running("s")
+            await asyncio.sleep(0.05)
+            assert not scene.shown("s")["started"]
+            assert not scene.fake.runtime.running("a")
+            scene.fake.runtime.answers["up"] = (0, b"")
+            await scene.running("a")
+            assert scene.shown("s")["started"]
+
+    asyncio.run(story())
+
+
+def test_a_new_life_does_not_take_readiness_away(tmp_path):
+    async def story():
+        raw = pod(container("a", readinessProbe=quick("ready", periodSeconds=1)))
+        scene = Scene(tmp_path, raw)
+        async with at_work(scene):
+            await scene.until(lambda: scene.shown("a").get("ready"))
+        fresh = Scene(tmp_path, {**raw, "status": scene.status})
+        fresh.fake.runtime.__dict__.update(scene.fake.runtime.__dict__, changed=fresh.changed)
+        fresh.fake.runtime.answers["ready"] = Unavailable("not asked yet")
+        fresh.fake.pleg.deliver("uid-1")
+        async with at_work(fresh):
+            await fresh.until(lambda: fresh.fake.statuses.history)
+            assert all(s["containerStatuses"][0]["ready"] for s in fresh.fake.statuses.history)
+
+    asyncio.run(story())
+
+
+def test_hooks_run_inside_the_grace_and_say_when_they_fail(tmp_path):
+    async def story():
+        hooks = {"postStart": {"exec": {"command": ["hello"]}}, "preStop": {"exec": {"command": ["bye"]}}}
+        scene = Scene(tmp_path, pod(container("a", lifecycle=hooks)))
+        scene.fake.runtime.answers["bye"] = (2, b"no")
+        async with at_work(scene):
+            await scene.running()
+            assert ("exec_sync", "hello") in scene.fake.runtime.calls
+            scene.delete(grace=5)
+            await scene.until(lambda: scene.fake.pods.deleted)
+            calls = [call for call, what in scene.fake.runtime.calls if call == "stop_container" or what == "bye"]
+            assert calls[:2] == ["exec_sync", "stop_container"]
+            assert "FailedPreStopHook" in scene.fake.recorder.reasons()
+
+    asyncio.run(story())
+
+
+def test_a_failed_post_start_ends_the_container(tmp_path):
+    async def story():
+        scene = Scene(
+            tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}}), policy="Never")
+        )
+        scene.fake.runtime.answers["no"] = (1, b"sorry")
+        async with at_work(scene):
+            await scene.until(lambda: scene.status.get("phase") == "Failed")
+            assert "FailedPostStartHook" in scene.fake.recorder.reasons()
+
+    asyncio.run(story())
+
+
+def test_the_active_deadline_fails_the_pod(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, pod(container("a"), activeDeadlineSeconds=1))
+        async with at_work(scene):
+            await scene.running()
+            begun = time.monotonic()
+            await scene.until(lambda: scene.status.get("phase") == "Failed")
+            assert time.monotonic() - begun < 2
+            assert scene.status["reason"] == "DeadlineExceeded"
+            assert scene.shown("a")["state"]["terminated"]["exitCode"] == 143
+
+    asyncio.run(story())
+
+
+def test_termination_messages_from_file_and_log(tmp_path):
+    async def story():
+        words = container("a", terminationMessagePolicy="FallbackToLogsOnError")
+        scene = Scene(tmp_path, pod(words, container("b"), policy="Never"))
+        async with at_work(scene):
+            await scene.running("a")
+            await scene.running("b")
+            log = tmp_path / "logs" / "ns_p_uid-1" / "a" / "0.log"
+            log.write_bytes(
+                b"2026-01-01T00:00:00.000000000Z stdout F one\n2026-01-01T00:00:00.000000000Z stderr P two\n"
+            )
+            (tmp_path / "pods" / "uid-1" / "containers" / "b" / "0.message").write_text("x" * 5000)
+            for name in "ab":
+                scene.fake.runtime.end(scene.fake.runtime.running(name)[0].id, 1)
+            await scene.until(lambda: scene.status.get("phase") == "Failed")
+            assert scene.shown("a")["state"]["terminated"]["message"] == "one\ntwo"
+            assert scene.shown("b")["state"]["terminated"]["message"] == "x" * 4096
+
+    asyncio.run(story())
