@@ -40,6 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     runtime_endpoint: str
     """gRPC target of the CRI socket, `unix:///...`."""
     runtime_embedded: bool
+    pleg_mode: str = "auto"
+    """`auto`, `evented`, `hint` or `generic`: what pleg makes of the runtime's events."""
     metrics_port: int = 10255
     feature_gates: dict[str, bool] = {}
     log_level: str = "info"

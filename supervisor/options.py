@@ -31,6 +31,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     store_port: int = 0
     store_sync: str = "full"
     runtime: str = "embedded"
+    pleg_mode: str = "auto"
     metrics_port: int = DEFAULT_METRICS_PORT
     feature_gates: str = ""
     log_level: str = "info"
@@ -67,6 +68,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         store_sync=_one_of(options.store_sync, ("full", "normal"), "--store-sync"),
         runtime_endpoint=runtime or f"unix://{where.runtime_socket}",
         runtime_embedded=not runtime,
+        pleg_mode=_one_of(options.pleg_mode, ("auto", "evented", "hint", "generic"), "--pleg-mode"),
         metrics_port=_port(options.metrics_port, "--metrics-port"),
         feature_gates=feature_gates(options.feature_gates),
         log_level=_one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),

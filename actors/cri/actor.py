@@ -14,48 +14,60 @@ import grpc.aio
 from actors.cri.backoff import FALLEN_BACK
 from actors.cri.channel import RuntimeChannel
 from actors.cri.connection import Connection, Phase
-from actors.cri.errors import OperationUnknown, RuntimeRefused
+from actors.cri.errors import OperationUnknown
 from actors.cri.events import EventStream, EventStreamOptions
+from actors.cri.faults import Faults
 from actors.cri.metrics import cri_metrics
 from actors.cri.operations import OPERATIONS
-from actors.cri.runtime import RuntimeInfo, read_status, read_version
+from actors.cri.runtime import RuntimeInfo
+from actors.cri.status import StatusWatch, StatusWatchOptions
 from protocols.actor import Context, run_actor
-from protocols.bus import BusError, Call, EdgeSource, Op, StateSource, error_for
+from protocols.bus import Call, EdgeSource, Op, StateSource, error_for
 from protocols.messages import cri as messages
 
-STATUS_S = 5.0
-"""Period of the Status poll (upstream's)."""
-AWAY_S = 0.1
-"""Period of it while the runtime does not answer, for the first tries."""
 KEY = "runtime"
+REORDER_S = 0.1
+"""Longest time that reorder-events keeps an event back."""
 
 
 class Cri:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._gate = context.settings.gate("EventedPLEG")
         self._channel = RuntimeChannel(context.settings.runtime_endpoint)
-        self._metrics = cri_metrics(context.registry)
+        self._events_channel = RuntimeChannel(context.settings.runtime_endpoint)
+        self._metrics = cri_metrics(context.registry, self._gate)
+        self._faults = Faults()
+        self._reason = ""
+        """Why there are no events."""
         self._state = messages.RuntimeState()
         self._published: dict[str, messages.RuntimeState] = {}
         self._states = context.bus.own(messages.RUNTIME_STATE, StateSource(self._published))
         self._events = context.bus.own(messages.CONTAINER_EVENTS, EdgeSource())
-        self._stream = EventStream(EventStreamOptions(self._channel, self._on_event, self._on_stream))
-        self._poll_now = asyncio.Event()
+        self._stream = EventStream(EventStreamOptions(self._events_channel, self._on_event, self._on_stream))
+        self._watch = StatusWatch(StatusWatchOptions(self._run, self._connected, self._away, self._silent))
 
     async def start(self) -> None:
         self._context.bus.serve(messages.CALL, messages.CriCall, self._call)
-        self._context.spawn(self._watch_status(), "runtime status")
-        if self._context.settings.gate("EventedPLEG"):
+        self._context.bus.serve(messages.CHAOS, messages.ChaosRuntime, self._chaos)
+        self._context.spawn(self._watch.run(), "runtime status")
+        if self._gate:
             self._context.spawn(self._stream.run(), "event stream")
 
     async def stop(self) -> None:
         await self._channel.close()
+        await self._events_channel.close()
+
+    # calls
 
     async def _call(self, request: messages.CriCall, call: Call) -> messages.CriReply:
         operation = OPERATIONS.get(request.operation)
         if operation is None:
             raise OperationUnknown(f"CRI operation {request.operation!r} is not passed on; use a v1 unary method")
-        return messages.CriReply(await self._run(request.operation, request.request, left(call)))
+        reply = await self._run(request.operation, request.request, left(call))
+        if request.operation == "PodSandboxStatus":
+            reply = self._faults.shifted_status(reply)
+        return messages.CriReply(reply)
 
     async def _run(self, name: str, request: bytes, timeout: float) -> bytes:
         operation = OPERATIONS[name]
@@ -69,45 +81,54 @@ class Cri:
         finally:
             self._metrics.durations.labels(operation.metric).observe(time.perf_counter() - started)
 
+    # events
+
     def _on_event(self, payload: bytes) -> None:
+        for heard in self._faults.pass_on(payload):
+            self._hear(heard)
+        if self._faults.fault == messages.REORDER:
+            asyncio.get_running_loop().call_later(REORDER_S, self._flush)
+
+    def _flush(self) -> None:
+        if self._faults.fault == messages.REORDER:
+            for heard in self._faults.flush():
+                self._hear(heard)
+
+    def _hear(self, payload: bytes) -> None:
         event = messages.ContainerEvent(payload=payload, received_ns=time.time_ns())
         self._events.publish(Op.APPEND, "", event)
+
+    async def _chaos(self, request: messages.ChaosRuntime, call: Call) -> messages.Empty:
+        for heard in self._faults.set(request):
+            self._hear(heard)
+        if request.fault == messages.DISCONNECT:
+            self._stream.cut("cut by nodeplane chaos")
+        self._context.note(self._note())
+        return messages.Empty()
 
     def _on_stream(self, connection: Connection, reason: str) -> None:
         streaming = connection.phase is Phase.STREAMING
         (self._metrics.connection_success if streaming else self._metrics.connection_errors).inc()
+        self._reason = reason
         if not streaming:
-            self._poll_now.set()
+            self._watch.poll_now()
         supported = connection.phase is not Phase.UNSUPPORTED
         self._publish(streaming=streaming, events_supported=supported, failures=connection.failures, message=reason)
 
-    async def _watch_status(self) -> None:
-        tries = 0
-        while True:
-            tries = 0 if await self._check_status() else tries + 1
-            self._poll_now.clear()
-            wait = STATUS_S if not tries or tries > 100 else AWAY_S
-            try:
-                await asyncio.wait_for(self._poll_now.wait(), wait)
-            except TimeoutError:
-                continue
-
-    async def _check_status(self) -> bool:
-        try:
-            info = read_version(await self._run("Version", b"", STATUS_S))
-            read_status(await self._run("Status", b"", STATUS_S))
-        except (BusError, RuntimeRefused) as error:
-            self._publish(connected=False, message=str(error))
-            return False
-        self._connected(info)
-        return True
+    # how the runtime is
 
     def _connected(self, info: RuntimeInfo) -> None:
-        if (info.name, info.version) != (self._state.name, self._state.version) and self._state.name:
+        back = not self._state.connected
+        if back or (info.name, info.version) != (self._state.name, self._state.version):
             self._stream.try_again()
-        message = self._state.message if self._state.connected else ""
-        self._publish(connected=True, name=info.name, version=info.version, message=message)
+        self._publish(connected=True, name=info.name, version=info.version, message=self._reason)
         self._context.ready(self._note())
+
+    def _away(self, reason: str) -> None:
+        self._publish(connected=False, message=reason)
+
+    def _silent(self) -> None:
+        self._stream.cut("the runtime has been silent for 30 s")
 
     def _publish(self, **changes: object) -> None:
         fields = {name: getattr(self._state, name) for name in self._state.__struct_fields__}
@@ -119,13 +140,21 @@ class Cri:
             self._context.note(self._note())
 
     def _note(self) -> str:
-        state = self._state
-        if not state.connected:
-            return f"no runtime: {state.message}"
-        if state.streaming:
-            return f"{state.name} {state.version}, events streaming"
-        given_up = ", events given up for now" if state.failures >= FALLEN_BACK else ""
-        return f"{state.name} {state.version}, no events ({state.message}){given_up}"
+        chaos = f", chaos: {self._faults.fault}" if self._faults.fault else ""
+        return runtime_note(self._state, self._gate) + chaos
+
+
+def runtime_note(state: messages.RuntimeState, gate: bool) -> str:
+    """One line for people."""
+    if not state.connected:
+        return f"no runtime: {state.message}"
+    who = f"{state.name} {state.version}"
+    if not gate:
+        return f"{who}, events off (feature gate EventedPLEG)"
+    if state.streaming:
+        return f"{who}, events streaming"
+    given_up = ", events given up for now" if state.failures >= FALLEN_BACK else ""
+    return f"{who}, no events ({state.message or 'not open yet'}){given_up}"
 
 
 def left(call: Call) -> float:

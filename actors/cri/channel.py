@@ -1,4 +1,7 @@
-"""The one gRPC channel to the runtime: bytes in, bytes out. A broken channel is replaced, never waited for."""
+"""A gRPC channel to the runtime: bytes in, bytes out. A broken channel is replaced, never waited for.
+
+Calls and events have one each: the events' is replaced at each attempt, which must not end a StopContainer under way.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -26,11 +29,6 @@ class RuntimeChannel:
     def __init__(self, target: str) -> None:
         self._target = target
         self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
-
-    @property
-    def socket_path(self) -> str:
-        """Path of the unix socket, empty for another kind of target."""
-        return self._target.removeprefix("unix://").removeprefix("unix:") if self._target.startswith("unix:") else ""
 
     async def renew(self) -> None:
         """Leave a broken connection behind with its reconnect back-off."""

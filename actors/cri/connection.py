@@ -29,11 +29,13 @@ class Connection:
     streaming_since: float = 0.0
     retry_at: float = 0.0
 
-    def opened(self, now: float) -> None:
-        """Headers or a first message arrived."""
-        if self.phase is not Phase.STREAMING:
-            self.phase = Phase.STREAMING
-            self.streaming_since = now
+    def opened(self, now: float) -> bool:
+        """Headers or a first message arrived; True when that was news."""
+        if self.phase is Phase.STREAMING:
+            return False
+        self.phase = Phase.STREAMING
+        self.streaming_since = now
+        return True
 
     def failed(self, now: float) -> float:
         """The stream ended or could not be opened; returns seconds until the next attempt."""

@@ -17,3 +17,10 @@ class RuntimeRefused(NodeplaneError):
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class FaultUnknown(NodeplaneError):
+    """Raised when a fault is asked for that there is not."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"

@@ -1,7 +1,7 @@
 """Keeps GetContainerEvents open and hands every message on; tells how the stream fares."""
 
 import asyncio
-import socket
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +9,21 @@ from dataclasses import dataclass
 import grpc.aio
 
 from actors.cri.channel import RuntimeChannel, messages
-from actors.cri.connection import Connection, Phase
+from actors.cri.connection import Connection
+from actors.cri.operations import OPERATIONS
 
-SOCKET_PROBE_S = 0.05
-SOCKET_PROBES = 200
+EARLY_S = 0.25
+"""An early attempt (the runtime answers again) comes no sooner than this after a failure."""
+SILENT_S = 2.0
+"""A server that sends no headers before its first event (grpc-go) is believed to stream after this long, when it
+answers another call meanwhile: had it no event stream, it would have said so."""
+ANSWER_S = 5.0
 
 
 @dataclass(frozen=True)
 class EventStreamOptions:
     channel: RuntimeChannel
+    """Of the events alone: it is renewed at every attempt."""
     on_message: Callable[[bytes], None]
     on_change: Callable[[Connection, str], None]
     """Called with the state and, when it is not well, the reason."""
@@ -28,10 +34,18 @@ class EventStream:
         self._options = options
         self.connection = Connection()
         self._again = asyncio.Event()
+        self._call: grpc.aio.UnaryStreamCall[bytes, bytes] | None = None
+        self._cut = ""
 
     def try_again(self) -> None:
-        """Something changed (another runtime answered): do not wait for the table's delay."""
+        """Something changed (the runtime answers again, or is another): do not wait for the table's delay."""
         self._again.set()
+
+    def cut(self, reason: str) -> None:
+        """End the stream from this side: it counts as a failure."""
+        if self._call is not None:
+            self._cut = reason
+            self._call.cancel()
 
     async def run(self) -> None:
         while True:
@@ -42,37 +56,47 @@ class EventStream:
             self.connection.connecting()
 
     async def _attempt(self) -> float:
+        self._cut = ""
         try:
             await self._read()
-            return self._broken("the runtime ended the event stream")
+            return self._broken(self._cut or "the runtime ended the event stream")
+        except asyncio.CancelledError:
+            if not self._cut:
+                raise
+            return self._broken(self._cut)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 delay = self.connection.unsupported(time.monotonic())
                 self._options.on_change(self.connection, "the runtime has no event stream")
                 return delay
-            return self._broken(f"{error.code().name}: {error.details()}")
+            return self._broken(self._cut or f"{error.code().name}: {error.details()}")
 
     async def _read(self) -> None:
-        call = self._options.channel.events()
+        call = self._call = self._options.channel.events()
         opening = asyncio.ensure_future(self._opened(call))
         try:
             async for message in messages(call):
                 self._mark_open()
                 self._options.on_message(message)
         finally:
+            self._call = None
             opening.cancel()
             call.cancel()
 
     async def _opened(self, call: "grpc.aio.UnaryStreamCall[bytes, bytes]") -> None:
         """Headers open the stream, but those of an immediate error do not: grpc merges them with the status."""
-        await call.initial_metadata()
-        await asyncio.sleep(0)
-        if not call.done():
-            self._mark_open()
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            try:
+                await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(call.initial_metadata())), SILENT_S)
+            except TimeoutError:
+                await self._options.channel.call(OPERATIONS["Version"], b"", ANSWER_S)
+            await asyncio.sleep(0)
+            if not call.done():
+                self._mark_open()
 
     def _mark_open(self) -> None:
-        if self.connection.phase is not Phase.STREAMING:
-            self.connection.opened(time.monotonic())
+        if self.connection.opened(time.monotonic()):
+            self._again.clear()
             self._options.on_change(self.connection, "")
 
     def _broken(self, reason: str) -> float:
@@ -81,35 +105,8 @@ class EventStream:
         return delay
 
     async def _pause(self, delay: float) -> None:
-        """Wait as the table says, or less: until the runtime's socket listens again."""
+        """Wait as the table says, or less: until the runtime is known to answer again."""
+        await asyncio.sleep(min(delay, EARLY_S))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._again.wait(), max(0.0, delay - EARLY_S))
         self._again.clear()
-        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._again.wait())]
-        if self.connection.phase is Phase.BROKEN:
-            waits.append(asyncio.ensure_future(self._listening()))
-        try:
-            await asyncio.wait(waits, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-
-    async def _listening(self) -> None:
-        """Return when the socket accepts after it was seen not to; never otherwise (the delay decides then)."""
-        path, away = self._options.channel.socket_path, False
-        for _ in range(SOCKET_PROBES if path else 0):
-            if _accepts(path):
-                if away:
-                    return
-            else:
-                away = True
-            await asyncio.sleep(SOCKET_PROBE_S)
-        await asyncio.Event().wait()
-
-
-def _accepts(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(path)
-        except OSError:
-            return False
-        return True

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from protocols.actor.metrics import PlainCounter
+
 BUCKETS = tuple(0.005 * 2.5**i for i in range(14))
 
 
@@ -12,12 +14,12 @@ class CriMetrics:
     operations: Counter
     errors: Counter
     durations: Histogram
-    connection_errors: Counter
-    connection_success: Counter
+    connection_errors: PlainCounter
+    connection_success: PlainCounter
 
 
-def cri_metrics(registry: CollectorRegistry) -> CriMetrics:
-    """Registers kubelet_runtime_operations_*; the evented connection counters are exposed by pleg's names."""
+def cri_metrics(registry: CollectorRegistry, gate: bool) -> CriMetrics:
+    """Registers kubelet_runtime_operations_* and the two counters of the event stream's connection."""
     kind = ["operation_type"]
     return CriMetrics(
         operations=Counter("kubelet_runtime_operations", "Runtime operations.", kind, registry=registry),
@@ -29,6 +31,14 @@ def cri_metrics(registry: CollectorRegistry) -> CriMetrics:
             buckets=BUCKETS,
             registry=registry,
         ),
-        connection_errors=Counter("nodeplane_cri_stream_errors", "Event stream failures.", registry=registry),
-        connection_success=Counter("nodeplane_cri_stream_opened", "Event streams opened.", registry=registry),
+        connection_errors=PlainCounter(
+            "kubelet_evented_pleg_connection_error_count",
+            "Failures to open or to read the event stream.",
+            registry=registry if gate else None,
+        ),
+        connection_success=PlainCounter(
+            "kubelet_evented_pleg_connection_success_count",
+            "Event streams opened.",
+            registry=registry if gate else None,
+        ),
     )

@@ -1,9 +1,14 @@
 """What the runtime says of itself: Version, Status, and whether it stamps its statuses. Pure reading of its answers."""
 
+from typing import TypeVar
+
 import msgspec
+from google.protobuf.message import DecodeError, Message
 
 from actors.cri.errors import RuntimeRefused
 from protocols.wire import cri_pb2
+
+M = TypeVar("M", bound=Message)
 
 
 class RuntimeInfo(msgspec.Struct, frozen=True):
@@ -13,7 +18,7 @@ class RuntimeInfo(msgspec.Struct, frozen=True):
 
 def read_version(reply: bytes) -> RuntimeInfo:
     """Raises RuntimeRefused when one of the four names is empty, as kubelet does."""
-    answer = cri_pb2.VersionResponse.FromString(reply)
+    answer = _read(cri_pb2.VersionResponse, reply)
     fields = ("version", "runtime_name", "runtime_version", "runtime_api_version")
     missing = [field for field in fields if not getattr(answer, field)]
     if missing:
@@ -23,8 +28,15 @@ def read_version(reply: bytes) -> RuntimeInfo:
 
 def read_status(reply: bytes) -> None:
     """Raises RuntimeRefused when the condition RuntimeReady is missing or false."""
-    conditions = {item.type: item for item in cri_pb2.StatusResponse.FromString(reply).status.conditions}
+    conditions = {item.type: item for item in _read(cri_pb2.StatusResponse, reply).status.conditions}
     ready = conditions.get("RuntimeReady")
     if ready is None or not ready.status:
         detail = "no condition RuntimeReady" if ready is None else f"{ready.reason}: {ready.message}"
         raise RuntimeRefused(f"the runtime is not ready ({detail}); look at its log")
+
+
+def _read(kind: type[M], reply: bytes) -> M:
+    try:
+        return kind.FromString(reply)
+    except DecodeError:
+        raise RuntimeRefused(f"the runtime's {kind.__name__} is not CRI v1; use a runtime that speaks CRI v1") from None

@@ -8,12 +8,15 @@ On kill -9: the cache is rebuilt by one relist; transitions of the gap reach fol
 import asyncio
 import time
 
+import msgspec
 from google.protobuf.message import DecodeError
 
 from actors.pleg.errors import NotNewer
+from actors.pleg.health import check_in, fault
 from actors.pleg.ledger import Change, Ledger
-from actors.pleg.metrics import PlegMetrics
-from actors.pleg.mode import Mode, plan
+from actors.pleg.metrics import MetricsOptions, PlegMetrics
+from actors.pleg.missed import GRACE_NS, QUEUE_DROP, MissedEvents
+from actors.pleg.mode import Mode, Wish, plan
 from actors.pleg.relister import Relister, RelisterOptions
 from actors.pleg.runtime import Runtime
 from actors.pleg.waiters import Waiters
@@ -23,32 +26,47 @@ from protocols.messages import cri as cri_messages
 from protocols.messages import pleg as messages
 from protocols.wire import cri_pb2
 
+KEY = "pleg"
+SUSPECT_S = 60.0
+"""How long a runtime that did not tell of something is not relied upon."""
+
 
 class Pleg:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._ledger = Ledger()
+        self._missed = MissedEvents()
         self._waiters = Waiters()
         self._state = cri_messages.RuntimeState()
-        self._stamps = True
-        self._plan = plan(self._state, self._stamps, self._gate)
+        settings = context.settings
+        self._gate = settings.gate("EventedPLEG")
+        self._stamps: bool | None = None
+        self._suspect_until = 0.0
+        self._plan = plan(self._state, self._wish())
+        self._distrusted_ns = 0
+        """A full relist must begin later than this before events may be merged again."""
         self._published: dict[str, messages.PodStatus] = {}
+        self._told: dict[str, messages.PlegState] = {}
         self._statuses = context.bus.own(messages.POD_STATUS, StateSource(self._published))
+        self._states = context.bus.own(messages.PLEG_STATE, StateSource(self._told))
         self._lifecycle = context.bus.own(messages.POD_LIFECYCLE, EdgeSource())
         self._relister = Relister(self._relister_options())
-        self._metrics = PlegMetrics(context.registry, self._ledger, self._relister)
+        self._metrics = PlegMetrics(
+            MetricsOptions(context.registry, self._ledger, self._relister, self._missed, self._gate)
+        )
 
-    @property
-    def _gate(self) -> bool:
-        return self._context.settings.gate("EventedPLEG")
+    def _wish(self) -> Wish:
+        suspect = time.monotonic() < self._suspect_until
+        return Wish(self._context.settings.pleg_mode, self._gate, self._stamps, suspect)
 
     def _relister_options(self) -> RelisterOptions:
         return RelisterOptions(
             ledger=self._ledger,
             runtime=Runtime(self._context.bus),
-            on_change=self._publish,
+            on_change=self._on_found,
             on_relist=self._on_relist,
             on_stamps=self._on_stamps,
+            on_inspected=lambda seconds: self._metrics.inspected(seconds),
             period=lambda: self._plan.period_s,
         )
 
@@ -60,7 +78,9 @@ class Pleg:
         cri, state, events = cri_messages.OWNER, cri_messages.RUNTIME_STATE, cri_messages.CONTAINER_EVENTS
         bus.follow(owner=cri, stream=state, sink=states, type=cri_messages.RuntimeState)
         bus.follow(owner=cri, stream=events, sink=self, type=cri_messages.ContainerEvent)
+        self._tell_state()
         self._context.spawn(self._relister.run(), "relist")
+        self._context.spawn(self._watch_health(), "health")
 
     async def stop(self) -> None:
         self._waiters.wake_all()
@@ -69,6 +89,8 @@ class Pleg:
 
     def on_snapshot(self, items: list[tuple[str, cri_messages.ContainerEvent]], mark: int) -> None:
         """A gap: events may be lost, and what comes next may not be merged before a relist."""
+        if self._missed.up_since:
+            self._missed.opened(time.time_ns(), QUEUE_DROP)
         self._distrust()
 
     def on_event(self, event: Event[cri_messages.ContainerEvent]) -> None:
@@ -80,6 +102,7 @@ class Pleg:
             self._distrust()
         else:
             self._metrics.received(response.created_at, event.value.received_ns)
+            self._missed.event(response.container_id, response.container_event_type)
             self._take(response)
 
     def on_mark(self, mark: int) -> None:
@@ -90,25 +113,38 @@ class Pleg:
             self._ledger.trusted = False
 
     def _take(self, response: "cri_pb2.ContainerEventResponse") -> None:
-        uid = response.pod_sandbox_status.metadata.uid
+        uid = response.pod_sandbox_status.metadata.uid or self._ledger.owner_of(response.container_id)
         if not uid:
             self._relister.full()
-        elif not self._ledger.trusted or self._plan.mode is not Mode.EVENTED:
-            self._relister.one(uid)
-        elif change := self._ledger.event(response, time.time_ns()):
-            self._publish(change)
+        elif not self._ledger.trusted or self._plan.mode is not Mode.EVENTED or not self._merges:
+            self._relister.hint(uid)
+        else:
+            taken = self._ledger.event(response, time.time_ns())
+            if taken.doubt:
+                self._relister.hint(uid)
+            if taken.change is not None:
+                self._publish(taken.change)
+
+    @property
+    def _merges(self) -> bool:
+        """Content is believed only of a runtime that was seen to stamp, or when a person asked for it."""
+        return bool(self._stamps) or self._context.settings.pleg_mode == Mode.EVENTED.value
 
     def _distrust(self) -> None:
         self._ledger.trusted = False
+        self._distrusted_ns = time.time_ns()
         self._relister.full()
 
-    # what the relister found
+    # the runtime's state, and the plan made of it
 
     def _on_state(
         self, op: Op, key: str, new: cri_messages.RuntimeState | None, old: cri_messages.RuntimeState | None
     ) -> None:
         before, self._state = self._state, new or cri_messages.RuntimeState()
-        self._metrics.stream(before, self._state)
+        if self._state.streaming and not before.streaming:
+            self._missed.opened(time.time_ns())
+        elif not self._state.streaming:
+            self._missed.down()
         self._replan()
         if self._state.streaming != before.streaming or (self._state.connected and not before.connected):
             self._distrust()
@@ -119,14 +155,53 @@ class Pleg:
             self._replan()
 
     def _replan(self) -> None:
-        self._plan = plan(self._state, self._stamps, self._gate)
-        self._context.note(f"{self._plan.mode.value}: {self._plan.why}")
+        old, self._plan = self._plan, plan(self._state, self._wish())
+        if old.period_s != self._plan.period_s:
+            self._relister.rearm()
+        self._tell_state()
 
-    def _on_relist(self, seconds: float) -> None:
-        self._ledger.trusted = self._state.streaming
+    # health
+
+    async def _watch_health(self) -> None:
+        while True:
+            await asyncio.sleep(check_in(self._relister.last_started, time.monotonic(), self._plan.limit_s))
+            self._tell_state()
+
+    def _tell_state(self) -> None:
+        """Publish mode and health when either changed."""
+        started, mode = self._relister.last_started, self._plan.mode.value
+        wrong = fault(started, time.monotonic(), self._plan.limit_s)
+        before = self._told.get(KEY)
+        if before and (before.mode, before.why, before.healthy) == (mode, self._plan.why, not wrong):
+            return
+        last_ns = int(time.time_ns() - (time.monotonic() - started) * 1e9) if started else 0
+        state = messages.PlegState(mode, self._plan.why, not wrong, last_ns, wrong)
+        self._told[KEY] = state
+        self._states.publish(Op.UPSERT, KEY, state)
+        self._context.note(f"{mode}: {self._plan.why}" + (f"; {wrong}: {self._relister.failure}" if wrong else ""))
+
+    # what the relister found
+
+    def _on_relist(self, began_ns: int, seconds: float) -> None:
+        self._ledger.trusted = self._state.streaming and began_ns > self._distrusted_ns
         self._metrics.relisted(seconds)
         self._waiters.wake_all()
-        self._context.ready(f"{self._plan.mode.value}: {self._plan.why}")
+        if self._suspect_until and time.monotonic() >= self._suspect_until:
+            self._suspect_until = 0.0
+            self._replan()
+        self._tell_state()
+        self._context.ready()
+
+    def _on_found(self, change: Change) -> None:
+        """An inspection found something; had an event to tell of it?"""
+        if self._missed.found(change.old, change.new, change.since, time.time_ns()):
+            asyncio.get_running_loop().call_later(GRACE_NS / 1e9 + 0.1, self._settle)
+        self._publish(change)
+
+    def _settle(self) -> None:
+        if self._missed.settle(time.time_ns()):
+            self._suspect_until = time.monotonic() + SUSPECT_S
+            self._replan()
 
     def _publish(self, change: Change) -> None:
         if change.status is None:
@@ -149,7 +224,8 @@ class Pleg:
             left = max(0.0, call.deadline - asyncio.get_running_loop().time())
             if not await self._waiters.until(uid, lambda: cache.newer_than(uid, request.min_ns), left):
                 raise NotNewer(f"nothing newer became known of pod {uid}: {self._relister.failure or 'runtime slow'}")
-        return cache.get(uid) or messages.PodStatus(uid=uid)
+        status = cache.get(uid) or messages.PodStatus(uid=uid)
+        return msgspec.structs.replace(status, timestamp_ns=max(status.timestamp_ns, cache.certain(uid)))
 
     async def _relist_pod(self, request: messages.RelistPod, call: Call) -> messages.Empty:
         self._relister.one(request.uid)

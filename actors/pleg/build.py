@@ -19,8 +19,8 @@ _STATES = {
 
 
 def sane_stamp(stamp_ns: int, now_ns: int) -> int:
-    """The runtime's timestamp, or 0 when it cannot be one in nanoseconds."""
-    return stamp_ns if abs(stamp_ns - now_ns) <= SANE_NS else 0
+    """The runtime's timestamp, never later than our clock; 0 when it cannot be one in nanoseconds."""
+    return min(stamp_ns, now_ns) if abs(stamp_ns - now_ns) <= SANE_NS else 0
 
 
 def sandbox_status(status: "cri_pb2.PodSandboxStatus") -> SandboxStatus:

@@ -17,11 +17,17 @@ class Rank(IntEnum):
     INSPECTION = 1
 
 
+TOMBSTONES = 20_000
+"""Kept at most; beyond it the oldest go."""
+
+
 @dataclass
 class Entry:
     status: PodStatus
     modified: int
+    """Orders what is put in: the runtime's stamp where there is a sane one."""
     observed: int
+    """Our clock before the last inspection: everything up to then is known. Events do not move it."""
     rank: Rank
 
 
@@ -38,7 +44,7 @@ class StatusCache:
         entry = self.entries.get(uid)
         return entry.status if entry else None
 
-    def put(self, status: PodStatus, stamp: int, rank: Rank) -> bool:
+    def put(self, status: PodStatus, stamp: int, rank: Rank, observed: int = 0) -> bool:
         """False when older than what is known, than the pod's deletion, or (events) than the last full relist."""
         if stamp <= self.tombstones.get(status.uid, -1) or (rank is Rank.EVENT and stamp <= self.complete):
             return False
@@ -48,13 +54,14 @@ class StatusCache:
         if entry and stamp == entry.modified and rank is Rank.EVENT and entry.rank is Rank.INSPECTION:
             return False
         self.tombstones.pop(status.uid, None)
-        self.entries[status.uid] = Entry(status, stamp, stamp, rank)
+        observed = max(observed, entry.observed if entry else 0)
+        self.entries[status.uid] = Entry(status, stamp, observed, rank)
         return True
 
-    def drop(self, uid: str, stamp: int) -> bool:
+    def drop(self, uid: str, stamp: int, rank: Rank) -> bool:
         """The runtime holds nothing of the pod at `stamp`; False when something newer is known."""
         entry = self.entries.get(uid)
-        if entry and stamp < entry.modified:
+        if (entry and stamp < entry.modified) or (rank is Rank.EVENT and stamp <= self.complete):
             return False
         self.entries.pop(uid, None)
         self.tombstones[uid] = max(stamp, self.tombstones.get(uid, 0))
@@ -66,14 +73,21 @@ class StatusCache:
             entry.observed = max(entry.observed, stamp)
         else:
             self.tombstones[uid] = max(stamp, self.tombstones.get(uid, 0))
+            if len(self.tombstones) > TOMBSTONES:
+                del self.tombstones[next(iter(self.tombstones))]
 
     def completed(self, stamp: int) -> None:
         """A full relist begun at `stamp` has been taken in, every pod of it."""
         self.complete = max(self.complete, stamp)
         self.tombstones = {uid: at for uid, at in self.tombstones.items() if stamp - at < TOMBSTONE_NS}
 
+    def certain(self, uid: str) -> int:
+        """Up to when everything is known of the pod; 0: it was never looked at."""
+        entry = self.entries.get(uid)
+        return max(self.complete, entry.observed if entry else 0)
+
     def newer_than(self, uid: str, minimum: int) -> bool:
         """Whether what is known of the pod is strictly later than `minimum`."""
         entry = self.entries.get(uid)
-        known = max(entry.modified, entry.observed) if entry else self.tombstones.get(uid, 0)
+        known = entry.observed if entry else self.tombstones.get(uid, 0)
         return self.complete > minimum or known > minimum

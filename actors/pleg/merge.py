@@ -11,6 +11,27 @@ from protocols.wire import cri_pb2
 _ORDER = {"created": 0, "unknown": 0, "running": 1, "exited": 2}
 
 
+_TYPES = frozenset(cri_pb2.ContainerEventType.values())
+
+
+def doubtful(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse") -> bool:
+    """Whether the event's content cannot be right or complete, so that the pod has to be inspected instead.
+
+    A container that is known, not said to be deleted, and missing in the payload would otherwise look as if it were
+    gone, and be started a second time.
+    """
+    sandbox = event.pod_sandbox_status
+    if not sandbox.id or not event.container_id or event.container_event_type not in _TYPES:
+        return True
+    told = {item.id for item in event.containers_statuses}
+    if event.container_event_type == cri_pb2.CONTAINER_DELETED_EVENT:
+        told |= {event.container_id}
+        if event.container_id == sandbox.id:
+            return False
+    known = {item.id for item in (old.containers if old else ()) if item.sandbox_id == sandbox.id}
+    return not known <= told or "" in told
+
+
 def merged(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse", stamp_ns: int) -> PodStatus | None:
     """The pod after the event; None when the runtime holds nothing of it any more."""
     sandbox = event.pod_sandbox_status

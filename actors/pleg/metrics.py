@@ -2,60 +2,83 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from actors.pleg.build import sane_stamp
 from actors.pleg.ledger import Ledger
+from actors.pleg.missed import QUEUE_DROP, RUNTIME, STREAM_DOWN, MissedEvents
 from actors.pleg.relister import Relister
 from protocols.actor.metrics import PlainCounter
-from protocols.messages.cri import RuntimeState
 
 LATENCY_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
+@dataclass(frozen=True)
+class MetricsOptions:
+    registry: CollectorRegistry
+    ledger: Ledger
+    relister: Relister
+    missed: MissedEvents
+    gate: bool
+    """Feature gate EventedPLEG: without it upstream has no metrics of events either."""
+
+
 class PlegMetrics:
-    def __init__(self, registry: CollectorRegistry, ledger: Ledger, relister: Relister) -> None:
-        registry.register(_Views(ledger, relister))
+    def __init__(self, options: MetricsOptions) -> None:
+        registry = options.registry
+        events = registry if options.gate else None
+        registry.register(_Views(options))
+        self._last = 0.0
         self._relist = Histogram("kubelet_pleg_relist_duration_seconds", "Full relists.", registry=registry)
+        self._interval = Histogram(
+            "kubelet_pleg_relist_interval_seconds", "Time between starts of full relists.", registry=registry
+        )
+        self._pod = Histogram(
+            "kubelet_pleg_pod_relist_duration_seconds", "Inspections of single pods.", registry=registry
+        )
+        self.discarded = PlainCounter(
+            "kubelet_pleg_discard_events", "Lifecycle events that could not be handed on.", registry=registry
+        )
         self._latency = Histogram(
-            "kubelet_evented_pleg_connection_latency_seconds", "Age of events when received.", registry=registry
+            "kubelet_evented_pleg_connection_latency_seconds", "Age of events when received.", registry=events
         )
         self._fine = Histogram(
-            "nodeplane_event_latency_seconds", "As above, finer.", buckets=LATENCY_BUCKETS, registry=registry
+            "nodeplane_event_latency_seconds", "As above, finer.", buckets=LATENCY_BUCKETS, registry=events
         )
-        self._received = PlainCounter("evented_pleg_notifications_received", "Events received.", registry=registry)
-        self._errors = PlainCounter(
-            "kubelet_evented_pleg_connection_error_count", "Event stream failures.", registry=registry
-        )
-        self._success = PlainCounter(
-            "kubelet_evented_pleg_connection_success_count", "Event streams opened.", registry=registry
-        )
+        self._received = PlainCounter("evented_pleg_notifications_received", "Events received.", registry=events)
 
     def received(self, created_ns: int, received_ns: int) -> None:
-        age = max(0.0, (received_ns - created_ns) / 1e9)
-        self._latency.observe(age)
-        self._fine.observe(age)
+        """Stamps that cannot be one are counted as received, but have no age."""
         self._received.inc()
+        if created := sane_stamp(created_ns, received_ns):
+            self._latency.observe((received_ns - created) / 1e9)
+            self._fine.observe((received_ns - created) / 1e9)
 
     def relisted(self, seconds: float) -> None:
+        now = time.monotonic()
         self._relist.observe(seconds)
+        if self._last:
+            self._interval.observe(now - seconds - self._last)
+        self._last = now - seconds
 
-    def stream(self, before: RuntimeState, after: RuntimeState) -> None:
-        if after.failures > before.failures:
-            self._errors.inc(after.failures - before.failures)
-        if after.streaming and not before.streaming:
-            self._success.inc()
+    def inspected(self, seconds: float) -> None:
+        self._pod.observe(seconds)
 
 
 class _Views(Collector):
     """Gauges computed when they are asked for: never kept by differences."""
 
-    def __init__(self, ledger: Ledger, relister: Relister) -> None:
-        self._ledger = ledger
-        self._relister = relister
+    def __init__(self, options: MetricsOptions) -> None:
+        self._ledger = options.ledger
+        self._relister = options.relister
+        self._missed = options.missed
+        self._gate = options.gate
 
     def collect(self) -> Iterable[Metric]:
         entries = [entry.status for entry in self._ledger.cache.entries.values()]
@@ -68,6 +91,17 @@ class _Views(Collector):
         yield containers
         seen = time.time() - (time.monotonic() - self._relister.last_started) if self._relister.last_started else 0.0
         yield GaugeMetricFamily("kubelet_pleg_last_seen_seconds", "Start of the last good relist.", value=seen)
+        if self._gate:
+            yield self._missed_events()
         yield CounterMetricFamily(
             "nodeplane_pleg_stale_events", "Events older than what was known.", value=self._ledger.stale_events
         )
+
+    def _missed_events(self) -> Metric:
+        counter = PlainCounter(
+            "kube_pod_missed_events", "Transitions found by inspection that no event told of.", ["cause", "transition"]
+        )
+        self._missed.settle(time.time_ns())
+        for cause, transition in product((RUNTIME, STREAM_DOWN, QUEUE_DROP), ("started", "stopped", "deleted")):
+            counter.labels(cause, transition).inc(self._missed.counts[(cause, transition)])
+        return next(iter(counter.collect()))

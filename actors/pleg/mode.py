@@ -19,6 +19,18 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True)
+class Wish:
+    """What is wanted, and what is known of the runtime beside its state."""
+
+    mode: str = "auto"
+    gate: bool = True
+    stamps: bool | None = None
+    """Whether its PodSandboxStatus carries timestamp and container statuses; None: not seen yet."""
+    suspect: bool = False
+    """It was caught at not telling something."""
+
+
+@dataclass(frozen=True)
 class Plan:
     mode: Mode
     period_s: float
@@ -28,17 +40,34 @@ class Plan:
     why: str
 
 
-def plan(state: RuntimeState, stamps: bool, gate: bool) -> Plan:
-    """`stamps`: the runtime's PodSandboxStatus carries timestamp and container statuses (seen at inspections)."""
-    if not gate:
+def plan(state: RuntimeState, wish: Wish) -> Plan:
+    if not wish.gate:
         return _generic("the feature gate EventedPLEG is off")
+    if wish.mode == Mode.GENERIC.value:
+        return _generic("asked for")
     if not state.events_supported:
         return _generic("the runtime has no event stream")
     if not state.streaming:
         return _generic(f"the event stream is down ({state.message})" if state.message else "no event stream yet")
-    if not stamps:
-        return Plan(Mode.HINT, GENERIC_PERIOD_S, GENERIC_LIMIT_S, "the runtime does not stamp its statuses")
-    return Plan(Mode.EVENTED, EVENTED_PERIOD_S, EVENTED_LIMIT_S, "the runtime streams events and stamps statuses")
+    if not state.connected:
+        return _generic(f"the runtime does not answer ({state.message})")
+    if wish.suspect:
+        return _hint("events were missed; every second is looked at for a while")
+    if wish.mode == Mode.HINT.value:
+        return _hint("asked for")
+    if wish.stamps is False and wish.mode != Mode.EVENTED.value:
+        return _hint("the runtime does not stamp its statuses")
+    return Plan(Mode.EVENTED, EVENTED_PERIOD_S, EVENTED_LIMIT_S, _why_evented(wish))
+
+
+def _why_evented(wish: Wish) -> str:
+    if wish.mode == Mode.EVENTED.value:
+        return "asked for"
+    return "the runtime streams events and stamps statuses" if wish.stamps else "the runtime streams events"
+
+
+def _hint(why: str) -> Plan:
+    return Plan(Mode.HINT, GENERIC_PERIOD_S, GENERIC_LIMIT_S, why)
 
 
 def _generic(why: str) -> Plan:

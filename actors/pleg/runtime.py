@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from actors.pleg.build import POD_UID_LABEL, container_status, pod_status, sandbox_status
+from actors.pleg.build import POD_UID_LABEL, container_status, pod_status, sandbox_status, sane_stamp
 from actors.pleg.diff import EXITED, RUNNING, UNKNOWN, States
 from actors.pleg.errors import RelistFailed
 from protocols.bus import Bus, BusError
@@ -26,6 +26,8 @@ class Inspection:
     status: PodStatus | None
     stamp: int
     """Our clock before the first call, ns."""
+    told: int
+    """The runtime's own stamp of its answers; 0 when there is none that can be one."""
     stamps: bool | None
     """Whether the runtime stamped its answers; None when there was no sandbox to see it on."""
 
@@ -41,44 +43,65 @@ class Runtime:
         sandboxes = await self._ask("ListPodSandbox", cri.ListPodSandboxRequest(), cri.ListPodSandboxResponse)
         containers = await self._ask("ListContainers", cri.ListContainersRequest(), cri.ListContainersResponse)
         pods: dict[str, dict[str, str]] = defaultdict(dict)
+        owners = {sandbox.id: sandbox.metadata.uid for sandbox in sandboxes.items}
         for sandbox in sandboxes.items:
-            if sandbox.metadata.uid:
+            if sandbox.metadata.uid and sandbox.id:
                 pods[sandbox.metadata.uid][sandbox.id] = RUNNING if sandbox.state == cri.SANDBOX_READY else EXITED
         for item in containers.containers:
-            if uid := item.labels.get(POD_UID_LABEL, ""):
+            if item.id and (uid := owners.get(item.pod_sandbox_id) or item.labels.get(POD_UID_LABEL, "")):
                 pods[uid][item.id] = _STATES.get(item.state, UNKNOWN)
         return dict(pods)
 
     async def inspect(self, uid: str) -> Inspection:
         """Everything the runtime holds of one pod."""
         stamp = time.time_ns()
-        listed = await self._ask("ListPodSandbox", _sandboxes_of(uid), cri.ListPodSandboxResponse)
-        answers = [answer for item in listed.items if (answer := await self._sandbox(item.id))]
+        answers = [answer for id_ in await self._sandboxes(uid) if (answer := await self._sandbox(id_))]
         if not answers:
-            return Inspection(uid, None, stamp, None)
-        stamps = all(answer.timestamp for answer in answers)
-        containers = _stamped(answers) if stamps else []
+            return Inspection(uid, None, stamp, 0, None)
+        told = _stamp_of(answers)
+        containers = _stamped(answers) if told else []
+        stamps: bool | None = bool(told)
         if not containers:
-            containers = await self._containers(uid)
-            stamps = stamps and not containers
-        sandboxes = [sandbox_status(answer.status) for answer in answers]
-        newest = max(answers, key=lambda answer: answer.status.created_at)
-        return Inspection(uid, pod_status(newest.status.metadata, sandboxes, containers, stamp), stamp, stamps)
+            containers = await self._containers(uid, answers)
+            stamps = stamps and _agrees(told, containers)
+        status = pod_status(_newest(answers), [sandbox_status(item.status) for item in answers], containers, stamp)
+        return Inspection(uid, status, stamp, told if stamps else 0, stamps)
+
+    async def _sandboxes(self, uid: str) -> list[str]:
+        """By label, as upstream; a sandbox made without labels (by hand) is found among all."""
+        chosen = cri.PodSandboxFilter(label_selector={POD_UID_LABEL: uid})
+        for filter_ in (chosen, None):
+            request = cri.ListPodSandboxRequest(filter=filter_)
+            listed = await self._ask("ListPodSandbox", request, cri.ListPodSandboxResponse)
+            if found := [item.id for item in listed.items if item.id and item.metadata.uid == uid]:
+                return found
+        return []
 
     async def _sandbox(self, id_: str) -> "cri.PodSandboxStatusResponse | None":
+        """None when it is gone, also when the runtime answers with nothing or with another sandbox."""
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=id_)
-        return await self._unless_gone("PodSandboxStatus", request, cri.PodSandboxStatusResponse)
+        answer = await self._unless_gone("PodSandboxStatus", request, cri.PodSandboxStatusResponse)
+        if answer is not None and answer.status.id != id_:
+            raise RelistFailed(f"PodSandboxStatus: asked of {id_!r}, the runtime told of {answer.status.id!r}")
+        return answer
 
-    async def _containers(self, uid: str) -> list[ContainerStatus]:
-        request = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector={POD_UID_LABEL: uid}))
-        listed = await self._ask("ListContainers", request, cri.ListContainersResponse)
-        found: list[ContainerStatus] = []
-        for item in listed.containers:
-            question = cri.ContainerStatusRequest(container_id=item.id)
-            answer = await self._unless_gone("ContainerStatus", question, cri.ContainerStatusResponse)
-            if answer is not None:
-                found.append(container_status(answer.status, item.pod_sandbox_id))
-        return found
+    async def _containers(self, uid: str, answers: "list[cri.PodSandboxStatusResponse]") -> list[ContainerStatus]:
+        filters = [cri.ContainerFilter(pod_sandbox_id=answer.status.id) for answer in answers]
+        filters.append(cri.ContainerFilter(label_selector={POD_UID_LABEL: uid}))
+        listed: dict[str, str] = {}
+        for filter_ in filters:
+            request = cri.ListContainersRequest(filter=filter_)
+            reply = await self._ask("ListContainers", request, cri.ListContainersResponse)
+            listed |= {item.id: item.pod_sandbox_id for item in reply.containers if item.id}
+        found = [await self._container(id_, sandbox) for id_, sandbox in listed.items()]
+        return [status for status in found if status is not None]
+
+    async def _container(self, id_: str, sandbox: str) -> ContainerStatus | None:
+        request = cri.ContainerStatusRequest(container_id=id_)
+        answer = await self._unless_gone("ContainerStatus", request, cri.ContainerStatusResponse)
+        if answer is not None and answer.status.id != id_:
+            raise RelistFailed(f"ContainerStatus: asked of {id_!r}, the runtime told of {answer.status.id!r}")
+        return container_status(answer.status, sandbox) if answer is not None else None
 
     async def _unless_gone(self, operation: str, request: Message, kind: type[M]) -> M | None:
         try:
@@ -91,9 +114,7 @@ class Runtime:
     async def _ask(self, operation: str, request: Message, kind: type[M]) -> M:
         call = messages.CriCall(operation=operation, request=request.SerializeToString())
         try:
-            reply = await self._bus.call(
-                messages.OWNER, messages.CALL, call, messages.CriReply, timeout=CALL_S, idempotent=True
-            )
+            reply = await self._bus.call(messages.OWNER, messages.CALL, call, messages.CriReply, timeout=CALL_S)
             return kind.FromString(reply.response)
         except BusError as error:
             raise RelistFailed(f"{operation}: {error.message}") from error
@@ -101,8 +122,21 @@ class Runtime:
             raise RelistFailed(f"{operation}: the runtime's answer is not CRI v1 ({error})") from error
 
 
-def _sandboxes_of(uid: str) -> "cri.ListPodSandboxRequest":
-    return cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector={POD_UID_LABEL: uid}))
+def _newest(answers: "list[cri.PodSandboxStatusResponse]") -> "cri.PodSandboxMetadata":
+    return max(answers, key=lambda answer: answer.status.created_at).status.metadata
+
+
+def _stamp_of(answers: "list[cri.PodSandboxStatusResponse]") -> int:
+    """The oldest of the runtime's stamps; 0 when one of them is missing or cannot be one in nanoseconds."""
+    now = time.time_ns()
+    return min(sane_stamp(answer.timestamp, now) for answer in answers)
+
+
+def _agrees(told: int, containers: list[ContainerStatus]) -> bool | None:
+    """Stamped answers named no container: true if there is none; None if they may have been made since."""
+    if not containers:
+        return True
+    return None if all(item.created_ns > told for item in containers) else False
 
 
 def _stamped(answers: "list[cri.PodSandboxStatusResponse]") -> list[ContainerStatus]:

@@ -5,13 +5,34 @@ import msgspec
 OWNER = "cri"
 
 CONTAINER_EVENTS = "container-events"
-"""Edge stream, key = container id, value = ContainerEvent."""
+"""Edge stream, value = ContainerEvent. The key is empty: events are passed on unread."""
 
 RUNTIME_STATE = "runtime-state"
 """One item with key `runtime`, value = RuntimeState."""
 
 CALL = "call"
 """RPC CriCall -> CriReply. gRPC errors of the runtime come back as the bus error with the same code name."""
+
+CHAOS = "chaos"
+"""RPC ChaosRuntime -> Empty: put a fault between the runtime's events and those who hear them."""
+
+STALL, DROP, DUPLICATE, REORDER = "stall", "drop-events", "duplicate-events", "reorder-events"
+DISCONNECT, CLOCK_JUMP, CLEAR = "disconnect", "clock-jump", "clear"
+RUNTIME_FAULTS = (STALL, DROP, DUPLICATE, REORDER, DISCONNECT, CLOCK_JUMP, CLEAR)
+
+
+class Empty(msgspec.Struct, frozen=True):
+    pass
+
+
+class ChaosRuntime(msgspec.Struct, frozen=True):
+    """The fault holds until another one or `clear`; `disconnect` happens once."""
+
+    fault: str
+    count: int = 0
+    """drop-events: how many; 0 = all."""
+    seconds: float = 0.0
+    """clock-jump: by how much the runtime's stamps are moved."""
 
 
 class ContainerEvent(msgspec.Struct, frozen=True):

@@ -10,6 +10,9 @@ POD_LIFECYCLE = "pod-lifecycle"
 POD_STATUS = "pod-status"
 """State stream, key = pod uid, value = PodStatus; deleted when the runtime holds nothing of the pod."""
 
+PLEG_STATE = "pleg-state"
+"""One item with key `pleg`, value = PlegState; published only on change."""
+
 GET_NEWER_THAN = "get_newer_than"
 """RPC GetNewerThan -> PodStatus: waits until the cache knows the pod later than `min_ns`."""
 
@@ -72,6 +75,8 @@ class PodStatus(msgspec.Struct, frozen=True):
     containers: tuple[ContainerStatus, ...] = ()
     """Newest first, all attempts the runtime still has."""
     timestamp_ns: int = 0
+    """Our clock, ns: everything that was so by then is in here. Only an inspection moves it, an event never does, so
+    that a runtime's own stamps cannot release one who waits for what he did himself."""
     error: str = ""
     """Why the last inspection failed; the rest is then the last known."""
 
@@ -83,3 +88,14 @@ class GetNewerThan(msgspec.Struct, frozen=True):
 
 class RelistPod(msgspec.Struct, frozen=True):
     uid: str
+
+
+class PlegState(msgspec.Struct, frozen=True):
+    mode: str = "generic"
+    """evented, hint or generic: what is in use now."""
+    why: str = ""
+    healthy: bool = False
+    last_relist_ns: int = 0
+    """Start of the last good full relist when this was published, ns since the epoch; 0 = none yet."""
+    message: str = ""
+    """Why it is not healthy."""

@@ -183,7 +183,8 @@ def test_an_event_older_than_an_inspection_changes_nothing() -> None:
     started = runtime.start()
     runtime.exit(3)
     relist(ledger, runtime)
-    assert [ledger.event(event, runtime.now) for event in started] == [None, None]
+    taken = [ledger.event(event, runtime.now) for event in started]
+    assert [item.change for item in taken] == [None, None]
     assert ledger.stale_events == 2
     status = ledger.cache.get(UID)
     assert status is not None
@@ -205,7 +206,7 @@ def test_a_stamp_in_seconds_is_not_believed() -> None:
     runtime, ledger = ModelRuntime(), Ledger()
     event = runtime.run_sandbox()[1]
     event.created_at = START // 10**9
-    assert ledger.event(event, runtime.now) is not None
+    assert ledger.event(event, runtime.now).change is not None
     assert ledger.cache.entries[UID].modified == runtime.now
 
 

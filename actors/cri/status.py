@@ -1,0 +1,67 @@
+"""Asks the runtime every few seconds who it is and whether it is ready; tells when that changes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from actors.cri.errors import RuntimeRefused
+from actors.cri.runtime import RuntimeInfo, read_status, read_version
+from protocols.bus import BusError
+
+STATUS_S = 5.0
+"""Period of the Status poll (upstream's), and the deadline of its calls."""
+AWAY_S = 0.1
+AWAY_TRIES = 100
+"""While the runtime does not answer: the period for this many tries."""
+SILENCE_S = 30.0
+"""A runtime that gave no good answer for this long is taken for down: upstream's limit. Its event stream is cut."""
+
+
+@dataclass(frozen=True)
+class StatusWatchOptions:
+    run: Callable[[str, bytes, float], Awaitable[bytes]]
+    """Operation, request, timeout -> reply; raises BusError."""
+    on_good: Callable[[RuntimeInfo], None]
+    on_bad: Callable[[str], None]
+    on_silent: Callable[[], None]
+
+
+class StatusWatch:
+    def __init__(self, options: StatusWatchOptions) -> None:
+        self._options = options
+        self._now = asyncio.Event()
+        self._last_good = time.monotonic()
+        self._told_silent = False
+
+    def poll_now(self) -> None:
+        self._now.set()
+
+    async def run(self) -> None:
+        tries = 0
+        while True:
+            self._now.clear()
+            tries = 0 if await self._check() else tries + 1
+            wait = AWAY_S if 0 < tries <= AWAY_TRIES else STATUS_S
+            try:
+                await asyncio.wait_for(self._now.wait(), wait)
+                await asyncio.sleep(AWAY_S if tries else 0)
+            except TimeoutError:
+                continue
+
+    async def _check(self) -> bool:
+        try:
+            info = read_version(await self._options.run("Version", b"", STATUS_S))
+            read_status(await self._options.run("Status", b"", STATUS_S))
+        except (BusError, RuntimeRefused) as error:
+            self._bad(error)
+            return False
+        self._last_good, self._told_silent = time.monotonic(), False
+        self._options.on_good(info)
+        return True
+
+    def _bad(self, error: Exception) -> None:
+        self._options.on_bad(str(error))
+        if not self._told_silent and time.monotonic() - self._last_good >= SILENCE_S:
+            self._told_silent = True
+            self._options.on_silent()

@@ -1,0 +1,160 @@
+"""pleg and cri on the real embedded runtime: nothing is lost, whoever is killed, and nobody is released early."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from protocols.bus import BusError
+from tests.support.pleg_node import PlegNode, agrees
+from tests.support.runtime import RuntimeProcess
+
+Story = Callable[[RuntimeProcess, PlegNode], Coroutine[Any, Any, None]]
+
+
+def play(story: Story, **changes: Any) -> None:
+    async def whole() -> None:
+        async with RuntimeProcess() as runtime, PlegNode(runtime.settings, **changes) as node:
+            async with asyncio.timeout(60):
+                await node.until(lambda: node.state.healthy, what="first relist")
+                await story(runtime, node)
+            assert node.alive(), node.errors()
+            assert not node.backwards, node.backwards
+
+    asyncio.run(whole())
+
+
+async def lives(runtime: RuntimeProcess, node: PlegNode, name: str = "p") -> None:
+    """One container from start to removal; each step must reach the stream soon."""
+    sandbox, uid = await runtime.sandbox(name), f"uid-{name}"
+    id_ = await runtime.run(sandbox, "sleep", "1000")
+    await node.until(lambda: node.is_in(uid, id_, "running"), 5, "running")
+    os.kill(await pid_of(runtime, id_), signal.SIGKILL)
+    await node.until(lambda: node.is_in(uid, id_, "exited"), 5, "exited")
+    item = node.container(uid, id_)
+    assert item is not None
+    assert item.exit_code == 137
+    await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
+    await node.until(lambda: uid not in node.statuses.items, 5, "gone")
+    types = [type_ for who, type_, what in node.heard.events if what == id_]
+    assert types == ["ContainerStarted", "ContainerDied", "ContainerRemoved"]
+
+
+async def pid_of(runtime: RuntimeProcess, id_: str) -> int:
+    return int(runtime.started(id_)["pid"])
+
+
+@pytest.mark.parametrize("mode", ["auto", "evented", "hint", "generic"])
+def test_a_containers_life_in_each_mode(mode: str) -> None:
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        wanted = "evented" if mode == "auto" else mode
+        await node.until(lambda: node.state.mode == wanted, what=wanted)
+        await lives(runtime, node)
+        await agrees(node, runtime)
+        assert await node.metric("pleg", "kube_pod_missed_events") == 0
+
+    play(story, pleg_mode=mode)
+
+
+def test_gate_off_is_generic_without_an_event_stream() -> None:
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await lives(runtime, node)
+        assert node.state.mode == "generic"
+        assert "EventedPLEG" in node.state.why
+        assert await node.metric("cri", "kubelet_evented_pleg") == 0
+        assert await node.metric("pleg", "kubelet_evented_pleg_connection_latency_seconds_count") == 0
+
+    play(story, feature_gates={"EventedPLEG": False})
+
+
+def test_newer_than_is_strict_and_released_by_an_inspection() -> None:
+    """Nothing happens in the runtime, so no event comes: upstream would wait for its 5 s tick, or for 300 s."""
+
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await node.evented()
+        sandbox = await runtime.sandbox("p")
+        id_ = await runtime.create(sandbox, "sleep", "1000")
+        await runtime.call("StartContainer", container_id=id_)
+        asked = time.time_ns()
+        status = await node.newer("uid-p", asked)
+        assert [(item.id, item.state) for item in status.containers] == [(id_, "running")], "I2"
+        assert status.timestamp_ns > asked
+        began = time.monotonic()
+        assert (await node.newer("uid-p")).timestamp_ns > asked
+        assert (await node.newer("uid-of-nobody")).sandboxes == ()
+        assert time.monotonic() - began < 2
+        with pytest.raises(BusError, match="nothing newer"):
+            await node.newer("uid-p", time.time_ns() + 10**12, timeout=0.5)
+
+    play(story)
+
+
+@pytest.mark.parametrize("victim", ["runtime", "cri", "pleg"])
+def test_nothing_is_lost_when_one_is_killed_while_containers_change(victim: str) -> None:
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await node.evented()
+        sandboxes = [await runtime.sandbox(f"p{n}") for n in range(4)]
+        ids = [await runtime.run(sandbox, "sleep", "1000") for sandbox in sandboxes]
+        pids = [await pid_of(runtime, id_) for id_ in ids]
+        if victim == "runtime":
+            await runtime.kill()
+            os.kill(pids[0], signal.SIGKILL)
+            await runtime.start()
+        else:
+            await node.end(victim, signal.SIGKILL)
+            os.kill(pids[0], signal.SIGKILL)
+            await runtime.ended(ids[0])
+            await runtime.call("RemovePodSandbox", pod_sandbox_id=sandboxes[1])
+            await runtime.run(sandboxes[2], "true", name="late")
+            node.start(victim)
+        await node.until(lambda: node.is_in("uid-p0", ids[0], "exited"), 8, "the death during the gap")
+        os.kill(pids[3], signal.SIGKILL)
+        await node.until(lambda: node.is_in("uid-p3", ids[3], "exited"), 5, "the death after it")
+        await agrees(node, runtime)
+        await node.evented(15)
+
+    play(story)
+
+
+def test_a_quick_restart_of_the_runtime_brings_the_stream_back_at_once() -> None:
+    """S2: upstream burns its five attempts within a millisecond and never returns to events."""
+
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await node.evented()
+        opened = await node.metric("cri", "kubelet_evented_pleg_connection_success_count")
+        await runtime.kill()
+        await node.until(lambda: not node.runtime_state.streaming, 2, "noticed")
+        assert node.state.mode == "generic" or not node.runtime_state.streaming
+        await runtime.start()
+        began = time.monotonic()
+        await node.until(lambda: node.runtime_state.streaming, 5, "streaming again")
+        assert time.monotonic() - began < 1.5
+        await node.evented()
+        assert await node.metric("cri", "kubelet_evented_pleg_connection_success_count") == opened + 1
+        assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") >= 1
+        assert await node.metric("pleg", 'kube_pod_missed_events{cause="runtime"') == 0
+
+    play(story)
+
+
+def test_a_stopped_runtime_is_told_and_recovers() -> None:
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await node.evented()
+        id_ = await runtime.run(await runtime.sandbox("p"), "sleep", "1000")
+        pid = await pid_of(runtime, id_)
+        os.kill(runtime.pid, signal.SIGSTOP)
+        try:
+            await node.until(lambda: not node.runtime_state.connected, 12, "a hung runtime is noticed")
+            assert node.state.mode == "generic"
+            os.kill(pid, signal.SIGKILL)
+        finally:
+            os.kill(runtime.pid, signal.SIGCONT)
+        await node.until(lambda: node.is_in("uid-p", id_, "exited"), 10, "the death meanwhile")
+        await node.evented(15)
+        await agrees(node, runtime)
+
+    play(story)
