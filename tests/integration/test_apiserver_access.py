@@ -1,0 +1,343 @@
+"""Who may do what, asked by an unmodified kubectl: roles, tokens, reviews, acting as another; and what is noted."""
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+
+BOT = "system:serviceaccount:default:bot"
+PODS = "/api/v1/namespaces/default/pods"
+PATIENCE = 10.0
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        until(lambda: "system:node" in started.kubectl("get", "clusterrolebindings", "-o", "name"))
+        started.kubectl("create", "serviceaccount", "bot")
+        started.kubectl("create", "role", "pod-reader", "--verb=get,list,watch", "--resource=pods")
+        started.kubectl("create", "rolebinding", "bot-reads", "--role=pod-reader", "--serviceaccount=default:bot")
+        yield started
+
+
+def until(holds: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def as_token(plane: Plane, token: str, *arguments: str) -> str:
+    """kubectl with a kubeconfig that holds nothing but the token and the CA."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": plane.url, "certificate-authority": str(ca(plane))}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = plane.root / "token.kubeconfig"
+    path.write_text(json.dumps(config))
+    return plane.kubectl("--kubeconfig", str(path), *arguments, check=False)
+
+
+def ca(plane: Plane) -> Path:
+    return plane.settings.layout.ca_cert
+
+
+async def ask(
+    plane: Plane, method: str, path: str, body: Any = None, token: str = "", user: str = "", **headers: str
+) -> tuple[int, Any, Any]:
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    headers = {key.replace("_", "-"): value for key, value in headers.items()}
+    async with plane.client(user) as session, session.request(method, path, json=body, headers=headers) as answer:
+        text = await answer.text()
+        return answer.status, json.loads(text) if text.startswith("{") else text, answer.headers
+
+
+def test_a_token_is_good_for_the_pods_of_one_namespace(plane: Plane) -> None:
+    token = plane.kubectl("create", "token", "bot", "--duration=20m").strip()
+    assert "No resources found" in as_token(plane, token, "get", "pods")
+    for refused in (
+        ("get", "secrets"),
+        ("get", "pods", "-A"),
+        ("get", "pods", "-n", "kube-node-lease"),
+        ("get", "nodes"),
+    ):
+        assert "Forbidden" in as_token(plane, token, *refused)
+    assert f'User "{BOT}" cannot create resource "configmaps"' in as_token(
+        plane, token, "create", "configmap", "mine", "--from-literal=a=b"
+    )
+    whoami = json.loads(as_token(plane, token, "auth", "whoami", "-o", "json"))["status"]["userInfo"]
+    account = json.loads(plane.kubectl("get", "serviceaccount", "bot", "-o", "json"))
+    assert (whoami["username"], whoami["uid"]) == (BOT, account["metadata"]["uid"])
+    assert "system:serviceaccounts:default" in whoami["groups"]
+
+
+def test_can_i(plane: Plane) -> None:
+    assert plane.kubectl("auth", "can-i", "delete", "nodes").strip() == "yes"
+    as_bot = (f"--as={BOT}",)
+    assert plane.kubectl("auth", "can-i", "list", "pods", *as_bot).strip() == "yes"
+    for question in (
+        ("list", "pods", "-n", "kube-node-lease"),
+        ("delete", "pods"),
+        ("get", "pods", "--subresource=log"),
+    ):
+        assert plane.kubectl("auth", "can-i", *question, *as_bot, check=False).strip() == "no"
+    assert (
+        plane.kubectl("auth", "can-i", "get", "/openid/v1/jwks", "--as=x", "--as-group=system:serviceaccounts")
+        == "yes\n"
+    )
+    listed = plane.kubectl("auth", "can-i", "--list", *as_bot)
+    assert any(line.split() == ["pods", "[]", "[]", "[get", "list", "watch]"] for line in listed.splitlines())
+    assert "Username" in plane.kubectl("auth", "whoami")
+
+
+def test_rights_follow_the_objects(plane: Plane) -> None:
+    def may(verb: str) -> bool:
+        return plane.kubectl("auth", "can-i", verb, "leases", "--as=carl", check=False).strip() == "yes"
+
+    assert not may("list")
+    plane.kubectl("create", "clusterrole", "leaser", "--verb=list", "--resource=leases")
+    plane.kubectl("create", "clusterrolebinding", "carl-leases", "--clusterrole=leaser", "--user=carl")
+    until(lambda: may("list"))
+    patch = '[{"op": "add", "path": "/rules/0/verbs/-", "value": "create"}]'
+    plane.kubectl("patch", "clusterrole", "leaser", "--type=json", "-p", patch)
+    until(lambda: may("create"))
+    assert "cannot change roleRef" in plane.kubectl(
+        "patch", "clusterrolebinding", "carl-leases", "-p", '{"roleRef": {"name": "view"}}', check=False
+    )
+    plane.kubectl("delete", "clusterrolebinding", "carl-leases")
+    until(lambda: not may("list"))
+    assert "CREATED AT" in plane.kubectl("get", "clusterroles")
+    assert "ClusterRole/view" in plane.kubectl(
+        "create", "rolebinding", "v", "--clusterrole=view", "--group=g"
+    ) + plane.kubectl("get", "rolebindings")
+
+
+def test_nobody_raises_themselves(plane: Plane) -> None:
+    plane.kubectl("create", "rolebinding", "dora-admin", "--clusterrole=admin", "--user=dora")
+    as_dora = ("--as=dora",)
+    until(lambda: plane.kubectl("auth", "can-i", "create", "roles", *as_dora, check=False) == "yes\n")
+    plane.kubectl("create", "role", "some", "--verb=get", "--resource=pods,secrets", *as_dora)
+    refused = plane.kubectl("create", "role", "more", "--verb=get", "--resource=nodes", *as_dora, check=False)
+    assert "is attempting to grant RBAC permissions not currently held" in refused
+    refused = plane.kubectl(
+        "create", "rolebinding", "all", "--clusterrole=cluster-admin", "--user=dora", *as_dora, check=False
+    )
+    assert "is attempting to grant RBAC permissions not currently held" in refused
+    refused = plane.kubectl("get", "pods", "--as=dora", "--as-group=system:masters", check=False)
+    assert "Forbidden" not in refused
+    token = plane.kubectl("create", "token", "bot").strip()
+    assert "cannot impersonate" in as_token(plane, token, "get", "pods", "--as=admin")
+
+
+def test_tokens_end_with_their_account_and_their_pod(plane: Plane) -> None:
+    plane.kubectl("create", "serviceaccount", "brief")
+    for name in ("held", "other"):
+        image = json.dumps({"spec": {"serviceAccountName": "brief" if name == "held" else "bot", "nodeName": "n1"}})
+        plane.kubectl("run", name, "--image=x", "--overrides", image)
+    bound = plane.kubectl("create", "token", "brief", "--bound-object-kind=Pod", "--bound-object-name=held").strip()
+    free = plane.kubectl("create", "token", "brief").strip()
+    assert "different serviceaccount name" in plane.kubectl(
+        "create", "token", "brief", "--bound-object-kind=Pod", "--bound-object-name=other", check=False
+    )
+    extra = json.loads(as_token(plane, bound, "auth", "whoami", "-o", "json"))["status"]["userInfo"]["extra"]
+    assert extra["authentication.kubernetes.io/pod-name"] == ["held"]
+    plane.kubectl("delete", "pod", "held", "--force", "--grace-period=0")
+    until(lambda: "Unauthorized" in as_token(plane, bound, "get", "pods"))
+    assert "Unauthorized" not in as_token(plane, free, "auth", "whoami")
+    plane.kubectl("delete", "serviceaccount", "brief")
+    until(lambda: "Unauthorized" in as_token(plane, free, "get", "pods"))
+    assert "10 minutes" in plane.kubectl("create", "token", "bot", "--duration=10s", check=False)
+    assert '"nobody" not found' in plane.kubectl("create", "token", "nobody", check=False)
+
+
+def test_credentials_that_prove_nothing_are_refused(plane: Plane) -> None:
+    async def story() -> None:
+        good = plane.kubectl("create", "token", "bot").strip()
+        head, body, signature = good.split(".")
+        claims = json.loads(base64.urlsafe_b64decode(body + "=="))
+        claims["sub"] = "system:serviceaccount:kube-system:admin"
+        forged = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+        for token in ("x", "a.b.c", f"{head}.{forged}.{signature}", f"{head}.{body}.", good[:-4], "x" * 7000):
+            code, status, headers = await ask(plane, "GET", "/version", token=token)
+            assert (code, status["reason"]) == (401, "Unauthorized"), token
+            assert headers["WWW-Authenticate"].startswith("Bearer")
+        assert (await ask(plane, "GET", PODS, token=good))[0] == 200
+        assert (await ask(plane, "GET", "/version"))[0] == 200  # nobody in particular
+        assert (await ask(plane, "GET", PODS))[0] == 401
+        assert (await ask(plane, "GET", "/version", Authorization="Basic YTpi"))[0] == 401
+
+    asyncio.run(story())
+
+
+def test_reviews(plane: Plane) -> None:
+    async def review(group: str, kind: str, spec: Any, user: str = "admin", namespace: str = "") -> tuple[int, Any]:
+        where = f"namespaces/{namespace}/" if namespace else ""
+        body = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
+        path = f"/apis/{group}/v1/{where}{kind.lower()}s"
+        code, answer, _ = await ask(plane, "POST", path, body, user=user)
+        return code, answer.get("status")
+
+    async def story() -> None:
+        authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
+        token = plane.kubectl("create", "token", "bot", "--audience=vault").strip()
+        assert (await ask(plane, "GET", PODS, token=token))[0] == 401  # not for us
+        code, status = await review(authentication, "TokenReview", {"token": token, "audiences": ["vault", "x"]})
+        assert (code, status["authenticated"], status["audiences"]) == (201, True, ["vault"])
+        assert status["user"]["username"] == BOT
+        code, status = await review(authentication, "TokenReview", {"token": token})
+        assert (code, status["authenticated"]) == (201, False)
+        assert (await review(authentication, "TokenReview", {}))[0] == 400
+        pods = {"resource": "pods", "verb": "list", "namespace": "default"}
+        code, status = await review(authorization, "SubjectAccessReview", {"user": BOT, "resourceAttributes": pods})
+        assert (code, status["allowed"]) == (201, True)
+        assert (
+            status["reason"] == f'RBAC: allowed by RoleBinding "bot-reads/default" of Role "pod-reader" to User "{BOT}"'
+        )
+        mine = {"resourceAttributes": {**pods, "fieldSelector": {
+            "requirements": [{"key": "spec.nodeName", "operator": "In", "values": ["n1"]}]}}}  # fmt: skip
+        for user, allowed in (("podworker", True), ("admin", True), ("stranger", False)):
+            code, status = await review(authorization, "SelfSubjectAccessReview", mine, user)
+            assert (code, status["allowed"]) == (201, allowed)
+        for spec, code in (
+            ({}, 422),
+            ({"user": "x"}, 422),
+            ({"resourceAttributes": pods}, 422),
+            ({"user": "x", "resourceAttributes": pods, "nonResourceAttributes": {}}, 422),
+            ({"user": "x", "resourceAttributes": {}}, 201),
+            ({"user": 3, "groups": "x", "nonResourceAttributes": {"path": 1}}, 201),
+            (7, 400),
+        ):
+            assert (await review(authorization, "SubjectAccessReview", spec))[0] == code, spec
+        local = {"user": BOT, "resourceAttributes": pods}
+        assert (await review(authorization, "LocalSubjectAccessReview", local, namespace="default"))[1]["allowed"]
+        assert (await review(authorization, "LocalSubjectAccessReview", local, namespace="kube-node-lease"))[0] == 422
+        assert (await review(authorization, "SubjectAccessReview", local, user="stranger"))[0] == 403
+        assert (await review(authorization, "SelfSubjectRulesReview", {}))[0] == 400
+        code, answer, _ = await ask(plane, "GET", f"/apis/{authorization}/v1/subjectaccessreviews", user="admin")
+        assert (code, answer["reason"]) == (405, "MethodNotAllowed")
+
+    asyncio.run(story())
+
+
+def test_what_a_node_reads_and_signs(plane: Plane) -> None:
+    async def story() -> None:
+        spec = {"containers": [{"name": "c", "image": "x", "envFrom": [{"secretRef": {"name": "used"}}]}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}}
+        pod |= {"spec": {**spec, "nodeName": "n1", "serviceAccountName": "bot"}}
+        code, made, _ = await ask(plane, "POST", PODS, pod, user="admin")
+        assert code == 201
+        secrets = "/api/v1/namespaces/default/secrets"
+        for name in ("used", "unused"):
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+            assert (await ask(plane, "POST", secrets, secret, user="admin"))[0] == 201
+
+        async def node(method: str, path: str, body: Any = None) -> int:
+            return (await ask(plane, method, path, body, user="podworker"))[0]
+
+        assert await node("GET", f"{secrets}/used") == 200
+        assert await node("GET", f"{secrets}?fieldSelector=metadata.name%3Dused") == 200
+        assert await node("GET", f"{secrets}/unused") == 403
+        assert await node("GET", secrets) == 403
+        assert await node("DELETE", f"{secrets}/used") == 403
+        token = "/api/v1/namespaces/default/serviceaccounts/bot/token"
+
+        def request(**bound: str) -> Any:
+            reference = {"kind": "Pod", "apiVersion": "v1", **bound} if bound else None
+            return {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"boundObjectRef": reference},
+            }
+
+        assert await node("POST", token, request(name="user", uid=made["metadata"]["uid"])) == 201
+        assert await node("POST", token, request(name="user", uid="another")) == 409
+        assert await node("POST", token, request(name="user")) == 403
+        assert await node("POST", token, request()) == 403
+        assert await node("POST", token.replace("bot", "default"), request(name="user")) == 403
+        own = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+        assert await node("POST", "/api/v1/nodes", own) == 201
+        merge = {"Content_Type": "application/merge-patch+json"}
+        for patch, code in (
+            ({"metadata": {"labels": {"mine.example/x": "1"}}}, 200),
+            ({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}, 403),
+            ({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}, 403),
+        ):
+            found = await ask(plane, "PATCH", "/api/v1/nodes/n1", patch, user="podworker", **merge)
+            assert found[0] == code, found[1]
+
+    asyncio.run(story())
+
+
+def test_openid_discovery(plane: Plane) -> None:
+    async def story() -> None:
+        token = plane.kubectl("create", "token", "bot").strip()
+        code, found, _ = await ask(plane, "GET", "/.well-known/openid-configuration", token=token)
+        assert (code, found["id_token_signing_alg_values_supported"]) == (200, ["ES256"])
+        code, keys, _ = await ask(plane, "GET", "/openid/v1/jwks", token=token)
+        header = json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "=="))
+        assert keys["keys"][0]["kid"] == header["kid"]
+        assert (await ask(plane, "GET", "/openid/v1/jwks"))[0] == 401
+        assert (await ask(plane, "GET", "/openid/v2", user="admin"))[0] == 404
+
+    asyncio.run(story())
+
+
+def test_a_file_of_tokens(plane: Plane) -> None:
+    async def code(path: str) -> int:
+        return (await ask(plane, "GET", path, token="s3cret"))[0]
+
+    path = plane.settings.layout.pki / "tokens.csv"
+    path.write_text('s3cret,erin,1,"system:masters"\n')
+    path.chmod(0o644)
+    assert asyncio.run(code("/api/v1/nodes")) == 401
+    assert "must be 0600" in (plane.root / "apiserver-0.log").read_text()
+    path.chmod(0o600)
+    assert asyncio.run(code("/api/v1/nodes")) == 200
+    path.unlink()
+    assert asyncio.run(code("/api/v1/nodes")) == 401
+
+
+def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:
+    log = plane.settings.layout.logs / "audit.log"
+    plane.kubectl(
+        "create", "secret", "generic", "quiet", "--from-literal=k=hush-hush", "--as=admin2", "--as-group=system:masters"
+    )
+    token = plane.kubectl("create", "token", "bot").strip()
+    until(lambda: '"admin2"' in log.read_text() and '"token"' in log.read_text().partition('"admin2"')[2])
+    text = log.read_text()
+    assert "hush" not in text
+    assert base64.b64encode(b"hush-hush").decode() not in text
+    assert token.split(".")[2] not in text
+    found = [json.loads(line) for line in text.splitlines()]
+    made = next(line for line in found if line["objectRef"].get("resource") == "secrets" and "impersonatedUser" in line)
+    assert (made["user"]["username"], made["impersonatedUser"]["username"]) == ("admin", "admin2")
+    assert made["responseStatus"]["code"] == 201
+    assert {"create", "patch", "delete"} <= {line["verb"] for line in found}
+    assert not {"get", "list", "watch"} & {line["verb"] for line in found}
+
+
+def test_a_restarted_server_keeps_rights_and_tokens(plane: Plane) -> None:
+    token = plane.kubectl("create", "token", "bot").strip()
+    before = plane.kubectl(
+        "get", "clusterroles,clusterrolebindings", "-o", "jsonpath={.items[*].metadata.resourceVersion}"
+    )
+    plane.kill("apiserver-0")
+    plane.spawn("apiserver-0")
+    plane.wait_ready()
+    assert "No resources" in as_token(plane, token, "get", "pods", "-l", "none=such")
+    after = plane.kubectl(
+        "get", "clusterroles,clusterrolebindings", "-o", "jsonpath={.items[*].metadata.resourceVersion}"
+    )
+    assert before == after
