@@ -161,6 +161,22 @@ def test_attach_to_a_pipe_and_to_a_terminal(plane):
     assert b"42\r\n" in out
 
 
+def test_a_terminal_that_floods_loses_nothing_and_a_runtime_that_dies_leaves_no_command(plane):
+    keys = [(b"prompt", b"seq 1 50000\r"), (b"50000\r\n", b"exit\r")]
+    plane.apply(pod("flood", {"command": ["sh"], "stdin": True, "tty": True}))
+    plane.pod_ready("flood")
+    code, out = typed(plane, ["attach", "-it", "flood"], keys)
+    assert code == 0
+    assert b"\r\n49999\r\n50000\r\n" in out
+    command = [str(BIN / "kubectl"), "exec", "plain", "--", "sleep", "4244"]
+    with subprocess.Popen(command, env=environment(plane), stderr=subprocess.DEVNULL) as client:
+        until("the command", lambda: running("sleep", "4244"))
+        os.kill(plane.status()["runtime"]["pid"], signal.SIGKILL)
+        until("its end", lambda: not running("sleep", "4244"))
+        assert client.wait(10)
+    until("exec again", lambda: kubectl(plane, "exec", "plain", "--", "true")[0] == 0, every=0.2)
+
+
 def test_cp_there_and_back(plane):
     source = plane.root / "files"
     (source / "sub").mkdir(parents=True)

@@ -1,11 +1,14 @@
 """The CRI log file: `<time> <stdout|stderr> <P|F> <content>`, cut at a limit, reopened by path on request."""
 
-import contextlib
 import os
+import select
 import time
 
 LIMIT = 16 * 1024
 """Content bytes of one line; longer ones are cut into P lines that end with an F line."""
+
+PATIENCE_S = 1.0
+"""How long the container's output waits for an attached client that has stopped reading."""
 
 
 def stamp(now_ns: int) -> bytes:
@@ -118,12 +121,18 @@ class Pump:
 
 
 def send_copy(taps: dict[int, int], data: bytes) -> list[int]:
-    """Write to every tap; the numbers of those that are gone or full."""
-    lost = []
-    for number, descriptor in taps.items():
-        written = 0
-        with contextlib.suppress(OSError):
-            written = os.write(descriptor, data)
-        if written < len(data):
-            lost.append(number)
-    return lost
+    """Write to every tap; the numbers of those that are gone, or did not move for PATIENCE_S."""
+    return [number for number, descriptor in taps.items() if not _sent(descriptor, data)]
+
+
+def _sent(descriptor: int, data: bytes) -> bool:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            if not select.select([], [descriptor], [], PATIENCE_S)[1]:
+                return False
+        except OSError:
+            return False
+    return True

@@ -32,7 +32,7 @@ class Streams:
             self.input = -1
 
     def attach(self, number: int, descriptors: list[int]) -> None:
-        """Output from now on goes to these too. One that does not read fast enough is left behind."""
+        """Output from now on goes to these too. One that stops reading is let go."""
         for pump, descriptor in zip(self.pumps, descriptors, strict=False):
             os.set_blocking(descriptor, False)
             pump.taps[number] = os.dup(descriptor)

@@ -82,7 +82,7 @@ async def _ended(reader: Reader) -> bool:
 
 
 async def _outcome(container: Container, readers: dict[int, Reader]) -> bytes:
-    """How the container ended is told by its status, not here. The shim lets go of a client that reads too slowly."""
+    """How the container ended is told by its status, not here. The shim lets go of a client that stops reading."""
     ends: list[asyncio.Future[bool]] = [asyncio.ensure_future(_ended(reader)) for reader in readers.values()]
     ends.append(asyncio.ensure_future(wait_ended(container, None)))
     try:
@@ -92,4 +92,4 @@ async def _outcome(container: Container, readers: dict[int, Reader]) -> bytes:
             end.cancel()
     if await wait_ended(container, ENDING_S):
         return exit_status(0)
-    return failure_status("the container writes faster than this client reads; attach again")
+    return failure_status("this client has stopped reading; attach again")

@@ -1,0 +1,85 @@
+"""Where the API server sends a request for a log or a connection, and what it refuses by itself."""
+
+import pytest
+from multidict import MultiDict
+
+from actors.apiserver.connect.location import Location, log_location, stream_location
+from actors.apiserver.errors import ApiFault, BadRequest, Invalid, ServiceUnavailable
+
+NODE = {
+    "status": {
+        "addresses": [
+            {"type": "InternalIP", "address": "10.0.0.1"},
+            {"type": "InternalDNS", "address": "localhost"},
+            {"type": "Hostname", "address": "n1"},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+    }
+}
+
+
+def pod(*containers: str, phase: str = "Running", node: str = "n1") -> dict[str, object]:
+    return {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+        "spec": {"nodeName": node, "containers": [{"name": name} for name in containers or ("a",)]},
+        "status": {"phase": phase},
+    }
+
+
+def node(name: str) -> dict[str, object] | None:
+    return NODE if name == "n1" else None
+
+
+def test_a_log_goes_to_the_pods_node_and_says_whose_it_is() -> None:
+    query = MultiDict({"follow": "true", "tailLines": "0", "pretty": "true"})
+    wanted = Location("n1", "localhost", 10250, "/containerLogs/ns/p/u/a", (("follow", "true"), ("tailLines", "0")))
+    assert log_location(pod(), node, query) == wanted
+    assert log_location(pod(node=""), node, MultiDict()) is None
+
+
+def test_a_command_goes_word_by_word() -> None:
+    query = MultiDict([("command", "sh"), ("command", "-c"), ("command", "a=1&b"), ("stdin", "true"), ("tty", "false")])
+    found = stream_location("exec", pod("a", "b"), node, MultiDict([*query.items(), ("container", "b")]))
+    assert found.path == "/exec/ns/p/u/b"
+    assert found.query == (("input", "1"), ("command", "sh"), ("command", "-c"), ("command", "a=1&b"))
+
+
+def test_a_forward_has_no_container() -> None:
+    assert stream_location("portForward", pod("a", "b"), node, MultiDict({"ports": "80"})).path == "/portForward/ns/p/u"
+
+
+@pytest.mark.parametrize(
+    ("call", "query", "kind", "says"),
+    [
+        ("log", {"container": "x"}, BadRequest, "container x is not valid for pod p"),
+        ("log", {"tailLines": "-1"}, Invalid, "tailLines"),
+        ("log", {"limitBytes": "0"}, Invalid, "limitBytes"),
+        ("log", {"sinceSeconds": "x"}, BadRequest, "sinceSeconds"),
+        ("log", {"sinceSeconds": "5", "sinceTime": "2026-01-01T00:00:00Z"}, Invalid, "sinceTime"),
+        ("exec", {"stdout": "true"}, BadRequest, "command"),
+        ("exec", {"command": "ls"}, BadRequest, "at least 1 of stdin, stdout, stderr"),
+    ],
+)
+def test_refusals(call: str, query: dict[str, str], kind: type[ApiFault], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        _located(call, MultiDict(query))
+
+
+def _located(call: str, query: "MultiDict[str]") -> Location | None:
+    if call == "log":
+        return log_location(pod(), node, query)
+    return stream_location(call, pod(), node, query)
+
+
+def test_what_is_not_there() -> None:
+    attach = MultiDict({"stdout": "true"})
+    with pytest.raises(BadRequest, match=r"choose one of: \[a b\]"):
+        stream_location("attach", pod("a", "b"), node, attach)
+    with pytest.raises(BadRequest, match="does not have a host assigned"):
+        stream_location("attach", pod(node=""), node, attach)
+    with pytest.raises(BadRequest, match="current phase is Failed"):
+        stream_location("attach", pod(phase="Failed"), node, attach)
+    with pytest.raises(ServiceUnavailable, match="does not exist"):
+        stream_location("attach", pod(node="n2"), node, attach)
+    with pytest.raises(ServiceUnavailable, match="serves no logs"):
+        stream_location("attach", pod(), lambda _: {"status": {}}, attach)
