@@ -13,6 +13,7 @@ from pathlib import Path
 from actors.podworker.links import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
 from actors.podworker.machine import read_machine
 from actors.podworker.manager import ManagerOptions, PodManager
+from actors.podworker.meter import Meter
 from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
 from actors.podworker.ports import Site, World
 from actors.podworker.runtime import BusRuntime
@@ -105,6 +106,7 @@ class PodWorkerActor:
             runtime_name=lambda: self._state.name or "nodeplane",
             resources=self._resources.items.get,
             started_ns=time.time_ns(),
+            meter=Meter(self._context.registry),
         )
 
     def _world(self) -> World:

@@ -9,6 +9,7 @@ import msgspec
 
 from actors.podworker.conditions import OWN
 from actors.podworker.errors import PodInvalid
+from actors.podworker.meter import Meter
 from actors.podworker.ports import World
 from actors.podworker.spec import TERMINAL, read_pod
 from actors.podworker.types import Object, PodSpec
@@ -28,6 +29,7 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     """What health says of a pod now."""
     started_ns: int
     """When this process began: what happened before may be an earlier life's doing."""
+    meter: Meter | None = None
 
 
 class PodManager:
@@ -131,7 +133,8 @@ class PodManager:
             return
         self._finished.discard(spec.uid)
         options = self._options
-        worker = PodWorker(WorkerOptions(spec, options.world, options.runtime_name, gone, fence_ns))
+        world, name, meter = options.world, options.runtime_name, options.meter
+        worker = PodWorker(WorkerOptions(spec, world, name, gone, fence_ns, meter=meter))
         worker.resources(options.resources(spec.uid))
         self._workers[spec.uid] = worker
         task = asyncio.get_running_loop().create_task(worker.run(), name=f"pod {spec.namespace}/{spec.name}")

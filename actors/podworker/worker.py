@@ -11,6 +11,7 @@ import msgspec
 from actors.podworker.ending import Ending
 from actors.podworker.killer import Killer
 from actors.podworker.lifecycle import Facts, advance
+from actors.podworker.meter import Meter
 from actors.podworker.observer import Observer
 from actors.podworker.parts import Parts
 from actors.podworker.ports import World
@@ -18,6 +19,7 @@ from actors.podworker.probes.pod import PodProbes
 from actors.podworker.reporter import Reporter
 from actors.podworker.spec import read_pod
 from actors.podworker.state import PodState
+from actors.podworker.stopwatch import Stopwatch
 from actors.podworker.syncing import Syncing
 from actors.podworker.types import SECOND, Object, PodSpec, Stage
 from protocols.errors import NodeplaneError
@@ -37,6 +39,7 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     fence_ns: int = 0
     """See Observer."""
     clock: Callable[[], int] = time.time_ns
+    meter: Meter | None = None
 
 
 class PodWorker:
@@ -55,6 +58,7 @@ class PodWorker:
         self._woken = asyncio.Event()
         self._woken.set()
         self._step: asyncio.Task[None] | None = None
+        self._watch = Stopwatch(options.meter, (options.spec.raw.get("status") or {}).get("phase") or "")
         self._failures = 0
         self._due = 0.0
 
@@ -69,6 +73,7 @@ class PodWorker:
         if self.state.spec.deleting:
             self._interrupt()
         if not quiet:
+            self._watch.updated()
             self.wake()
 
     def vanished(self) -> None:
@@ -118,13 +123,15 @@ class PodWorker:
 
     async def _guarded_step(self) -> None:
         self._woken.clear()
-        self._due = 0.0
+        self._due, stage = 0.0, self.state.stage
+        self._watch.begin()
         self._step = asyncio.get_running_loop().create_task(self._look())
         try:
             await asyncio.wait((self._step,))
         except asyncio.CancelledError:
             self._step.cancel()
             raise
+        self._watch.end(stage, self.state.shown)
         if self._step.cancelled():  # interrupted: what it was doing may have happened
             self._observer.mutated()
             self.wake()

@@ -1,6 +1,8 @@
 """Pods as people write them, on a whole plane: environment, volumes, probes, hooks, messages, deadlines."""
 
 import base64
+import json
+import urllib.request
 
 import pytest
 
@@ -155,3 +157,15 @@ def test_last_words_at_their_usual_place_and_a_deadline(plane):
     late = plane.pod_phase("late", "Failed")
     assert late["status"]["reason"] == "DeadlineExceeded"
     plane.kubectl("delete", "pod", "words", "late", "--wait=false")
+
+
+def test_durations_are_measured(plane):
+    plane.apply(pod("timed", shell("a", "sleep 300")))
+    plane.pod_ready("timed")
+    address = json.loads(plane.nodeplane("status", "-o", "json"))["endpoints"]["metrics"]
+    with urllib.request.urlopen(address, timeout=5) as answer:
+        page = answer.read().decode()
+    for name in ("kubelet_pod_start_duration_seconds", "kubelet_pod_worker_start_duration_seconds"):
+        assert any(line.startswith(f"{name}_count") and not line.endswith(" 0.0") for line in page.splitlines()), name
+    assert 'kubelet_pod_worker_duration_seconds_count{operation_type="create"}' in page.replace(", ", ",")
+    plane.kubectl("delete", "pod", "timed", "--wait=false")
