@@ -50,7 +50,7 @@ class AuditLog:
 
     def note(self, entry: Entry) -> None:
         """Cheap; the first entry of a batch sets the clock for it, so an idle log costs nothing."""
-        if entry.verb not in AUDITED:
+        if entry.verb not in AUDITED or (entry.target is not None and entry.target.subresource == "log"):
             return
         if len(self._pending) >= LARGEST_BATCH:
             self.dropped += 1

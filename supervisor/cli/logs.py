@@ -9,12 +9,16 @@ from supervisor.errors import Usage
 from supervisor.logs import Tail
 
 LAST = 200
+AUDIT = "audit"
+"""Who wrote what, for tools rather than eyes: shown when named."""
 LOOK_S = 0.25
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("logs", help="show logs", allow_abbrev=False)
-    parser.add_argument("actor", nargs="?", help="an actor's name, supervisor or forkserver; default: all")
+    parser.add_argument(
+        "actor", nargs="?", help="an actor's name, supervisor, forkserver or audit; default: all actors"
+    )
     parser.add_argument("-f", "--follow", action="store_true", help="go on as lines are written")
     parser.add_argument(
         "-n", "--lines", type=int, default=LAST, help=f"lines of each log to begin with (default {LAST})"
@@ -36,7 +40,7 @@ def log_files(directory: Path, actor: str | None) -> list[Path]:
     """Raises Usage when there is no such log."""
     found = sorted(directory.glob("*.log"))
     if actor is None:
-        return found
+        return [path for path in found if path.stem != AUDIT]
     chosen = [path for path in found if path.stem == actor]
     if not chosen:
         names = ", ".join(path.stem for path in found) or "none yet"
