@@ -8,11 +8,12 @@ from aiohttp import web
 
 from actors.podworker.streaming import selecting
 from actors.podworker.streaming.calls import StreamCalls
-from actors.podworker.streaming.connecting import connect
+from actors.podworker.streaming.connecting import check_upgrade, connect
 from actors.podworker.streaming.errors import NotHeardYet, RequestInvalid, StreamTargetMissing
 from actors.podworker.streaming.log_file import read_log
 from actors.podworker.streaming.query import exec_options, log_options
 from actors.podworker.streaming.server import Handler
+from actors.podworker.streaming.tunnel import tunnel
 from actors.podworker.streaming.types import LogOptions, Where
 from actors.podworker.types import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
@@ -68,9 +69,10 @@ class LogRoute:
 class ConnectionRoutes:
     """Every refusal comes before the handshake, what fails later is told on the error channel."""
 
-    def __init__(self, view: NodeView, calls: StreamCalls) -> None:
+    def __init__(self, view: NodeView, calls: StreamCalls, bare_spdy: bool) -> None:
         self._view = view
         self._calls = calls
+        self._bare = bare_spdy
 
     async def exec(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         options = exec_options(request.query, request.query.getall("command", []))
@@ -86,6 +88,9 @@ class ConnectionRoutes:
         where = where_of(path, container=False)
         known = self._view.status(uid_of(self._view.pod(where)))
         url = await self._calls.port_forward(selecting.ready_sandbox(where, known))
+        if self._bare:
+            check_upgrade(request, (TUNNEL,))
+            return await tunnel(request, url)
         return await connect(request, url, (TUNNEL,))
 
     def _running(self, path: list[str]) -> ContainerStatus:
@@ -94,8 +99,9 @@ class ConnectionRoutes:
         return selecting.running(where, self._view.status(uid_of(pod)))
 
 
-def routes(view: NodeView, calls: StreamCalls) -> dict[str, Handler]:
-    connections = ConnectionRoutes(view, calls)
+def routes(view: NodeView, calls: StreamCalls, bare_spdy: bool) -> dict[str, Handler]:
+    """`bare_spdy`: the runtime forwards ports in SPDY without a websocket around it."""
+    connections = ConnectionRoutes(view, calls, bare_spdy)
     return {
         "containerLogs": LogRoute(view).serve,
         "exec": connections.exec,

@@ -11,4 +11,5 @@ def node_endpoint(context: Context, view: NodeView) -> NodeEndpoint:
     cert, key = layout.client_cert("node-serving")
     port_file = layout.run / "node-endpoint.port"
     options = EndpointOptions(cert=cert, key=key, client_ca=layout.ca_cert, port_file=port_file)
-    return NodeEndpoint(options, routes(view, StreamCalls(context.bus)))
+    bare_spdy = not context.settings.runtime_embedded
+    return NodeEndpoint(options, routes(view, StreamCalls(context.bus), bare_spdy))
