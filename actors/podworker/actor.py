@@ -13,6 +13,7 @@ from pathlib import Path
 from actors.podworker.links import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
 from actors.podworker.machine import read_machine
 from actors.podworker.manager import ManagerOptions, PodManager
+from actors.podworker.manifests.keeper import StaticOptions, StaticPods
 from actors.podworker.meter import Meter
 from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
 from actors.podworker.ports import Site, World
@@ -20,6 +21,7 @@ from actors.podworker.runtime import BusRuntime
 from actors.podworker.statuses import StatusManager
 from actors.podworker.streaming.routes import NodeView
 from actors.podworker.streaming.wiring import node_endpoint
+from actors.podworker.types import Object, PodSpec
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Op
 from protocols.kube.client import ApiClient, ClientOptions
@@ -51,10 +53,13 @@ class PodWorkerActor:
             NodeAgentOptions(settings.node_name, self._machine, self._client, self._node_state, self._on_ready)
         )
         selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
-        self._informer = Informer(self._client, PODS, selector, self._manager)
+        self._static = StaticPods(self._static_options())
+        self._api.mirror = self._mirror
+        self._informer = Informer(self._client, PODS, selector, self._static)
         self._endpoint = node_endpoint(context, self._node_view())
 
     async def start(self) -> None:
+        self._context.layout.kubelet.joinpath("manifests").mkdir(mode=0o700, parents=True, exist_ok=True)
         await self._client.start()
         await self._endpoint.start()
         follow = self._context.bus.follow
@@ -107,7 +112,22 @@ class PodWorkerActor:
             resources=self._resources.items.get,
             started_ns=time.time_ns(),
             meter=Meter(self._context.registry),
+            on_finished=lambda uid: self._static.ended(uid),
         )
+
+    def _static_options(self) -> StaticOptions:
+        node = self._context.settings.node_name
+        about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": node}}
+
+        def on_fault(text: str) -> None:
+            self._context.log.warning("%s", text)
+            self._events.event(about, "Warning", "InvalidManifest", text)
+
+        directory = self._context.layout.kubelet / "manifests"
+        return StaticOptions(directory, node, self._manager, self._api, lambda: self._node.uid, on_fault)
+
+    def _mirror(self, spec: PodSpec) -> Object | None:
+        return self._static.mirror(spec) if self._static.is_static(spec.uid) else None
 
     def _world(self) -> World:
         settings, layout = self._context.settings, self._context.layout
@@ -182,7 +202,10 @@ class PodWorkerActor:
             with contextlib.suppress(BusError, TimeoutError):
                 await self._following.wait_synced(WAIT_S)
                 await self._informer.wait_synced(WAIT_S)
+        await self._static.load()
         self._manager.begin(await self._running())
+        self._context.spawn(self._static.watch(), "manifests")
+        self._context.spawn(self._static.keep_mirrors(), "mirrors")
         await self._reconcile()
 
     async def _running(self) -> list[tuple[str, str, str]]:

@@ -58,6 +58,20 @@ class ReferenceUnreadable(ContainerConfigInvalid):
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
+class ManifestInvalid(NodeplaneError):
+    """Raised when a file of the manifest directory describes no pod that can be run; the file is told and left."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class MirrorMissing(NodeplaneError):
+    """Raised when the API has no mirror of a static pod yet; what was to be shown is shown once there is one."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
 class HookFailed(NodeplaneError):
     """Raised when a lifecycle hook could not be run or said no; told as an event."""
 

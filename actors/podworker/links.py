@@ -83,8 +83,12 @@ class ApiPods:
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
+        self.mirror: Callable[[PodSpec], Object | None] = lambda spec: None
+        """The object that stands for a static pod; None for the pods that are the API's own."""
 
     async def patch_status(self, spec: PodSpec, body: Object) -> Object:
+        if (mirror := self.mirror(spec)) is not None:
+            body = {**body, "metadata": {"uid": mirror["metadata"]["uid"]}}
         return await self._client.patch(PODS, spec.name, spec.namespace, body, kind="strategic", subresource="status")
 
     async def is_gone(self, spec: PodSpec) -> bool:
@@ -96,9 +100,24 @@ class ApiPods:
             raise
         return bool((pod.get("metadata") or {}).get("uid") != spec.uid)
 
-    async def delete(self, spec: PodSpec) -> None:
+    async def create_pod(self, pod: Object) -> None:
+        """A mirror. Quiet when another one is there already: the informer will tell which."""
         try:
-            await self._client.delete(PODS, spec.name, spec.namespace, grace=0, uid=spec.uid)
+            await self._client.create(PODS, pod, pod["metadata"]["namespace"])
+        except NodeplaneError as error:
+            if getattr(error, "code", 0) != 409:
+                raise
+
+    async def delete_pod(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        await self._delete(metadata["name"], metadata["namespace"], metadata["uid"])
+
+    async def delete(self, spec: PodSpec) -> None:
+        await self._delete(spec.name, spec.namespace, spec.uid)
+
+    async def _delete(self, name: str, namespace: str, uid: str) -> None:
+        try:
+            await self._client.delete(PODS, name, namespace, grace=0, uid=uid)
         except NodeplaneError as error:
             if getattr(error, "code", 0) not in (404, 409):
                 raise

@@ -30,6 +30,8 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     started_ns: int
     """When this process began: what happened before may be an earlier life's doing."""
     meter: Meter | None = None
+    on_finished: Callable[[str], None] = lambda uid: None
+    """A pod of this uid is done with."""
 
 
 class PodManager:
@@ -65,7 +67,7 @@ class PodManager:
         if uid in self._finished:
             self._forget(uid)
         elif worker := self._workers.get(uid):
-            worker.vanished()
+            worker.vanished(hasty=not _static(obj))
 
     # pleg, health, cri, status manager
 
@@ -108,6 +110,15 @@ class PodManager:
         ended = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") in TERMINAL}
         return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
 
+    def working(self, uid: str) -> bool:
+        return uid in self._workers
+
+    def republish(self, uid: str) -> None:
+        """The API shows another object for this pod: its status is sent whole."""
+        self._options.world.statuses.forget(uid)
+        if worker := self._workers.get(uid):
+            worker.wake()
+
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
@@ -146,6 +157,7 @@ class PodManager:
         self._workers.pop(uid, None)
         if task.cancelled():
             return
+        self._options.on_finished(uid)
         if error := task.exception():
             log.error("worker of pod %s ended: %s", uid, error, exc_info=error)
         self._finished.add(uid)
@@ -159,6 +171,11 @@ class PodManager:
 
 def _uid(obj: Object) -> str:
     return str((obj.get("metadata") or {}).get("uid", ""))
+
+
+def _static(obj: Object) -> bool:
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    return annotations.get("kubernetes.io/config.source") == "file"
 
 
 def _significant(old: Object, new: Object) -> bool:

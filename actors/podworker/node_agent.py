@@ -62,6 +62,11 @@ class NodeAgent:
         """Something of NodeState changed."""
         self._changed.set()
 
+    @property
+    def uid(self) -> str:
+        """Empty until the node is registered."""
+        return str(((self._node or {}).get("metadata") or {}).get("uid") or "")
+
     async def run(self) -> None:
         failures = 0
         while True:

@@ -25,7 +25,7 @@ def sandbox_config(spec: PodSpec, attempt: int, logs: Path) -> "cri_pb2.PodSandb
         log_directory=str(pod_log_directory(logs, spec)),
         port_mappings=[_port(p) for c in spec.apps for p in c.raw.get("ports") or () if p.get("hostPort")],
         labels={**(metadata.get("labels") or {}), **pod_labels(spec)},
-        annotations={**(metadata.get("annotations") or {}), "kubernetes.io/config.source": "api"},
+        annotations={"kubernetes.io/config.source": "api", **(metadata.get("annotations") or {})},
         linux=cri_pb2.LinuxPodSandboxConfig(
             security_context=cri_pb2.LinuxSandboxSecurityContext(namespace_options=namespaces(spec)),
         ),

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from actors.podworker.errors import MirrorMissing
 from actors.podworker.merge import same, status_patch
 from actors.podworker.types import Object, PodSpec
 from protocols.errors import NodeplaneError
@@ -107,7 +108,7 @@ class StatusManager:
             entry.gone = True
             return
         spec = entry.spec
-        if failures == 1 or code in (400, 422):
+        if (failures == 1 and not isinstance(error, MirrorMissing)) or code in (400, 422):
             log.warning("status of pod %s/%s not taken: %s", spec.namespace, spec.name, error)
         if code in (400, 422):
             await _either(entry.changed, INVALID_S)

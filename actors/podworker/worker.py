@@ -76,11 +76,12 @@ class PodWorker:
             self._watch.updated()
             self.wake()
 
-    def vanished(self) -> None:
-        """The API no longer has the pod."""
+    def vanished(self, hasty: bool = True) -> None:
+        """Who wanted the pod no longer has it. `hasty`: nobody waits for it any more, it ends within a second."""
         if not self.state.gone:
             self.state.gone = True
-            self.state.spec = msgspec.structs.replace(self.state.spec, grace=1)
+            if hasty:
+                self.state.spec = msgspec.structs.replace(self.state.spec, grace=1)
             self._interrupt()
             self.wake()
 

@@ -169,3 +169,28 @@ def test_durations_are_measured(plane):
         assert any(line.startswith(f"{name}_count") and not line.endswith(" 0.0") for line in page.splitlines()), name
     assert 'kubelet_pod_worker_duration_seconds_count{operation_type="create"}' in page.replace(", ", ",")
     plane.kubectl("delete", "pod", "timed", "--wait=false")
+
+
+def test_a_static_pod_has_a_mirror_and_outlives_it(plane):
+    """From a file, shown in the API; deleting the mirror ends nothing, removing the file ends the pod."""
+    directory, uids = plane.root / "kubelet" / "manifests", set()
+    node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+    name = f"fixed-{node.lower()}"
+    (directory / "broken.yaml").write_text("{")
+    manifest = pod("fixed", shell("a", "sleep 300"))
+    (directory / ".fixed").write_text(json.dumps(manifest))
+    (directory / ".fixed").rename(directory / "fixed.json")
+    first = plane.pod_ready(name)
+    assert first["metadata"]["annotations"]["kubernetes.io/config.source"] == "file"
+    id = entry(plane, name)["containerID"]
+    plane.kubectl("delete", "pod", name)
+    uids.add(first["metadata"]["uid"])
+    again = until("a new mirror", lambda: (p := plane.pod_ready(name))["metadata"]["uid"] not in uids and p, every=0.2)
+    assert entry(plane, name)["containerID"] == id
+    plane.nodeplane("chaos", "kill", "podworker")
+    plane.settled()
+    assert plane.get("pod", name)["metadata"]["uid"] == again["metadata"]["uid"]
+    assert entry(plane, name)["containerID"] == id
+    assert "broken.yaml: not YAML" in plane.kubectl("get", "events", "-A")
+    (directory / "fixed.json").unlink()
+    until("the end of the static pod", lambda: not plane.get("pod", name), every=0.2)

@@ -1,0 +1,108 @@
+"""From a manifest's text to a static pod and its mirror. Pure."""
+
+import hashlib
+from typing import Any
+
+from actors.podworker.errors import ManifestInvalid
+from actors.podworker.types import Object
+from protocols.kube.names import subdomain_fault
+
+SOURCE, HASH, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
+LARGEST = 10 * 1024 * 1024
+EVERYWHERE = {"operator": "Exists", "effect": "NoExecute"}
+
+
+def static_pod(path: str, text: bytes, node: str) -> Object:
+    """Raises ManifestInvalid. The uid depends on node, path and content: another content is another pod."""
+    obj = _parse(text)
+    _check(obj)
+    metadata, spec = {**(obj.get("metadata") or {})}, {**obj["spec"]}
+    uid = metadata.get("uid") or _uid(node, path, text)
+    metadata |= {
+        "name": f"{metadata['name']}-{node.lower()}",
+        "namespace": metadata.get("namespace") or "default",
+        "uid": uid,
+        "annotations": {**(metadata.get("annotations") or {}), SOURCE: "file", HASH: uid},
+    }
+    spec |= {"nodeName": node, "tolerations": [*(spec.get("tolerations") or ()), EVERYWHERE]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    if fault := subdomain_fault(metadata["name"]):
+        raise ManifestInvalid(f"metadata.name {metadata['name']!r}: {fault}")
+    return pod
+
+
+def mirror_of(pod: Object, node_uid: str) -> Object:
+    """What the API is to show of a static pod."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key in ("name", "namespace", "labels")}
+    owner = {"apiVersion": "v1", "kind": "Node", "name": pod["spec"]["nodeName"], "uid": node_uid, "controller": True}
+    metadata["annotations"] = {**pod["metadata"]["annotations"], MIRROR: pod["metadata"]["uid"]}
+    metadata["ownerReferences"] = [owner]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
+
+
+def mirrored(pod: Object) -> str:
+    """Uid of the static pod an API pod mirrors; empty when it is an ordinary one."""
+    return str(((pod.get("metadata") or {}).get("annotations") or {}).get(MIRROR) or "")
+
+
+def full_name(pod: Object) -> str:
+    metadata = pod.get("metadata") or {}
+    return f"{metadata.get('namespace')}/{metadata.get('name')}"
+
+
+def _uid(node: str, path: str, text: bytes) -> str:
+    return hashlib.sha256(b"\0".join((node.encode(), path.encode(), text))).hexdigest()[:32]
+
+
+def _parse(text: bytes) -> Any:
+    """YAML is loaded with the first manifest: most nodes have none."""
+    import yaml
+
+    try:
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ManifestInvalid(f"not YAML or JSON: {' '.join(str(error).split())}") from None
+
+
+def _check(obj: Any) -> None:
+    if not isinstance(obj, dict) or obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
+        raise ManifestInvalid("not one object of kind Pod, apiVersion v1")
+    metadata, spec = obj.get("metadata") or {}, obj.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        raise ManifestInvalid("metadata.name is missing")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(containers, list) or not containers:
+        raise ManifestInvalid("spec.containers is missing")
+    for container in [*containers, *(spec.get("initContainers") or ())]:
+        if not isinstance(container, dict) or not container.get("name") or not container.get("image"):
+            raise ManifestInvalid("a container has no name or no image")
+    if found := _reference(spec):
+        raise ManifestInvalid(f"a static pod may not refer to API objects, and this one has a {found}")
+
+
+FORBIDDEN = (
+    "serviceAccountName",
+    "serviceAccount",
+    "resourceClaims",
+    "configMapKeyRef",
+    "secretKeyRef",
+    "configMapRef",
+    "secretRef",
+    "imagePullSecrets",
+    "persistentVolumeClaim",
+    "serviceAccountToken",
+)
+
+
+def _reference(value: Any) -> str:
+    """The first key that names an API object, or a configMap or secret volume."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            volume = key in ("configMap", "secret") and isinstance(inner, dict)
+            if inner and (key in FORBIDDEN or volume):
+                return str(key)
+            if found := _reference(inner):
+                return found
+    if isinstance(value, list):
+        return next((found for item in value if (found := _reference(item))), "")
+    return ""

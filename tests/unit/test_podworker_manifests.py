@@ -1,0 +1,163 @@
+"""Static pods: what a manifest may say, which files count, and which mirrors the API is to show."""
+
+import asyncio
+import json
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from actors.podworker.errors import ManifestInvalid, MirrorMissing
+from actors.podworker.manifests.directory import ManifestDirectory
+from actors.podworker.manifests.keeper import StaticOptions, StaticPods
+from actors.podworker.manifests.mirrors import steps
+from actors.podworker.manifests.read import full_name, mirror_of, mirrored, static_pod
+from actors.podworker.spec import read_pod
+
+GOOD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": [{"name": "a", "image": "i"}]},
+}
+
+
+def manifest(**spec):
+    return json.dumps({**GOOD, "spec": {**GOOD["spec"], **spec}}).encode()
+
+
+def test_a_manifest_becomes_a_pod_of_this_node_and_a_mirror():
+    pod = static_pod("/m/web.yaml", manifest(), "Node-1")
+    assert full_name(pod) == "default/web-node-1"
+    assert pod["spec"]["nodeName"] == "Node-1"
+    assert static_pod("/m/web.yaml", manifest(), "Node-1")["metadata"]["uid"] == pod["metadata"]["uid"]
+    other = static_pod("/m/web.yaml", manifest(hostNetwork=True), "Node-1")
+    assert other["metadata"]["uid"] != pod["metadata"]["uid"]
+    mirror = mirror_of(pod, "node-uid")
+    assert mirrored(mirror) == pod["metadata"]["uid"]
+    assert "uid" not in mirror["metadata"]
+    assert mirror["metadata"]["ownerReferences"][0]["uid"] == "node-uid"
+    assert not mirrored(pod)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (b"{", "not YAML"),
+        (b"[]", "kind Pod"),
+        (b"a: &a [*a]", "kind Pod"),
+        (json.dumps({**GOOD, "metadata": {}}).encode(), "metadata.name"),
+        (json.dumps({**GOOD, "metadata": {"name": "UP_"}}).encode(), "metadata.name"),
+        (manifest(containers=[]), "spec.containers"),
+        (manifest(containers=[{"name": "a"}]), "no image"),
+        (manifest(volumes=[{"name": "v", "secret": {"secretName": "s"}}]), "secret"),
+        (manifest(serviceAccountName="x"), "serviceAccountName"),
+    ],
+)
+def test_what_is_no_static_pod_is_said(text, word):
+    with pytest.raises(ManifestInvalid, match=word):
+        static_pod("/m/x", text, "n1")
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_pod_or_a_clear_refusal(text):
+    with pytest.raises(ManifestInvalid):
+        static_pod("/m/x", text, "n1")
+
+
+def test_files_that_count(tmp_path):
+    faults = []
+    directory = ManifestDirectory(tmp_path, "n1", faults.append)
+    assert directory.read() == {}
+    (tmp_path / "web.yaml").write_bytes(manifest())
+    (tmp_path / ".hidden").write_bytes(manifest())
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bad").write_text("{")
+    (uid,) = directory.read()
+    assert len(faults) == 1
+    directory.read()
+    assert len(faults) == 1  # told once
+    (tmp_path / "web.yaml").write_text("half a ma")
+    assert list(directory.read()) == [uid]  # the last good version stays
+    (tmp_path / "web.yaml").write_bytes(manifest(hostNetwork=True))
+    assert list(directory.read()) != [uid]
+    (tmp_path / "web.yaml").unlink()
+    assert directory.read() == {}
+
+
+def test_mirrors_to_create_and_to_delete():
+    pod = static_pod("/m/a", manifest(), "n1")
+    name, mirror = full_name(pod), mirror_of(pod, "u")
+    assert steps([pod], {}).create == (pod,)
+    assert steps([pod], {name: mirror}) == steps([], {})
+    assert steps([], {name: mirror}).delete == (mirror,)
+    leaving = {**mirror, "metadata": {**mirror["metadata"], "deletionTimestamp": "x"}}
+    assert steps([pod], {name: leaving}).delete == (leaving,)
+    newer = static_pod("/m/a", manifest(hostNetwork=True), "n1")
+    assert steps([newer], {name: mirror}).delete == (mirror,)
+
+
+async def holds(condition):
+    while not condition():  # noqa: ASYNC110 # of fakes that tell nobody
+        await asyncio.sleep(0.001)
+
+
+class FakeManager:
+    def __init__(self):
+        self.pods = {}
+        self.republished = []
+
+    def on_add(self, obj):
+        self.pods[obj["metadata"]["uid"]] = obj
+
+    def on_update(self, old, new):
+        pass
+
+    def on_delete(self, obj):
+        pass  # it takes its time
+
+    def working(self, uid):
+        return uid in self.pods
+
+    def republish(self, uid):
+        self.republished.append(uid)
+
+
+class FakeApi:
+    def __init__(self):
+        self.created, self.deleted = [], []
+
+    async def create_pod(self, pod):
+        self.created.append(pod)
+
+    async def delete_pod(self, pod):
+        self.deleted.append(pod)
+
+
+def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
+    async def story():
+        manager, api, faults = FakeManager(), FakeApi(), []
+        keeper = StaticPods(StaticOptions(tmp_path, "n1", manager, api, lambda: "node-uid", faults.append))
+        (tmp_path / "web").write_bytes(manifest())
+        await keeper.load()
+        (old,) = manager.pods
+        task = asyncio.create_task(keeper.keep_mirrors())
+        await holds(lambda: api.created)
+        with pytest.raises(MirrorMissing):
+            keeper.mirror(read_pod(manager.pods[old]))
+        keeper.on_add({**api.created[0], "metadata": {**api.created[0]["metadata"], "uid": "api-1"}})
+        assert keeper.mirror(read_pod(manager.pods[old]))["metadata"]["uid"] == "api-1"
+        assert manager.republished == [old]
+        (tmp_path / "web").write_bytes(manifest(hostNetwork=True))
+        await keeper.load()
+        assert list(manager.pods) == [old]
+        await asyncio.sleep(0.01)
+        assert not api.deleted
+        del manager.pods[old]
+        keeper.ended(old)
+        (new,) = manager.pods
+        assert new != old
+        await holds(lambda: api.deleted)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(story(), 5))
