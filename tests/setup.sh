@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that the tests use as real peers, where it can; tests without theirs say why they skip.
 missing=""
-for pair in etcd:etcd-server etcdctl:etcd-client; do
+for pair in etcd:etcd-server etcdctl:etcd-client containerd:containerd runc:runc busybox:busybox-static; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 [ -z "$missing" ] && exit 0

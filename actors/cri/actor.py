@@ -118,8 +118,9 @@ class Cri:
     # how the runtime is
 
     def _connected(self, info: RuntimeInfo) -> None:
-        back = not self._state.connected
-        if back or (info.name, info.version) != (self._state.name, self._state.version):
+        back = not self._state.connected and self._stream.connection.phase is Phase.BROKEN
+        other = self._state.name and (info.name, info.version) != (self._state.name, self._state.version)
+        if back or other:
             self._stream.try_again()
         self._publish(connected=True, name=info.name, version=info.version, message=self._reason)
         self._context.ready(self._note())

@@ -27,6 +27,8 @@ from protocols.messages import pleg as messages
 from protocols.wire import cri_pb2
 
 KEY = "pleg"
+ANSWER_S = 0.1
+"""GetNewerThan gives up this long before its caller does, so that the reason still reaches him."""
 SUSPECT_S = 60.0
 """How long a runtime that did not tell of something is not relied upon."""
 
@@ -221,7 +223,7 @@ class Pleg:
         cache, uid = self._ledger.cache, request.uid
         if not cache.newer_than(uid, request.min_ns):
             self._relister.one(uid).add_done_callback(lambda _: self._waiters.wake(uid))
-            left = max(0.0, call.deadline - asyncio.get_running_loop().time())
+            left = max(0.0, call.deadline - ANSWER_S - asyncio.get_running_loop().time())
             if not await self._waiters.until(uid, lambda: cache.newer_than(uid, request.min_ns), left):
                 raise NotNewer(f"nothing newer became known of pod {uid}: {self._relister.failure or 'runtime slow'}")
         status = cache.get(uid) or messages.PodStatus(uid=uid)

@@ -3,7 +3,7 @@
 import argparse
 import signal
 
-from protocols.messages import devices
+from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, Empty, KillActor
 from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
@@ -23,11 +23,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     failing.add_argument("resource")
     failing.add_argument("id")
     failing.add_argument("health", choices=tuple(HEALTH))
+    lying = faults.add_parser("runtime", help="falsify what is heard of the runtime's events", allow_abbrev=False)
+    lying.add_argument(
+        "fault_of_runtime", metavar="FAULT", choices=cri.RUNTIME_FAULTS, help=", ".join(cri.RUNTIME_FAULTS)
+    )
+    lying.add_argument("--count", type=int, default=0, help="drop-events: how many (default: all until clear)")
+    lying.add_argument("--seconds", type=float, default=3600.0, help="clock-jump: by how much (default 3600)")
 
 
 def run(args: argparse.Namespace) -> int:
     async def question(asking: Asking) -> None:
-        await (kill(asking, args) if args.fault == "kill" else device(asking, args))
+        await {"kill": kill, "device": device, "runtime": runtime}[args.fault](asking, args)
 
     ask(layout_from(args), question)
     return 0
@@ -41,6 +47,13 @@ async def kill(asking: Asking, args: argparse.Namespace) -> None:
 async def device(asking: Asking, args: argparse.Namespace) -> None:
     request = devices.ChaosDevice(resource=args.resource, id=args.id, health=HEALTH[args.health])
     await asking.call(devices.OWNER, devices.CHAOS_DEVICE, request, devices.Empty)
+
+
+async def runtime(asking: Asking, args: argparse.Namespace) -> None:
+    if args.count < 0:
+        raise Usage(f"--count {args.count}: a number of events is at least 0")
+    request = cri.ChaosRuntime(fault=args.fault_of_runtime, count=args.count, seconds=args.seconds)
+    await asking.call(cri.OWNER, cri.CHAOS, request, cri.Empty)
 
 
 def signal_number(text: str) -> int:

@@ -1,0 +1,43 @@
+"""A runtime that is not ours: Debian's containerd 1.6, which streams no events and stamps nothing (generic PLEG)."""
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.support.containerd import Containerd, why_not
+from tests.support.pleg_node import PlegNode, agrees
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "usable")
+
+
+def test_a_pods_life_by_cri_and_pleg() -> None:
+    """Also S2 and K2 as far as a runtime without events allows: pleg is killed while the container ends."""
+
+    async def whole() -> None:
+        async with Containerd() as runtime:
+            await runtime.ready()
+            async with PlegNode(runtime.settings) as node, asyncio.timeout(60):
+                await node.until(lambda: node.state.healthy, what="first relist")
+                assert node.state.mode == "generic"
+                assert not node.runtime_state.events_supported
+                assert node.runtime_state.name == "containerd"
+                sandbox = await runtime.sandbox("p", host=True)
+                id_ = await runtime.run(sandbox, "sleep", "1000")
+                assert [(item.id, item.state) for item in (await node.newer("uid-p")).containers] == [(id_, "running")]
+                short = await runtime.run(sandbox, "sh", "-c", "exit 3", name="short")
+                await node.until(lambda: node.is_in("uid-p", short, "exited"), 5, "exit")
+                item = node.container("uid-p", short)
+                assert item is not None
+                assert item.exit_code == 3
+                await node.end("pleg", signal.SIGKILL)
+                await runtime.call("StopContainer", container_id=id_, timeout=0)
+                node.start("pleg")
+                await node.until(lambda: node.is_in("uid-p", id_, "exited"), 10, "the death meanwhile")
+                await agrees(node, runtime)
+                await runtime.call("StopPodSandbox", pod_sandbox_id=sandbox)
+                await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
+                await node.until(lambda: "uid-p" not in node.statuses.items, 5, "gone")
+                assert await node.metric("pleg", "kube_pod_missed_events") == 0
+
+    asyncio.run(whole())

@@ -1,0 +1,218 @@
+"""A runtime that lies, stalls, floods or hangs: cri and pleg keep going, say why, and do not spin."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import grpc
+import pytest
+
+from protocols.bus import BusError
+from protocols.messages import cri
+from protocols.settings import Settings
+from protocols.wire import cri_pb2 as pb
+from tests.support.fake_cri import FakeCri, container_of, sandbox_of
+from tests.support.pleg_node import PlegNode
+
+UID = "u1"
+Story = Callable[[FakeCri, PlegNode], Coroutine[Any, Any, None]]
+
+
+def play(story: Story, prepare: Callable[[FakeCri], None] = lambda fake: None, **changes: Any) -> None:
+    async def whole() -> None:
+        root = Path(mkdtemp(prefix="np", dir="/tmp"))
+        fake = FakeCri(root / "runtime" / "fake.sock")
+        (root / "run").mkdir(mode=0o700)
+        prepare(fake)
+        await fake.start()
+        try:
+            async with PlegNode(settings(root, fake), **changes) as node, asyncio.timeout(40):
+                await story(fake, node)
+                assert node.alive(), node.errors()
+                assert "Traceback" not in node.errors()
+        finally:
+            await fake.stop()
+            shutil.rmtree(root, ignore_errors=True)
+
+    asyncio.run(whole())
+
+
+def settings(root: Path, fake: FakeCri) -> Settings:
+    return Settings(
+        root=str(root),
+        kubelet_dir=str(root / "kubelet"),
+        node_name="n1",
+        port=1,
+        api_url="https://127.0.0.1:1",
+        store_endpoints=(),
+        store_embedded=True,
+        runtime_endpoint=f"unix://{fake.path}",
+        runtime_embedded=False,
+    )
+
+
+async def quiet(node: PlegNode, seconds: float = 2.0) -> float:
+    """Share of a core that both use over a while."""
+    before = node.cpu()
+    await asyncio.sleep(seconds)
+    return (node.cpu() - before) / seconds
+
+
+def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None:
+    """S3. No stream was ever opened, so success must not be counted (upstream counts five)."""
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.state.healthy and not node.runtime_state.events_supported, 5)
+        assert node.state.mode == "generic"
+        await asyncio.sleep(2.5)
+        assert fake.count("GetContainerEvents") == 1
+        assert 2 <= fake.count("ListPodSandbox") <= 6, "generic lists each second"
+        assert await node.metric("cri", "kubelet_evented_pleg_connection_success_count") == 0
+        assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") == 1
+
+    play(story, lambda fake: setattr(fake, "events", None))
+
+
+def test_a_call_under_way_outlives_the_event_streams_end() -> None:
+    """A broken stream renews its channel; a StopContainer that waits for its grace must not be cut by that."""
+
+    def prepare(fake: FakeCri) -> None:
+        fake.answers["StopContainer"] = ...
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.runtime_state.streaming, 5)
+        call = cri.CriCall("StopContainer", b"")
+        asking = asyncio.ensure_future(node.bus.call(cri.OWNER, cri.CALL, call, cri.CriReply, timeout=4))
+        await node.until(lambda: fake.count("StopContainer"), 5)
+        for _ in range(2):
+            fake.events.put_nowait(None)  # type: ignore[union-attr]  # there is a stream here
+        await node.until(lambda: fake.count("GetContainerEvents") >= 3, 5)
+        await asyncio.sleep(0.2)
+        assert not asking.done(), "the call was cut"
+        with pytest.raises(BusError):
+            await asking
+
+    play(story, prepare)
+
+
+def test_a_stream_that_breaks_at_once_follows_the_table() -> None:
+    def prepare(fake: FakeCri) -> None:
+        for _ in range(20):
+            fake.events.put_nowait(grpc.StatusCode.INTERNAL)  # type: ignore[union-attr]  # there is a stream here
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.runtime_state.failures == 4, 8)
+        await asyncio.sleep(0.5)
+        assert fake.count("GetContainerEvents") == 4, "0, 0, 1, 2 s, then 4 s"
+        assert node.state.mode == "generic"
+        assert "INTERNAL" in node.state.why
+        assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") == 4
+
+    play(story, prepare)
+
+
+def test_a_server_that_sends_no_headers_before_its_first_event_is_streaming() -> None:
+    """grpc-go (containerd, CRI-O) does so: on an idle node the mode would stay generic for ever."""
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.runtime_state.streaming and node.state.mode == "evented", 6)
+
+    play(story, lambda fake: setattr(fake, "headers", False))
+
+
+BAD_EVENTS: list[dict[str, Any]] = [
+    {},
+    {"container_id": "c1", "created_at": 5},
+    {"container_id": "other", "container_event_type": 1, "pod_sandbox_status": sandbox_of("nobody")},
+    {"container_id": "c1", "container_event_type": 77, "pod_sandbox_status": sandbox_of(UID)},
+    {"container_id": "c1", "container_event_type": 1, "created_at": 1, "pod_sandbox_status": sandbox_of(UID)},
+    {"container_id": "c1", "container_event_type": 2, "created_at": 2**62, "pod_sandbox_status": sandbox_of(UID)},
+    {"container_id": "c1", "container_event_type": 3, "pod_sandbox_status": pb.PodSandboxStatus()},
+]
+
+
+@pytest.mark.parametrize("stamp", ["none", "seconds", "now", "future"])
+def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(stamp: str) -> None:
+    """Wrong ids, unknown enums, empty statuses, stamps of 0, in seconds or in the future, garbage; a flood."""
+    now = time.time_ns()
+    stamps = {"none": 0, "seconds": now // 10**9, "now": now, "future": now + 10**18}
+
+    def prepare(fake: FakeCri) -> None:
+        fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)], stamps[stamp])
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.is_in(UID, "c1", "running"), 5)
+        await node.until(lambda: node.state.mode == ("evented" if stamp == "now" else "hint"), 5)
+        for _ in range(50):
+            fake.events.put_nowait(b"\xff\xfe garbage")  # type: ignore[union-attr]  # there is a stream here
+            for event in BAD_EVENTS:
+                fake.send(**event)
+        await asyncio.sleep(0.5)
+        lists = fake.count("ListPodSandbox")
+        assert await quiet(node) < 0.3
+        assert fake.count("ListPodSandbox") - lists < 30, "listed over and over"
+        assert node.is_in(UID, "c1", "running")
+        assert not [event for event in node.heard.events if event[1] != "ContainerStarted"]
+        assert node.state.healthy
+
+    play(story, prepare)
+
+
+def test_an_unknown_state_is_unknown() -> None:
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.is_in(UID, "c1", "unknown"), 5)
+
+    play(story, lambda fake: fake.pod(UID, [container_of("c1", 42)]))
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "says"),
+    [
+        ("ListContainers", b"\xff\xff", "not CRI v1"),
+        ("ListContainers", b"\x0a" + b"\x80\x80\x80\x08" + bytes(16 << 20), "larger than max"),
+        ("ListPodSandbox", grpc.StatusCode.INTERNAL, "as told"),
+        ("ListPodSandbox", ..., "yet to be successful"),
+        ("PodSandboxStatus", pb.PodSandboxStatusResponse(status=pb.PodSandboxStatus(id="other")), "told of 'other'"),
+        ("ContainerStatus", pb.ContainerStatusResponse(), "told of ''"),
+    ],
+)
+def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, answer: Any, says: str) -> None:
+    good: dict[str, Any] = {}
+
+    def prepare(fake: FakeCri) -> None:
+        fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)])
+        good.update(fake.answers)
+        fake.answers[method] = answer
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: fake.count(method) >= (1 if answer is ... else 3), 8)
+        await node.until(lambda: node.state.message == "pleg has yet to be successful", 5)
+        assert not node.state.healthy
+        if answer is not ...:
+            with pytest.raises(BusError, match=says):
+                await node.newer(UID, timeout=1)
+            fake.answers = good
+            await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"), 8)
+
+    play(story, prepare)
+
+
+@pytest.mark.parametrize("answer", [b"\xff\xff", b"", grpc.StatusCode.UNAVAILABLE])
+def test_a_runtime_that_is_none_is_named_and_not_fatal(answer: Any) -> None:
+    good: dict[str, Any] = {}
+
+    def prepare(fake: FakeCri) -> None:
+        good.update(fake.answers)
+        fake.answers["Version"] = answer
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.runtime_state.message, 5)
+        assert not node.runtime_state.connected
+        fake.answers = good
+        await node.until(lambda: node.runtime_state.connected, 6)
+
+    play(story, prepare)

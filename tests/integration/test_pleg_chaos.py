@@ -1,0 +1,135 @@
+"""Events lost, doubled, turned around, held back, cut or wrongly stamped: what pleg tells stays right."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from tests.integration.test_pleg import pid_of, play
+from tests.support.pleg_node import PlegNode, agrees
+from tests.support.runtime import RuntimeProcess
+
+MISSED = 'kube_pod_missed_events{cause="runtime"'
+
+
+def test_seven_dropped_stops_are_seven_missed_events() -> None:
+    """S11. Found by the relist, counted once each, and the runtime is not relied upon for a while."""
+
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await node.evented()
+        ids = [await runtime.run(await runtime.sandbox(f"p{n}"), "sleep", "1000") for n in range(9)]
+        await node.until(lambda: all(node.is_in(f"uid-p{n}", id_, "running") for n, id_ in enumerate(ids)))
+        await node.newer("uid-p0")
+        assert node.state.mode == "evented"
+        await node.chaos("drop-events", count=7)
+        for id_ in ids[:7]:
+            os.kill(await pid_of(runtime, id_), signal.SIGKILL)
+            await runtime.ended(id_)
+        os.kill(await pid_of(runtime, ids[7]), signal.SIGKILL)
+        await node.until(lambda: node.is_in("uid-p7", ids[7], "exited"), 5, "the eighth, which was told")
+        for n in range(7):
+            assert [item.state for item in (await node.newer(f"uid-p{n}")).containers] == ["exited"]
+        await node.until(lambda: node.state.mode == "hint", 5, "suspicion")
+        assert await node.metric("pleg", MISSED) == 7
+        assert await node.metric("pleg", MISSED + ',transition="stopped"') == 7
+        await agrees(node, runtime)
+
+    play(story)
+
+
+@pytest.mark.parametrize("fault", ["duplicate-events", "reorder-events", "disconnect", "clock-jump", "clock-back"])
+def test_the_plane_stays_right(fault: str) -> None:
+    """S12 and the others: a script of changes; at the end nothing differs, and no container was seen to go back."""
+
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await node.evented()
+        await node.chaos(fault.replace("back", "jump"), seconds=-3600.0 if fault == "clock-back" else 3600.0)
+        sandboxes = [await runtime.sandbox(f"p{n}") for n in range(3)]
+        ids = [await runtime.run(sandbox, "sleep", "1000") for sandbox in sandboxes]
+        asked = time.monotonic()
+        for n, id_ in enumerate(ids):
+            assert [item.id for item in (await node.newer(f"uid-p{n}")).containers] == [id_]
+        assert time.monotonic() - asked < 2, "GetNewerThan was held up"
+        os.kill(await pid_of(runtime, ids[0]), signal.SIGKILL)
+        await runtime.ended(ids[0])
+        await node.until(lambda: node.is_in("uid-p0", ids[0], "exited"), 2, "the death")
+        await runtime.call("RemovePodSandbox", pod_sandbox_id=sandboxes[1])
+        await agrees(node, runtime, 5)
+        await node.chaos("clear")
+
+    play(story)
+
+
+def test_a_stalled_stream_is_made_up_for_and_its_backlog_does_no_harm() -> None:
+    """S4, S5: what was held back comes late, after the pod was inspected or has gone."""
+
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await node.evented()
+        await node.chaos("stall")
+        sandbox, doomed = await runtime.sandbox("p"), await runtime.sandbox("q")
+        id_ = await runtime.run(sandbox, "true")
+        await runtime.ended(id_)
+        await node.newer("uid-q")
+        await runtime.call("RemovePodSandbox", pod_sandbox_id=doomed)
+        assert [item.state for item in (await node.newer("uid-p")).containers] == ["exited"]
+        assert (await node.newer("uid-q")).sandboxes == ()
+        events = len(node.heard.events)
+        await node.chaos("clear")
+        await asyncio.sleep(0.5)
+        assert node.heard.events[events:] == [], "the backlog was taken for news"
+        assert "uid-q" not in node.statuses.items, "a late event brought a deleted pod back"
+        await agrees(node, runtime)
+
+    play(story)
+
+
+@pytest.mark.parametrize("mode", ["evented", "generic"])
+def test_short_lives_are_told_of(mode: str) -> None:
+    """S15: 200 containers that end at once; by events each is seen to start and to die, by lists at least to die."""
+
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        await node.until(lambda: node.state.mode == mode)
+        sandbox = await runtime.sandbox("p")
+        hollow = {"image": "hollow/x", "annotations": {"nodeplane.dev/hollow-duration": "1ms"}}
+        ids = [await runtime.run(sandbox, name=f"c{n}", **hollow) for n in range(200)]
+        await node.until(lambda: all(node.is_in("uid-p", id_, "exited") for id_ in ids), 10)
+        heard = set(node.heard.events)
+        assert all(("uid-p", "ContainerDied", id_) in heard for id_ in ids)
+        if mode == "evented":
+            assert all(("uid-p", "ContainerStarted", id_) in heard for id_ in ids)
+        assert await node.metric("pleg", MISSED) == 0
+        await agrees(node, runtime)
+
+    play(story, pleg_mode=mode)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_three_modes_come_to_the_same_end(seed: int) -> None:
+    """S16: one script of operations under events lost, doubled and turned around by chance."""
+
+    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+        dice, sandboxes, ids = random.Random(seed), [await runtime.sandbox("p0")], []
+        await node.until(lambda: node.state.healthy)
+        for step in range(40):
+            roll = dice.random()
+            if roll < 0.15:
+                await node.chaos(dice.choice(["drop-events", "duplicate-events", "reorder-events", "clear"]), count=2)
+            elif roll < 0.3:
+                sandboxes.append(await runtime.sandbox(f"q{step}"))
+            elif roll < 0.4 and len(sandboxes) > 1:
+                await runtime.call("RemovePodSandbox", pod_sandbox_id=sandboxes.pop(1))
+            elif roll < 0.5 and ids:
+                await runtime.call("StopContainer", container_id=dice.choice(ids), timeout=0)
+            else:
+                annotations = {"nodeplane.dev/hollow-duration": dice.choice(["1ms", "50ms", "1h"])}
+                where = dice.choice(sandboxes)
+                ids.append(await runtime.run(where, name=f"c{step}", image="hollow/x", annotations=annotations))
+        await node.chaos("clear")
+        await node.chaos("disconnect")
+        await agrees(node, runtime, 10)
+
+    for mode in ("evented", "hint", "generic"):
+        play(story, pleg_mode=mode)

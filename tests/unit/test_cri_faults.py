@@ -1,0 +1,57 @@
+"""Faults on purpose: what is heard of the runtime's events under each. Pure."""
+
+import pytest
+
+from actors.cri.errors import FaultUnknown
+from actors.cri.faults import BATCH, HELD, Faults
+from protocols.messages.cri import ChaosRuntime
+from protocols.wire import cri_pb2
+
+EVENTS = [bytes([n]) for n in range(BATCH)]
+
+
+def heard(fault: str, count: int = 0) -> list[bytes]:
+    faults = Faults()
+    faults.set(ChaosRuntime(fault, count))
+    passed = [out for event in EVENTS for out in faults.pass_on(event)]
+    return passed + [b"|", *faults.set(ChaosRuntime("clear"))]
+
+
+@pytest.mark.parametrize(
+    ("fault", "count", "out"),
+    [
+        ("drop-events", 0, [b"|"]),
+        ("drop-events", 2, [*EVENTS[2:], b"|"]),
+        ("duplicate-events", 0, [event for event in EVENTS for _ in range(2)] + [b"|"]),
+        ("reorder-events", 0, [*EVENTS[::-1], b"|"]),
+        ("stall", 0, [b"|", *EVENTS]),
+        ("disconnect", 0, [*EVENTS, b"|"]),
+        ("clear", 0, [*EVENTS, b"|"]),
+    ],
+)
+def test_what_is_heard(fault: str, count: int, out: list[bytes]) -> None:
+    assert heard(fault, count) == out
+
+
+def test_a_stall_keeps_no_more_than_it_may() -> None:
+    faults = Faults()
+    faults.set(ChaosRuntime("stall"))
+    for n in range(HELD + 5):
+        faults.pass_on(str(n).encode())
+    assert len(faults.flush()) == HELD
+
+
+def test_clock_jump_moves_stamps_and_leaves_garbage_alone() -> None:
+    faults = Faults()
+    faults.set(ChaosRuntime("clock-jump", seconds=-2.0))
+    event = cri_pb2.ContainerEventResponse(container_id="c", created_at=5 * 10**9)
+    moved = cri_pb2.ContainerEventResponse.FromString(faults.pass_on(event.SerializeToString())[0])
+    assert moved.created_at == 3 * 10**9
+    assert faults.pass_on(b"\xff\xff") == [b"\xff\xff"]
+    unstamped = cri_pb2.PodSandboxStatusResponse().SerializeToString()
+    assert faults.shifted_status(unstamped) == unstamped
+
+
+def test_an_unknown_fault_is_refused() -> None:
+    with pytest.raises(FaultUnknown, match="there are stall"):
+        Faults().set(ChaosRuntime("explode"))
