@@ -63,7 +63,7 @@ def wanted(node_name: str) -> Wanted:
 
 
 def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
-    """Whether everything wanted is there, for the same names, and good for a while yet."""
+    """Whether everything wanted is there and whole, for the same names, and good for a while yet."""
     now = time.time() if now is None else now
     try:
         manifest = msgspec.json.decode((pki / MANIFEST).read_bytes(), type=Manifest)
@@ -72,7 +72,16 @@ def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
     if manifest.wanted != what or manifest.not_after - now < RENEW_DAYS * DAY_S:
         return False
     files = [pki / f"{leaf.name}{suffix}" for leaf in what.certificates for suffix in (".crt", ".key")]
-    return all(path.exists() for path in (*files, pki / "ca.crt", pki / "ca.key", pki / "sa.key", pki / "sa.pub"))
+    return all(whole(path) for path in (*files, pki / "ca.crt", pki / "ca.key", pki / "sa.key", pki / "sa.pub"))
+
+
+def whole(path: Path) -> bool:
+    """Whether a file looks like PEM from its first to its last line: one cut short or overwritten is made anew."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return data.startswith(b"-----BEGIN ") and data.rstrip().endswith(b"-----")
 
 
 class Issuing:

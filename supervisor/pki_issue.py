@@ -141,7 +141,7 @@ def _host(host: str) -> x509.GeneralName:
 
 def _service_account_keys(directory: Path) -> None:
     """The pair that will sign service-account tokens; kept for ever, since tokens outlive certificates."""
-    if (directory / "sa.key").exists() and (directory / "sa.pub").exists():
+    if pki.whole(directory / "sa.key") and pki.whole(directory / "sa.pub"):
         return
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable
 from protocols.kube.lines import event_of, lines_of
 from protocols.kube.meta import Object
 from protocols.kube.resources import Resource
@@ -47,9 +47,8 @@ class ApiClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        """Raises OSError or ssl.SSLError when the certificate files cannot be used."""
-        context = ssl.create_default_context(cafile=str(self._options.ca))
-        context.load_cert_chain(str(self._options.cert), str(self._options.key))
+        """Raises CertificateUnusable."""
+        context = _tls(self._options)
         self._session = aiohttp.ClientSession(
             base_url=self._options.server,
             connector=aiohttp.TCPConnector(ssl=context, limit=64, keepalive_timeout=60),
@@ -177,6 +176,18 @@ def _failure(answer: aiohttp.ClientResponse, text: bytes) -> ApiError:
 def _retry_after(code: int, header: str) -> float | None:
     """429 and 503 with the header were not carried out, so even a write may be sent again."""
     return float(header) if code in (429, 503) and header.isascii() and header.isdigit() else None
+
+
+def _tls(options: ClientOptions) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=str(options.ca))
+        context.load_cert_chain(str(options.cert), str(options.key))
+    except (OSError, ssl.SSLError) as error:
+        raise CertificateUnusable(
+            f"cannot use {options.cert}, its key and {options.ca}: {_text(error)};"
+            " without them the next `nodeplane up` makes new ones"
+        ) from None
+    return context
 
 
 def _selectors(field: str, label: str) -> dict[str, str]:

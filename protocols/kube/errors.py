@@ -47,5 +47,9 @@ class ApiAway(NodeplaneError):
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
+class CertificateUnusable(NodeplaneError):
+    """Raised before anything is sent when a client's certificate, its key or the CA cannot be read or do not match."""
+
+
 class EventInvalid(KubeError):
     """Raised when a line of a watch is not an event: the position cannot be trusted any more."""

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from protocols.kube.client import ApiClient, ClientOptions
-from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable
 from protocols.kube.events import WAITING, EventRecorder, RecorderOptions
 from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import Object, name_of
@@ -366,3 +366,13 @@ def test_an_event_whose_answer_is_lost_is_written_once(certificates: Path, monke
         assert recorder.dropped == 0
 
     run(certificates, story)
+
+
+def test_files_that_are_no_certificates_are_named(certificates: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "scheduler.key"
+    damaged.write_bytes(b"no key")
+    pair = {"cert": certificates / "scheduler.crt", "key": damaged}
+    for files in (pair, {**pair, "ca": damaged}, {**pair, "cert": tmp_path / "none.crt"}):
+        client = ApiClient(ClientOptions(server="https://127.0.0.1:1", **{"ca": certificates / "ca.crt", **files}))
+        with pytest.raises(CertificateUnusable, match=str(files["cert"])):
+            asyncio.run(client.start())

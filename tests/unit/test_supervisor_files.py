@@ -170,6 +170,13 @@ def test_certificates_are_renewed_in_time(root: Path) -> None:
     pki_issue.issue(directory, what)
     manifest = msgspec.json.decode((directory / pki.MANIFEST).read_bytes(), type=pki.Manifest)
     assert not pki.current(directory, what, now=manifest.not_after - 59 * pki.DAY_S)
+    for name in ("apiserver.key", "ca.crt", "sa.key"):
+        good = (directory / name).read_bytes()
+        for bad in (b"", os.urandom(300), good[:-20]):
+            (directory / name).write_bytes(bad)
+            assert not pki.current(directory, what), "a damaged file"
+        (directory / name).write_bytes(good)
+    assert pki.current(directory, what)
     (directory / "admin.key").unlink()
     assert not pki.current(directory, what)
 
