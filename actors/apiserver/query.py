@@ -32,6 +32,9 @@ class ListOptions:
 class WriteOptions:
     dry_run: bool = False
     manager: str = ""
+    """The fieldManager asked for; empty = none was."""
+    agent: str = ""
+    """Stands in for it where one may be missing: the user agent up to the first slash."""
     validation: str = "Warn"
     force: bool | None = None
 
@@ -71,7 +74,8 @@ def write_options(query: Mapping[str, str], dry_runs: list[str], user_agent: str
         raise invalid_options("PatchOptions", *causes)
     return WriteOptions(
         dry_run=bool(dry_runs),
-        manager=manager or user_agent.partition("/")[0][:128],
+        manager=manager,
+        agent=user_agent.partition("/")[0][:128],
         validation=validation,
         force=flag(query, "force"),
     )

@@ -42,7 +42,7 @@ def test_option_values() -> None:
     options = list_options({"watch": "", "resourceVersion": "0", "limit": "-3", "allowWatchBookmarks": "true"})
     assert (options.watch, options.version, options.limit, options.bookmarks) == (True, 0, 0, True)
     assert list_options({"watch": "false"}).watch is False
-    assert write_options({}, [], "kubectl/v1 (linux)").manager == "kubectl"
+    assert write_options({}, [], "kubectl/v1 (linux)").agent == "kubectl"
     with pytest.raises(Invalid, match="dryRun"):
         write_options({}, ["Some"], "")
 

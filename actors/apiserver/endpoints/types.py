@@ -1,6 +1,6 @@
 """What every endpoint gets and gives."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -10,6 +10,8 @@ from actors.apiserver.query import ListOptions
 from actors.apiserver.selection import Selection
 from actors.apiserver.target import Target
 from actors.apiserver.types import User
+
+MAX_WARNING = 1024
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,18 @@ class Reply:
     status: int = 200
     media_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
     def response(self) -> web.Response:
-        return web.Response(
+        made = web.Response(
             body=self.body, status=self.status, headers={**self.headers, "Content-Type": self.media_type}
         )
+        for warning in self.warnings:
+            made.headers.add("Warning", f"299 - {_quoted(warning)}")
+        return made
+
+
+def _quoted(text: str) -> str:
+    """A quoted string of a header: one line of ASCII, of bearable length."""
+    plain = " ".join(text.split()).encode("ascii", "replace").decode()[:MAX_WARNING]
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,5 +1,7 @@
 """POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
 
+from dataclasses import replace
+
 from actors.apiserver.admission import Admission
 from actors.apiserver.body import decode_object, media_type, read_body
 from actors.apiserver.endpoints.types import Reply, Request
@@ -11,11 +13,19 @@ from actors.apiserver.reads.reader import Reader
 from actors.apiserver.render import dump, render_list, render_object, render_stored
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.target import Target
+from actors.apiserver.validation.review import Review
 from actors.apiserver.writes.binding import bound
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.delete import DeleteOptions, delete_options, deleted
 from actors.apiserver.writes.loop import Mutation, Outcome, WriteLoop
-from actors.apiserver.writes.patch import APPLY_PATCH, applied_configuration, apply_mutation, patch_mutation
+from actors.apiserver.writes.owners import Owners, updaters
+from actors.apiserver.writes.patch import (
+    APPLY_PATCH,
+    applied_configuration,
+    applied_from_nothing,
+    apply_mutation,
+    patch_mutation,
+)
 from actors.apiserver.writes.update import replace_mutation
 
 
@@ -27,34 +37,45 @@ class Writing:
         self._admission = admission
 
     async def create(self, request: Request) -> Reply:
-        options, body = _options(request), await _body(request)
+        options = _options(request)
+        review = Review(options.validation)
+        body = await _body(request, review)
         if request.target.subresource == "binding":
-            return await self._bind(request, body, options)
-        return await self._create(request, body, options)
+            return _warned(await self._bind(request, body, options), review)
+        created = await self._create(request, body, options, updaters(request.target, options))
+        return _warned(created, review)
 
     async def update(self, request: Request) -> Reply:
-        options, body = _options(request), await _body(request)
+        options, target = _options(request), request.target
+        review = Review(options.validation)
+        body, owners = await _body(request, review), updaters(request.target, options)
         try:
-            outcome = await self._change(request, replace_mutation(request.target, body), options)
+            outcome = await self._change(request, replace_mutation(target, body, owners), options)
         except NotFound:
-            if not request.target.resource.create_on_update or request.target.subresource:
+            if not target.resource.create_on_update or target.subresource:
                 raise
-            return await self._create(request, body, options)
-        return _written(request, outcome.stored)
+            return _warned(await self._create(request, body, options, owners), review)
+        return _warned(_written(request, outcome.stored), review)
 
     async def patch(self, request: Request) -> Reply:
         options, target = _options(request), request.target
+        review = Review(options.validation)
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
-        if media != APPLY_PATCH:
-            outcome = await self._change(request, patch_mutation(target, media, raw, options), options)
-            return _written(request, outcome.stored)
-        wanted = applied_configuration(target, raw, options)
+        if media == APPLY_PATCH:
+            reply = await self._apply(request, applied_configuration(target, raw, options, review), options)
+        else:
+            outcome = await self._change(request, patch_mutation(target, media, raw, options, review), options)
+            reply = _written(request, outcome.stored)
+        return _warned(reply, review)
+
+    async def _apply(self, request: Request, wanted: Obj, options: WriteOptions) -> Reply:
+        target = request.target
         try:
-            outcome = await self._change(request, apply_mutation(target, wanted), options)
+            outcome = await self._change(request, apply_mutation(target, wanted, options), options)
         except NotFound:
             if target.subresource:
                 raise
-            return await self._create(request, wanted, options)
+            return await self._create(request, wanted, options, applied_from_nothing(target, wanted, options))
         return _written(request, outcome.stored)
 
     async def delete(self, request: Request) -> Reply:
@@ -81,9 +102,9 @@ class Writing:
     async def _delete(self, target: Target, options: DeleteOptions) -> Outcome:
         return await self._loop.run(target, lambda old: deleted(target, options, old), options.dry_run)
 
-    async def _create(self, request: Request, body: Obj, options: WriteOptions) -> Reply:
+    async def _create(self, request: Request, body: Obj, options: WriteOptions, owners: Owners) -> Reply:
         self._admission.created(request.user, request.target, body)
-        stored = await self._creator.create(request.target, body, options.dry_run)
+        stored = await self._creator.create(request.target, body, options.dry_run, owners)
         return _written(request, stored, 201)
 
     async def _change(self, request: Request, mutation: Mutation, options: WriteOptions) -> Outcome:
@@ -96,8 +117,17 @@ class Writing:
         return Reply(dump(status, request.form), 201, request.form.media_type)
 
 
-async def _body(request: Request) -> Obj:
-    return decode_object(await read_body(request.http), request.http.headers.get("Content-Type", ""))
+async def _body(request: Request, review: Review) -> Obj:
+    """The object sent, without what its kind does not have."""
+    raw, content_type = await read_body(request.http), request.http.headers.get("Content-Type", "")
+    body = decode_object(raw, content_type)
+    review.text(raw, media_type(content_type), body)
+    review.body(body, request.target)
+    return body
+
+
+def _warned(reply: Reply, review: Review) -> Reply:
+    return replace(reply, warnings=review.warnings) if review.warnings else reply
 
 
 def _options(request: Request) -> WriteOptions:

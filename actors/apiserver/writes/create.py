@@ -1,8 +1,11 @@
 """POST: a new object, named by its author or by us, in a namespace that takes it."""
 
+from collections.abc import Callable
+
 from actors.apiserver.causes import invalid_object
 from actors.apiserver.errors import Forbidden
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects import Obj, at
+from actors.apiserver.ownership.entries import Entries
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.storage import Storage, Taken
@@ -11,6 +14,7 @@ from actors.apiserver.target import Target
 from actors.apiserver.writes.encode import encode_object
 from actors.apiserver.writes.faults import already_exists, details, name_exhausted, not_found
 from actors.apiserver.writes.metadata import check_body, generated_name, metadata_causes, stamp_new
+from actors.apiserver.writes.owners import FIELD, Owners, set_owners, stored_owners
 
 NAME_ATTEMPTS = 8
 
@@ -20,8 +24,9 @@ class Creator:
         self._storage = storage
         self._namespaces = namespaces
 
-    async def create(self, target: Target, body: Obj, dry_run: bool = False) -> Stored:
+    async def create(self, target: Target, body: Obj, dry_run: bool = False, owners: Owners = stored_owners) -> Stored:
         """Raises BadRequest, Invalid, AlreadyExists, NotFound and Forbidden (of the namespace)."""
+        sent = at(body, "metadata", FIELD)
         check_body(body, target)
         base = "" if body["metadata"].get("name") else body["metadata"].get("generateName") or ""
         stamp_new(body, target.resource)
@@ -29,15 +34,16 @@ class Creator:
             if base:
                 body["metadata"]["name"] = generated_name(base)
             try:
-                return await self._attempt(target, body, dry_run)
+                return await self._attempt(target, body, dry_run, lambda new: owners(new, {}, sent))
             except Taken as taken:
                 if not base:
                     raise already_exists(target.resource, body["metadata"]["name"], taken.terminating) from None
         raise name_exhausted(target.resource, body["metadata"]["name"])
 
-    async def _attempt(self, target: Target, body: Obj, dry_run: bool) -> Stored:
+    async def _attempt(self, target: Target, body: Obj, dry_run: bool, owners: Callable[[Obj], Entries]) -> Stored:
         resource = target.resource
         _prepare(target, body)
+        set_owners(body, owners(body))
         if resource.namespaced:
             await self._check_namespace(target, body)
         named = Target(resource, target.verb, target.namespace, body["metadata"]["name"])

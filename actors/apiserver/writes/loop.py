@@ -3,13 +3,12 @@
 Nothing is decided on stale data: a refusal or a no-op that the replica suggests is checked against the store.
 """
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.apiserver.objects import Obj
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.replica.stored import Stored, decode_stored
 from actors.apiserver.storage import Changed, Storage
 from actors.apiserver.target import Target
 from actors.apiserver.writes.encode import encode_object, same
@@ -44,18 +43,19 @@ class WriteLoop:
             current = await self._read(target)
         for _ in range(ATTEMPTS):
             try:
-                wanted = mutate(copy.deepcopy(current.obj))
+                before = decode_stored(current.raw, current.rv)
+                wanted = mutate(decode_stored(current.raw, current.rv))
             except StatusError as fault:
                 if fresh or not may_be_stale(fault):
                     raise
                 current, fresh = await self._read(target), True
                 continue
-            if wanted is not None and same(wanted, current.obj) and not fresh:
+            if wanted is not None and not fresh and same(wanted, before):
                 seen, current, fresh = current, await self._read(target), True
                 if current.rv != seen.rv:
                     continue
             try:
-                return await self._store(target, current, wanted, dry_run)
+                return await self._store(target, current, before, wanted, dry_run)
             except Changed as changed:
                 if changed.current is None:
                     raise not_found(resource, target.name) from None
@@ -68,11 +68,11 @@ class WriteLoop:
             raise not_found(target.resource, target.name)
         return found
 
-    async def _store(self, target: Target, current: Stored, wanted: Obj | None, dry_run: bool) -> Outcome:
+    async def _store(self, target: Target, current: Stored, before: Obj, wanted: Obj | None, dry_run: bool) -> Outcome:
         if wanted is None:
             rv = current.rv if dry_run else await self.storage.delete(target.resource, current)
             return Outcome(current.at(rv), removed=True)
-        if same(wanted, current.obj):
+        if same(wanted, before):
             return Outcome(current)
         raw = encode_object(wanted)
         if dry_run:

@@ -1,16 +1,19 @@
 """PATCH: three ways to describe a change, and the applied configuration, which is a change that may also create."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
 from actors.apiserver.body import as_object, decode_json, decode_yaml
 from actors.apiserver.causes import forbidden, invalid_options, required
 from actors.apiserver.errors import BadRequest, UnsupportedMediaType
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects import Obj, at
 from actors.apiserver.query import WriteOptions
 from actors.apiserver.target import Target
+from actors.apiserver.validation.review import Review
+from actors.apiserver.writes.encode import fresh_copy
+from actors.apiserver.writes.faults import conflict
 from actors.apiserver.writes.metadata import check_kind, check_metadata
+from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.update import updated
 from protocols.errors import NodeplaneError
 from protocols.kube.patch_json import apply_json_patch
@@ -27,49 +30,76 @@ ACCEPTED = ", ".join((JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH))
 Mutation = Callable[[Obj], Obj | None]
 
 
-def patch_mutation(target: Target, media: str, body: bytes, options: WriteOptions) -> Mutation:
+def patch_mutation(target: Target, media: str, body: bytes, options: WriteOptions, review: Review) -> Mutation:
     """Read the patch now, apply it later, as often as the write loop asks. Raises on what cannot be read."""
     if options.force is not None and media != APPLY_PATCH:
         raise invalid_options("PatchOptions", forbidden("force", "may not be specified for non-apply patch"))
-    apply = _applier(target, media, body)
-    return lambda old: _patched(target, apply, old)
+    if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+        raise UnsupportedMediaType(ACCEPTED)
+    patch = decode_json(body)
+    review.text(body, media, patch)
+    apply, owners = _applier(target, media, patch), updaters(target, options)
+
+    def mutate(old: Obj) -> Obj | None:
+        new = _patched(apply, old)
+        review.patched(new, old, target, body)
+        return updated(target, new, old, patching=True, owners=owners)
+
+    return mutate
 
 
-def _applier(target: Target, media: str, body: bytes) -> Callable[[Obj], Any]:
+def _applier(target: Target, media: str, patch: Any) -> Callable[[Obj], Any]:
     if media == JSON_PATCH:
-        operations = decode_json(body)
-        return lambda old: apply_json_patch(old, operations)
+        return lambda old: apply_json_patch(old, patch)
+    change = as_object(patch)
     if media == MERGE_PATCH:
-        merge = as_object(decode_json(body))
-        return lambda old: apply_merge_patch(old, merge)
-    if media == STRATEGIC_PATCH:
-        strategic = as_object(decode_json(body))
-        return lambda old: apply_strategic_patch(target.resource.kind, old, strategic)
-    raise UnsupportedMediaType(ACCEPTED)
+        return lambda old: apply_merge_patch(old, change)
+    return lambda old: apply_strategic_patch(target.resource.kind, old, change)
 
 
-def _patched(target: Target, apply: Callable[[Obj], Any], old: Obj) -> Obj | None:
+def _patched(apply: Callable[[Obj], Any], old: Obj) -> Obj:
     try:
-        new = apply(copy.deepcopy(old))
+        return as_object(apply(fresh_copy(old)))
     except StatusError:
         raise
     except (NodeplaneError, RecursionError) as error:
         raise BadRequest(f"error applying patch: {error}") from None
-    return updated(target, as_object(new), old, patching=True)
 
 
-def applied_configuration(target: Target, body: bytes, options: WriteOptions) -> Obj:
+def applied_configuration(target: Target, body: bytes, options: WriteOptions, review: Review) -> Obj:
     """The body of a server-side apply. Raises Invalid without a manager, BadRequest for what may not be in it."""
     if not options.manager:
         raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     wanted = as_object(decode_yaml(body))
+    review.text(body, APPLY_PATCH, wanted)
     check_kind(wanted, target.resource.kind, target.resource.api_version)
-    if (wanted.get("metadata") or {}).get("managedFields"):
+    if at(wanted, "metadata", "managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
+    review.configuration(wanted, target)
     check_metadata(wanted)
     return wanted
 
 
-def apply_mutation(target: Target, wanted: Obj) -> Mutation:
-    """Merge the configuration over the object: lists by key, other fields replaced."""
-    return lambda old: _patched(target, lambda base: apply_strategic_patch(target.resource.kind, base, wanted), old)
+def apply_mutation(target: Target, wanted: Obj, options: WriteOptions) -> Mutation:
+    """Lay the configuration over the object, and take out what its manager no longer says. Raises Conflict."""
+
+    def mutate(old: Obj) -> Obj | None:
+        _check_uid(target, wanted, old)
+        result = apply(target, wanted, options, old)
+        return updated(target, fresh_copy(result.obj), old, patching=True, owners=lambda new, _, sent: result.entries)
+
+    return mutate
+
+
+def applied_from_nothing(target: Target, wanted: Obj, options: WriteOptions) -> Owners:
+    """Owners of an object that an apply creates. Raises BadRequest for what cannot be applied."""
+    entries = apply(target, wanted, options, {}).entries
+    return lambda new, old, sent: entries
+
+
+def _check_uid(target: Target, wanted: Obj, old: Obj) -> None:
+    """A configuration may insist on one object, or on one version of it."""
+    metadata = wanted["metadata"]
+    for field in ("uid", "resourceVersion"):
+        if metadata.get(field) and metadata[field] != old["metadata"].get(field):
+            raise conflict(target.resource, target.name)

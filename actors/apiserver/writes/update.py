@@ -1,17 +1,19 @@
 """PUT, and what PATCH makes of an object: the new object checked against the old one."""
 
-import copy
 from collections.abc import Callable
 
 from actors.apiserver.causes import Cause, invalid, invalid_object
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects import Obj, at
 from actors.apiserver.target import Target
+from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.faults import conflict
 from actors.apiserver.writes.metadata import carry_over, check_body, finalizer_causes, metadata_causes
+from actors.apiserver.writes.owners import FIELD, Owners, set_owners, stored_owners
 
 
-def updated(target: Target, new: Obj, old: Obj, patching: bool = False) -> Obj | None:
+def updated(target: Target, new: Obj, old: Obj, patching: bool = False, owners: Owners = stored_owners) -> Obj | None:
     """The object to store, None when its last finalizer went while it was being deleted."""
+    sent = at(new, "metadata", FIELD)
     check_body(new, target)
     _check_identity(target, new, old, patching)
     carry_over(new, old)
@@ -20,6 +22,7 @@ def updated(target: Target, new: Obj, old: Obj, patching: bool = False) -> Obj |
     if causes:
         raise invalid_object(target.resource.kind, target.resource.group, target.name, causes)
     _count_generation(target, new, old)
+    set_owners(new, owners(new, old, sent))
     return None if finished(new) else new
 
 
@@ -66,5 +69,5 @@ def _count_generation(target: Target, new: Obj, old: Obj) -> None:
         new["metadata"]["generation"] = int(old["metadata"].get("generation") or 0) + 1
 
 
-def replace_mutation(target: Target, body: Obj) -> Callable[[Obj], Obj | None]:
-    return lambda old: updated(target, copy.deepcopy(body), old)
+def replace_mutation(target: Target, body: Obj, owners: Owners) -> Callable[[Obj], Obj | None]:
+    return lambda old: updated(target, fresh_copy(body), old, owners=owners)

@@ -1,0 +1,113 @@
+"""Which fields of an object a write changed."""
+
+from typing import Any, NamedTuple
+
+from actors.apiserver.objects import Obj
+from actors.apiserver.ownership.fields import SELF, Fields
+from actors.apiserver.ownership.parts import parts
+from actors.apiserver.schemas.shape import STRUCT, Shape
+
+UNOWNED = frozenset(("apiVersion", "kind"))
+UNOWNED_METADATA = frozenset(
+    (
+        "creationTimestamp",
+        "generation",
+        "managedFields",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    )
+)
+
+
+class Changes(NamedTuple):
+    """`written`: fields that are new or have another value now; `removed`: fields that are gone."""
+
+    written: Fields
+    removed: Fields
+
+
+def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
+    """What was done to `old`, ({} before creation). What the server alone sets is nobody's."""
+    written: Fields = {}
+    removed: Fields = {}
+    for name, field in shape.fields.items():
+        if name in UNOWNED:
+            continue
+        before, after = old.get(name), new.get(name)
+        if before != after:
+            if field.form == STRUCT:
+                before, after = _bare(name, before), _bare(name, after)
+            _note(f"f:{name}", before, after, field, written, removed)
+    return Changes(written, removed)
+
+
+def owned(config: Obj, shape: Shape) -> Fields:
+    """The fields an applied configuration speaks of."""
+    found: Fields = {}
+    for name, field in shape.fields.items():
+        value = config.get(name)
+        if name not in UNOWNED and value is not None:
+            tree = members(_bare(name, value) if field.form == STRUCT else value, field)
+            if tree or field.form != STRUCT:
+                found[f"f:{name}"] = tree
+    return found
+
+
+def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
+    """Every field of a value. With `inner`, what holds fields counts as one itself; elements of lists always do."""
+    below = parts(value, shape)
+    if below is None:
+        return {}
+    tree = {element: members(part, kind, inner) for element, (part, kind) in below.items()}
+    for element, node in tree.items():
+        if node and SELF not in node and (inner or element[0] != "f" or shape.form != STRUCT):
+            tree[element] = {SELF: {}, **node}
+    return tree
+
+
+def _bare(name: str, value: Any) -> Any:
+    """Top-level structs are always there; of metadata only what clients set is of interest."""
+    if not isinstance(value, dict):
+        return {}
+    if name == "metadata":
+        return {key: part for key, part in value.items() if key not in UNOWNED_METADATA}
+    return value
+
+
+def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, removed: Fields) -> None:
+    """Put the difference of one field under its element."""
+    if old == new:
+        return
+    before, after = parts(old, shape), parts(new, shape)
+    if (before is None and old) or (after is None and new) or (before is None and after is None):
+        (removed if new is None else written)[element] = {}
+        return
+    sub_written: Fields = {}
+    sub_removed: Fields = {}
+    before, after = before or {}, after or {}
+    for part, (value, kind) in after.items():
+        was = before.get(part)
+        _note(part, None if was is None else was[0], value, kind, sub_written, sub_removed)
+    for part, (value, kind) in before.items():
+        if part not in after:
+            sub_removed[part] = _whole(value, kind)
+    if old is None:
+        written[element] = {SELF: {}, **sub_written}
+        return
+    if new is None:
+        removed[element] = {SELF: {}, **sub_removed}
+        return
+    if sub_written:
+        written[element] = sub_written
+    if sub_removed:
+        removed[element] = sub_removed
+
+
+def _whole(value: Any, shape: Shape) -> Fields:
+    tree = members(value, shape, inner=True)
+    return {SELF: {}, **tree} if tree else {}

@@ -1,0 +1,115 @@
+"""Sets of field paths as FieldsV1 trees.
+
+A tree maps elements to trees: `f:name` a field, `k:{...}` an element of a keyed list, `v:...` a member of a set.
+`.` says that the path to here is itself in the set; a tree with nothing in it says so too. The root is in no set, so
+there an empty tree is the empty set. Trees are never changed, only built anew.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+Fields = dict[str, Any]
+SELF = "."
+_decode = msgspec.json.decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def member(node: Fields) -> bool:
+    """Whether the path to this node, not the root, is in the set."""
+    return not node or SELF in node
+
+
+def union(one: Fields, other: Fields) -> Fields:
+    return _union(one, other) if one and other else one or other
+
+
+def _union(one: Fields, other: Fields) -> Fields:
+    if one == other:
+        return one
+    made = dict(one)
+    for element, node in other.items():
+        before = made.get(element)
+        made[element] = node if before is None else _union_below(before, node)
+    return made
+
+
+def _union_below(one: Fields, other: Fields) -> Fields:
+    if not one:
+        return {SELF: {}, **other} if other else one
+    return _union(one, other) if other else {SELF: {}, **one}
+
+
+def minus(one: Fields, other: Fields) -> Fields:
+    """Paths of `one` that are not in `other`."""
+    made = {}
+    for element, node in one.items():
+        against = other.get(element)
+        rest = node if against is None else _minus_below(node, against)
+        if rest is not None:
+            made[element] = rest
+    return made
+
+
+def _minus_below(one: Fields, other: Fields) -> Fields | None:
+    kept = member(one) and not member(other)
+    below = minus({element: node for element, node in one.items() if element != SELF}, other)
+    if not below:
+        return {} if kept else None
+    return {SELF: {}, **below} if kept else below
+
+
+def hit(owned: Fields, written: Fields) -> Fields:
+    """Paths of `owned` that a write touched: those in both, and all below what was written as a whole."""
+    made = {}
+    for element, node in owned.items():
+        against = written.get(element)
+        if against is None or element == SELF:
+            continue
+        both = node if not against else _hit_below(node, against)
+        if both is not None:
+            made[element] = both
+    return made
+
+
+def _hit_below(owned: Fields, written: Fields) -> Fields | None:
+    kept = member(owned) and member(written)
+    below = hit(owned, written)
+    if not below:
+        return {} if kept else None
+    return {SELF: {}, **below} if kept else below
+
+
+def paths(fields: Fields, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every path in the set."""
+    for element, node in fields.items():
+        if element == SELF:
+            continue
+        here = (*above, element)
+        if member(node):
+            yield here
+        yield from paths(node, here)
+
+
+def shown(path: tuple[str, ...]) -> str:
+    """`.spec.containers[name="c"].image`, as clients are told of conflicts."""
+    return "".join(map(_shown_element, path))
+
+
+def _shown_element(element: str) -> str:
+    kind, text = element[:2], element[2:]
+    if kind == "f:":
+        return f".{text}"
+    if kind == "k:":
+        pairs = _decode(text).items()
+        return "[" + ",".join(f"{key}={_encode(value).decode()}" for key, value in pairs) + "]"
+    return f"[={text}]" if kind == "v:" else f"[{text}]"
+
+
+def key_element(values: dict[str, Any]) -> str:
+    return f"k:{_encode(values).decode()}"
+
+
+def value_element(value: Any) -> str:
+    return f"v:{_encode(value).decode()}"

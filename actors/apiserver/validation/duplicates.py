@@ -1,0 +1,79 @@
+"""Fields that a body names twice: decoders keep the last and say nothing."""
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+
+MAX_TOLD = 100
+
+
+def is_json(raw: bytes) -> bool:
+    """Whether text that was read as YAML is JSON in truth, as kubectl's is."""
+    if raw.lstrip()[:1] != b"{":
+        return False
+    try:
+        msgspec.json.decode(raw, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def duplicates(raw: bytes, decoded: Any, thorough: bool) -> list[str]:
+    """Paths of duplicate keys in sound JSON. Unless `thorough`, text that is, without its spaces, as long as its own
+    re-encoding is taken as clean: a duplicate makes it longer, and only exotic numbers or escapes could hide that."""
+    if not thorough and len(msgspec.json.encode(decoded)) == len(msgspec.json.format(raw, indent=-1)):
+        return []
+    try:
+        marked = json.loads(raw, object_pairs_hook=_pairs)
+    except RecursionError:
+        return []
+    found: list[str] = []
+    _collect(marked, "", found)
+    return found[:MAX_TOLD]
+
+
+class _Marked(dict[str, Any]):
+    """An object in which keys were repeated."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    marked, seen = _Marked(made), set()
+    repeated = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]  # add is None
+    marked.repeated = tuple(dict.fromkeys(repeated))
+    return marked
+
+
+def _collect(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, dict):
+        if isinstance(value, _Marked):
+            found += [f"{path}.{key}".removeprefix(".") for key in value.repeated]
+        for key, part in value.items():
+            _collect(part, f"{path}.{key}", found)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            _collect(part, f"{path}[{index}]", found)
+
+
+def yaml_duplicates(raw: bytes) -> list[str]:
+    """What upstream's YAML decoder says of duplicate keys. The text is known to be readable."""
+    found: list[str] = []
+    waiting = [yaml.compose(raw.decode(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, value in node.value:
+                if key.value in seen:
+                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                seen.add(key.value)
+                waiting.append(value)
+    return found[:MAX_TOLD]

@@ -1,0 +1,127 @@
+"""fieldValidation of one request: what it refuses, and what it only warns of."""
+
+from typing import Any
+
+from actors.apiserver.body import JSON_TYPES, YAML_TYPES
+from actors.apiserver.causes import invalid, invalid_object
+from actors.apiserver.errors import BadRequest, Invalid
+from actors.apiserver.objects import Obj
+from actors.apiserver.schemas.registry import kind_shape
+from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.target import Target
+from actors.apiserver.validation.duplicates import duplicates, is_json, yaml_duplicates
+from actors.apiserver.validation.errors import WrongType
+from actors.apiserver.validation.walk import clean, clean_part
+
+IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
+SHOWN_PATCH = 4096
+
+
+class Review:
+    """Made for one request; `warnings` is what its answer carries. Unknown fields are dropped in every mode."""
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._of_text: list[str] = []
+        self._of_fields: dict[str, None] = {}
+        """In order, once each. Kept over the attempts of a write: cleaning a part once leaves nothing to find again."""
+
+    @property
+    def warnings(self) -> list[str]:
+        return [*self._of_text, *self._of_fields]
+
+    def text(self, raw: bytes, media: str, decoded: Any) -> None:
+        """Look for keys the body names twice."""
+        if self._mode == IGNORE:
+            return
+        if media in JSON_TYPES or media.endswith("+json") or (_is_yaml(media) and is_json(raw)):
+            paths = duplicates(raw, decoded, thorough=self._mode == STRICT)
+            self._of_text = [f'duplicate field "{path}"' for path in paths]
+        elif _is_yaml(media):
+            found = yaml_duplicates(raw)
+            self._of_text = ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
+
+    def body(self, obj: Obj, target: Target) -> None:
+        """A whole object of the target's kind. Raises BadRequest; says nothing of objects of another kind."""
+        group, version, kind = body_kind(target)
+        shape = kind_shape(group, version, kind)
+        if shape is None or obj.get("kind") != kind or obj.get("apiVersion") != _api_version(group, version):
+            return
+        try:
+            self._note(clean(obj, shape))
+        except WrongType as error:
+            raise _refused(kind, version, str(error)) from None
+        if self._mode == STRICT and self.warnings:
+            raise _refused(kind, version, f"strict decoding error: {', '.join(self.warnings)}")
+
+    def configuration(self, obj: Obj, target: Target) -> None:
+        """What is applied: unknown fields are refused in every mode, for nobody could own them. Raises BadRequest."""
+        resource = target.resource
+        shape = kind_shape(resource.group, resource.version, resource.kind)
+        try:
+            unknown = clean(obj, shape) if shape is not None else []
+        except WrongType as error:
+            raise BadRequest(f"failed to create typed patch object ({_subject(target)}): {error}") from None
+        if unknown:
+            text = "\n".join(f"  .{path}: field not declared in schema" for path in unknown)
+            raise BadRequest(f"failed to create typed patch object ({_subject(target)}): errors:\n{text}")
+        if self._mode == STRICT and self.warnings:
+            raise BadRequest(f"error strict decoding YAML: {', '.join(self.warnings)}")
+
+    def patched(self, new: Obj, old: Obj, target: Target, patch: bytes) -> None:
+        """What a patch made: only the parts it changed. Raises Invalid."""
+        resource = target.resource
+        shape = kind_shape(resource.group, resource.version, resource.kind)
+        if shape is None:
+            return
+        try:
+            self._note([path for field in _changed(new, old, shape) for path in _part(new, shape, field)])
+        except WrongType as error:
+            raise _bad_patch(patch, str(error)) from None
+        if self._mode == STRICT and self.warnings:
+            raise _bad_patch(patch, f"strict decoding error: {', '.join(self.warnings)}")
+
+    def _note(self, unknown: list[str]) -> None:
+        if self._mode != IGNORE:
+            self._of_fields.update(dict.fromkeys(f'unknown field "{path}"' for path in unknown))
+
+
+def _is_yaml(media: str) -> bool:
+    return media in YAML_TYPES or media.endswith("+yaml")
+
+
+def body_kind(target: Target) -> tuple[str, str, str]:
+    """(group, version, kind) of what is sent to this path."""
+    resource = target.resource
+    sub = resource.subresource(target.subresource) if target.subresource else None
+    if sub is None:
+        return resource.group, resource.version, resource.kind
+    return sub.group, sub.version or resource.version, sub.kind
+
+
+def _subject(target: Target) -> str:
+    name = f"{target.namespace}/{target.name}" if target.namespace else target.name
+    return f"{name}; {target.resource.api_version}, Kind={target.resource.kind}"
+
+
+def _api_version(group: str, version: str) -> str:
+    return f"{group}/{version}" if group else version
+
+
+def _changed(new: Obj, old: Obj, shape: Shape) -> list[str]:
+    return [field for field, value in new.items() if value != old.get(field)]
+
+
+def _part(new: Obj, shape: Shape, field: str) -> list[str]:
+    if field in shape.fields:
+        return clean_part(new[field], shape, field)
+    del new[field]
+    return [field]
+
+
+def _refused(kind: str, version: str, text: str) -> BadRequest:
+    return BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {text}')
+
+
+def _bad_patch(patch: bytes, text: str) -> Invalid:
+    return invalid_object("", "", "", [invalid("patch", patch[:SHOWN_PATCH].decode(errors="replace"), text)])

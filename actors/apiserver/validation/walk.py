@@ -1,0 +1,137 @@
+"""One walk over an object beside its shape: unknown fields are taken out and told, wrong types are refused.
+
+Runs on every write, so the common case costs one look-up and one comparison of types for each field.
+"""
+
+import re
+from typing import Any
+
+from actors.apiserver.schemas import shape as forms
+from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.validation.errors import WrongType
+from actors.apiserver.validation.told import go_type, json_type
+
+MAX_TOLD = 100
+"""Unknown fields told of one object; the rest is dropped all the same."""
+MAP_KEY = "\0"
+"""Before a step of a path that is a key of a map: upstream's type errors leave it out."""
+EXACT: dict[str, type[Any]] = {
+    forms.TEXT: str,
+    forms.BOOL: bool,
+    forms.BYTES: str,
+    forms.ANY: dict,
+    forms.STRUCT: dict,
+    forms.MAP: dict,
+    forms.LIST: list,
+}
+RANGES = {forms.INT32: 2**31, forms.INT64: 2**63}
+QUANTITY = re.compile(r"[+-]?[0-9.]+([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+LAYOUTS = {forms.TIME: "2006-01-02T15:04:05Z07:00", forms.MICROTIME: "2006-01-02T15:04:05.000000Z07:00"}
+Path = tuple[str, ...]
+
+
+def clean(obj: dict[str, Any], shape: Shape) -> list[str]:
+    """Take out of `obj` what `shape` does not have; the paths of what went. Raises WrongType."""
+    unknown: list[str] = []
+    _struct(obj, shape, (), unknown)
+    return unknown
+
+
+def clean_part(value: Any, owner: Shape, field: str) -> list[str]:
+    """The same for one field of a struct."""
+    unknown: list[str] = []
+    _value(value, owner.fields[field], (field,), owner, unknown)
+    return unknown
+
+
+def _struct(obj: dict[str, Any], shape: Shape, path: Path, unknown: list[str]) -> None:
+    fields = shape.fields
+    strange = []
+    for key, value in obj.items():
+        field = fields.get(key)
+        if field is None:
+            strange.append(key)
+        elif type(value) is not str or field.form != forms.TEXT:
+            _value(value, field, (*path, key), shape, unknown)
+    for key in strange:
+        del obj[key]
+        if len(unknown) < MAX_TOLD:
+            unknown.append(shown((*path, key)))
+
+
+def _value(value: Any, shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+    """`owner`: the struct whose field this is, or is part of."""
+    if value is None:
+        return
+    form = shape.form
+    wanted = EXACT.get(form)
+    if wanted is None:
+        _scalar(value, form, path, owner)
+    elif type(value) is not wanted:
+        if form != forms.ANY:
+            raise _wrong(value, shape, path, owner)
+    elif form == forms.STRUCT:
+        _struct(value, shape, path, unknown)
+    elif form == forms.MAP:
+        _map(value, shape, path, owner, unknown)
+    elif form == forms.LIST:
+        _list(value, shape, path, owner, unknown)
+
+
+def _map(value: dict[str, Any], shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+    item = shape.item
+    assert item is not None
+    plain = item.form in (forms.TEXT, forms.BYTES)
+    for key, part in value.items():
+        if not (plain and type(part) is str):
+            _value(part, item, (*path, MAP_KEY + key), owner, unknown)
+
+
+def _list(value: list[Any], shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+    item = shape.item
+    assert item is not None
+    for index, part in enumerate(value):
+        if part is not None:
+            _value(part, item, (*path, f"[{index}]"), owner, unknown)
+
+
+def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
+    kind, limit = type(value), RANGES.get(form)
+    if limit is not None:
+        fits = kind is int and -limit <= value < limit
+    elif form == forms.INT_OR_STRING:
+        fits = kind is str or (kind is int and -(2**31) <= value < 2**31)
+    elif form == forms.QUANTITY:
+        if kind in (dict, list, bool) or (kind is str and not QUANTITY.fullmatch(value)):
+            raise WrongType(f"{QUANTITY_TEXT}: {_place(value, path)}")
+        return
+    else:
+        fits = kind is str
+        if fits and not TIME.fullmatch(value):
+            raise WrongType(f'parsing time "{value}" as "{LAYOUTS[form]}": cannot parse it: {_place(value, path)}')
+    if not fits:
+        raise _wrong(value, Shape(form), path, owner)
+
+
+def _wrong(value: Any, shape: Shape, path: Path, owner: Shape) -> WrongType:
+    """In the words of Go's decoder, which clients know."""
+    steps = [step for step in path if not step.startswith(("[", MAP_KEY))]
+    field = f"{owner.name.rpartition('.')[2]}.{'.'.join(steps)}"
+    return WrongType(
+        f"json: cannot unmarshal {json_type(value, shape)} into Go struct field {field} of type {go_type(shape)}"
+    )
+
+
+def _place(value: Any, path: Path) -> str:
+    """Beyond upstream's words: where, and what."""
+    return f"{shown(path)}: {value!r:.64}"
+
+
+def shown(path: Path) -> str:
+    """`spec.containers[0].image`."""
+    text = ""
+    for step in path:
+        text += step if step.startswith("[") else f".{step.removeprefix(MAP_KEY)}"
+    return text.removeprefix(".")

@@ -1,0 +1,38 @@
+"""From client-side to server-side apply: what kubectl wrote down before as applied is no conflict for kubectl now."""
+
+import msgspec
+
+from actors.apiserver.objects import Obj, at
+from actors.apiserver.ownership.compare import owned
+from actors.apiserver.ownership.errors import Owned
+from actors.apiserver.ownership.fields import Fields
+from actors.apiserver.ownership.merge import without_nulls
+from actors.apiserver.schemas.shape import Shape
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+MANAGER = "kubectl"
+
+
+def allowed_anyway(conflict: Owned, manager: str, live: Obj, shape: Shape) -> bool:
+    """Whether all that is in conflict was kubectl's own, by its annotation."""
+    text = at(live, "metadata", "annotations", ANNOTATION)
+    if manager != MANAGER or not isinstance(text, str):
+        return False
+    try:
+        before = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    if not isinstance(before, dict):
+        return False
+    mine = owned(without_nulls(before), shape)
+    own = ("f:metadata", "f:annotations", f"f:{ANNOTATION}")
+    return all(path == own or _within(mine, path) for _, path in conflict.fields)
+
+
+def _within(fields: Fields, path: tuple[str, ...]) -> bool:
+    node: Fields | None = fields
+    for element in path:
+        node = (node or {}).get(element)
+        if node is None:
+            return False
+    return True

@@ -1,0 +1,121 @@
+"""metadata.managedFields on the way in: by whom a write is, and what becomes of everybody's fields."""
+
+from collections.abc import Callable
+
+from actors.apiserver.errors import BadRequest, Conflict
+from actors.apiserver.objects import Obj
+from actors.apiserver.ownership.apply import Applied, applied
+from actors.apiserver.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries
+from actors.apiserver.ownership.errors import ConfigInvalid, Owned
+from actors.apiserver.ownership.fields import shown
+from actors.apiserver.ownership.merge import without_nulls
+from actors.apiserver.ownership.track import tracked
+from actors.apiserver.query import WriteOptions
+from actors.apiserver.schemas.registry import kind_shape
+from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.target import Target
+from actors.apiserver.writes.last_applied import allowed_anyway
+
+FIELD = "managedFields"
+Owners = Callable[[Obj, Obj, object], Entries]
+"""From the object to store, the one stored before ({} = none) and what the client sent as managedFields."""
+
+
+def author(target: Target, options: WriteOptions, operation: str = UPDATE) -> Author:
+    manager = options.manager or options.agent or "unknown"
+    return Author(manager, operation, target.resource.api_version, target.subresource)
+
+
+def updaters(target: Target, options: WriteOptions) -> Owners:
+    """Owners after a create, an update or a patch."""
+    by = author(target, options)
+
+    def owners(new: Obj, old: Obj, sent: object) -> Entries:
+        stored: Entries = (old["metadata"].get(FIELD) if old else None) or []
+        entries = stored
+        if sent != stored and not target.subresource:
+            found = sent_entries(sent)
+            entries = stored if found is None else found
+        shape = shape_of(target)
+        if shape is None or (old and not entries):
+            return entries
+        return tracked(old, new, shape, by, entries)
+
+    return owners
+
+
+def stored_owners(new: Obj, old: Obj, sent: object) -> Entries:
+    """Writes of our own that nobody is to own."""
+    return (old["metadata"].get(FIELD) if old else None) or []
+
+
+def set_owners(obj: Obj, entries: Entries) -> None:
+    if entries:
+        obj["metadata"][FIELD] = entries
+    else:
+        obj["metadata"].pop(FIELD, None)
+
+
+def shape_of(target: Target) -> Shape | None:
+    resource = target.resource
+    return kind_shape(resource.group, resource.version, resource.kind)
+
+
+def apply(target: Target, config: Obj, options: WriteOptions, live: Obj) -> Applied:
+    """`config` laid over `live` ({} before creation). Raises BadRequest, Conflict."""
+    shape, by = shape_of(target), author(target, options, APPLY)
+    if shape is None:
+        raise BadRequest(f"server-side apply needs a schema, and none is known of {target.resource.full_name}")
+    try:
+        wanted = _relevant(target, without_nulls(config))
+    except RecursionError:
+        raise BadRequest("the configuration is nested too deeply") from None
+    entries = (live["metadata"].get(FIELD) if live else None) or []
+    try:
+        try:
+            return applied(live, wanted, shape, entries, by, bool(options.force))
+        except Owned as conflict:
+            if not allowed_anyway(conflict, by.manager, live, shape):
+                raise
+            return applied(live, wanted, shape, entries, by, force=True)
+    except ConfigInvalid as error:
+        subject = f"{target.namespace}/{target.name}" if target.namespace else target.name
+        kind = f"{target.resource.api_version}, Kind={target.resource.kind}"
+        raise BadRequest(f"failed to create typed patch object ({subject}; {kind}): {error}") from None
+    except Owned as conflict:
+        raise _conflict(conflict) from None
+
+
+def _relevant(target: Target, config: Obj) -> Obj:
+    """The part of a configuration that this endpoint writes."""
+    if target.subresource:
+        return {key: value for key, value in config.items() if key in ("apiVersion", "kind", target.subresource)}
+    if target.resource.strategy.has_status:
+        return {key: value for key, value in config.items() if key != "status"}
+    return config
+
+
+def _conflict(conflict: Owned) -> Conflict:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {_manager(entry)}", "field": shown(path)}
+        for entry, path in conflict.fields
+    ]
+    return Conflict(_message(conflict), {"causes": causes})
+
+
+def _message(conflict: Owned) -> str:
+    if len(conflict.fields) == 1:
+        entry, path = conflict.fields[0]
+        return f"Apply failed with 1 conflict: conflict with {_manager(entry)}: {shown(path)}"
+    by_manager: dict[str, list[str]] = {}
+    for entry, path in conflict.fields:
+        by_manager.setdefault(_manager(entry), []).append(shown(path))
+    told = [f"conflicts with {name}:\n" + "\n".join(f"- {p}" for p in listed) for name, listed in by_manager.items()]
+    return f"Apply failed with {len(conflict.fields)} conflicts: " + "\n".join(told)
+
+
+def _manager(entry: dict[str, object]) -> str:
+    text = f'"{entry["manager"]}"'
+    if entry.get("subresource"):
+        text += f' with subresource "{entry["subresource"]}"'
+    return f"{text} using {entry['apiVersion']}" if entry["operation"] == UPDATE else text
