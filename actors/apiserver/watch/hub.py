@@ -11,6 +11,8 @@ from actors.apiserver.replica.stored import Stored
 from actors.apiserver.selection import Selection
 from actors.apiserver.types import Resource
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
+from actors.apiserver.watch.flusher import Flusher
+from actors.apiserver.watch.index import NODE, Index
 from actors.apiserver.watch.transitions import transition
 from actors.apiserver.watch.watcher import Watcher
 
@@ -42,8 +44,13 @@ class Channel:
         seen = transition(change, self.scope.selection) if self.scope.covers(change.key) else None
         if seen is None:
             return 0
+        if self.scope.form.view == "Table":
+            for watcher in tuple(self.watchers):
+                watcher.push(change.rv, self._encoded(change, seen, watcher.virgin))
+            return len(self.watchers)
+        data = self._encoded(change, seen, first=False)
         for watcher in tuple(self.watchers):
-            watcher.push(change.rv, self._encoded(change, seen, watcher.virgin))
+            watcher.push(change.rv, data)
         return len(self.watchers)
 
     def event_for(self, change: Change, first: bool) -> bytes | None:
@@ -71,21 +78,24 @@ class Hub:
         self.empty = asyncio.Event()
         """No watch is open."""
         self.empty.set()
+        self.flusher = Flusher()
         self._channels: dict[Scope, Channel] = {}
+        self._index: Index[Channel] = Index(self.resource.fields.get(NODE))
         replica.listen(self._on_change)
 
     def join(self, scope: Scope, watcher: Watcher) -> Channel:
         channel = self._channels.get(scope)
         if channel is None:
             channel = self._channels[scope] = Channel(self.resource, scope)
+            self._index.add(self._index.place_of(scope.namespace, scope.selection), channel)
         channel.watchers.add(watcher)
         self.empty.clear()
         return channel
 
     def leave(self, channel: Channel, watcher: Watcher) -> None:
         channel.watchers.discard(watcher)
-        if not channel.watchers:
-            self._channels.pop(channel.scope, None)
+        if not channel.watchers and self._channels.pop(channel.scope, None) is not None:
+            self._index.remove(self._index.place_of(channel.scope.namespace, channel.scope.selection), channel)
         if not self._channels:
             self.empty.set()
 
@@ -105,6 +115,6 @@ class Hub:
             watcher.finish()
 
     def _on_change(self, change: Change) -> None:
-        sent = sum(channel.offer(change) for channel in tuple(self._channels.values()))
+        sent = sum(channel.offer(change) for channel in self._index.concerned(change))
         if sent:
             self._count_sent(sent)

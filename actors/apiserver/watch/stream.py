@@ -21,22 +21,24 @@ async def run_watch(hub: Hub, opened: Opened, sink: WatchSink, seconds: float) -
     try:
         for batch in batches(opened.initial):
             await sink.write(batch)
-        await _follow(opened.watcher, sink)
+        await _follow(hub, opened.watcher, sink)
         await sink.close()
     finally:
         clock.stop()
         hub.leave(opened.channel, opened.watcher)
 
 
-async def _follow(watcher: Watcher, sink: WatchSink) -> None:
+async def _follow(hub: Hub, watcher: Watcher, sink: WatchSink) -> None:
+    """While the connection takes what comes this task sleeps; it writes after congestion and at the end."""
     while True:
-        await watcher.wait()
         ended = watcher.done
         data = watcher.take()
         if data:
             await sink.write(data)
-        if ended:
+        elif ended:
             return
+        else:
+            await watcher.park(hub.flusher, sink.write_now)
 
 
 def batches(events: Iterator[bytes]) -> Iterator[bytes]:

@@ -1,7 +1,8 @@
-"""One open watch: a bounded queue of ready bytes, filled in revision order, drained by its writer."""
+"""One open watch: a bounded queue of ready bytes, filled in revision order, drained by its connection."""
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from actors.apiserver.negotiate import Form
 
@@ -14,10 +15,20 @@ def _nothing() -> None:
     pass
 
 
-class Watcher:
-    """Invariant: what is queued has revisions in order, and a bookmark's revision covers only what stands before it."""
+class Wants(Protocol):
+    def want(self, watcher: "Watcher") -> None: ...
 
-    __slots__ = ("_pending", "_size", "_wake", "bookmarks", "done", "form", "on_slow", "position", "start", "virgin")
+
+class Watcher:
+    """Invariant: what is queued has revisions in order, and a bookmark's revision covers only what stands before it.
+
+    Its bytes have one writer at a time: its task, or, while the task is parked, the flusher by `direct`.
+    """
+
+    __slots__ = (
+        "_flusher", "_pending", "_size", "_wake", "bookmarks", "direct", "done", "form", "on_slow", "position", "start",
+        "virgin",
+    )  # fmt: skip
 
     def __init__(self, start: int, form: Form, bookmarks: bool) -> None:
         self.start = start
@@ -29,9 +40,12 @@ class Watcher:
         """Nothing has been sent: the first event of a table carries its columns."""
         self.done = False
         self.on_slow: Callable[[], None] = _nothing
+        self.direct: Callable[[bytes], bool] | None = None
+        """While parked: takes a chunk for the connection, or False when that is congested or gone."""
+        self._flusher: Wants | None = None
+        self._wake: asyncio.Future[None] | None = None
         self._pending: list[bytes] = []
         self._size = 0
-        self._wake = asyncio.Event()
 
     def push(self, rv: int, data: bytes) -> None:
         """Queue an event; a full queue ends the watch instead."""
@@ -54,23 +68,49 @@ class Watcher:
         self._add(data)
 
     def finish(self) -> None:
-        """No more events; the writer ends the stream once it has written what is queued."""
+        """No more events; the task ends the stream once it has written what is queued."""
         self.done = True
-        self._wake.set()
+        self._rouse()
 
     def take(self) -> bytes:
         """All that is queued, as one write."""
         data = b"".join(self._pending) if len(self._pending) != 1 else self._pending[0]
-        self._pending.clear()
-        self._size = 0
-        if not self.done:
-            self._wake.clear()
+        self._clear()
         return data
 
-    async def wait(self) -> None:
-        await self._wake.wait()
+    async def park(self, flusher: Wants, direct: Callable[[bytes], bool]) -> None:
+        """Leave the writing to the flusher until the watch is done or `direct` refuses. Nothing may be queued."""
+        if self.done or self._pending:
+            return
+        self._flusher, self.direct = flusher, direct
+        self._wake = asyncio.get_running_loop().create_future()
+        try:
+            await self._wake
+        finally:
+            self._flusher = self.direct = self._wake = None
+
+    def pending_events(self) -> tuple[bytes, ...]:
+        return tuple(self._pending)
+
+    def hand_over(self, chunk: bytes) -> None:
+        """`chunk` is all that is pending: it goes to the connection, or stays for the task to write."""
+        if self.direct is not None and self.direct(chunk):
+            self._clear()
+        else:
+            self._rouse()
 
     def _add(self, data: bytes) -> None:
         self._pending.append(data)
         self._size += len(data)
-        self._wake.set()
+        if self._flusher is not None and len(self._pending) == 1:
+            self._flusher.want(self)
+
+    def _clear(self) -> None:
+        self._pending.clear()
+        self._size = 0
+
+    def _rouse(self) -> None:
+        """The task writes from now on."""
+        self.direct = self._flusher = None
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)

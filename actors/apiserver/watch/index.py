@@ -1,0 +1,54 @@
+"""Which channels a change may concern, found without asking each: by namespace, name and node of what they look at."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Generic, TypeVar
+
+from actors.apiserver.objects import Obj
+from actors.apiserver.replica.change import Change
+from actors.apiserver.selection import Selection
+
+NODE = "spec.nodeName"
+Place = tuple[str, str, str | None]
+"""Namespace and name, empty for any; node, None for any (an empty node is a value: the scheduler looks for it)."""
+T = TypeVar("T")
+
+
+class Index(Generic[T]):
+    """Pure. A change visits at most twelve places: its name or any, its namespace or all, its nodes or any."""
+
+    def __init__(self, node_of: Callable[[Obj], str] | None) -> None:
+        """`node_of` reads the node an object belongs to; None for resources that have none."""
+        self._node_of = node_of
+        self._places: dict[Place, set[T]] = {}
+        self._by_node = 0
+        """Places with a node: while there are none, no object is decoded to learn its own."""
+
+    def add(self, place: Place, item: T) -> None:
+        if place not in self._places:
+            self._places[place] = set()
+            self._by_node += place[2] is not None
+        self._places[place].add(item)
+
+    def remove(self, place: Place, item: T) -> None:
+        items = self._places.get(place, set())
+        items.discard(item)
+        if not items and self._places.pop(place, None) is not None:
+            self._by_node -= place[2] is not None
+
+    def place_of(self, namespace: str, selection: Selection) -> Place:
+        node = dict(selection.equals).get(NODE) if self._node_of else None
+        return namespace, selection.name, node
+
+    def concerned(self, change: Change) -> Iterator[T]:
+        """Each item once, whatever the change was and is: it is for them to judge what they see of it."""
+        namespace, _, name = change.key.rpartition("/")
+        namespaces = {"", namespace}
+        for place in product(namespaces, {"", name}, self._nodes(change)):
+            yield from tuple(self._places.get(place, ()))
+
+    def _nodes(self, change: Change) -> set[str | None]:
+        found: set[str | None] = {None}
+        if self._by_node and self._node_of:
+            found |= {self._node_of(stored.obj) for stored in (change.before, change.after) if stored is not None}
+        return found

@@ -1,0 +1,129 @@
+"""Ground of the watch bench: a small control plane, its store written to directly, clients and the floor beside it."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import etcd_options
+from tests.bench.watch_client import Options
+from tests.support.apiserver_plane import REPOSITORY, Plane
+from tests.support.plane import until
+
+AT_ONCE = 32
+
+
+class Peer:
+    """A helper process that answers a line with a line."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", f"tests.bench.{module}", *arguments]
+        self._process = subprocess.Popen(
+            command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.first: Any = self._read()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def tell(self, word: str = "") -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+    def ask(self, word: str) -> Any:
+        self.tell(word)
+        return self._read()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+
+@contextmanager
+def peer(module: str, *arguments: str) -> Iterator[Peer]:
+    started = Peer(module, *arguments)
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+def watches(options: Options) -> Any:
+    return peer("watch_client", msgspec.json.encode(options).decode())
+
+
+def floor_of(plane: Plane, body: bytes) -> Any:
+    file = plane.root / "body"
+    file.write_bytes(body)
+    return peer("watch_floor", str(plane.settings.layout.pki), str(file))
+
+
+def received(client: Peer, events: int, timeout: float = 20.0) -> dict[str, Any]:
+    """What the client has once it has `events`."""
+
+    def enough() -> dict[str, Any]:
+        stats: dict[str, Any] = client.ask("stats")
+        return stats if stats["events"] >= events else {}
+
+    return until(f"{events} events", enough, timeout, every=0.02)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of all threads, by the scheduler's own clock."""
+    spent = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        spent += int((task / "schedstat").read_text().split()[0])
+    return spent / 1e9
+
+
+def resident_kb(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+def configmap(name: str, namespace: str = "default", size: int = 1000, **metadata: str) -> bytes:
+    """As the store keeps it; `size` bytes in all, nearly."""
+    body: dict[str, Any] = {
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}", **metadata},
+    }
+    body["data"] = {"fill": "x" * (size - len(json.dumps(body)) - 20)}
+    return msgspec.json.encode(body)
+
+
+def put_all(plane: Plane, pairs: list[tuple[str, bytes]], rate: float = 0.0) -> int:
+    """Write to the store, so that the API server's share is the watches alone; the last revision."""
+    return asyncio.run(_put_all(plane, pairs, rate))
+
+
+async def _put_all(plane: Plane, pairs: list[tuple[str, bytes]], rate: float) -> int:
+    client = EtcdClient(etcd_options(plane.settings, plane.settings.layout))
+    await client.start()
+    gate, began = asyncio.Semaphore(AT_ONCE), time.monotonic()
+
+    async def put(number: int, key: str, value: bytes) -> int:
+        if rate:
+            await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
+        async with gate:
+            return await client.put(key.encode(), value)
+
+    try:
+        revisions = await asyncio.gather(*(put(n, key, value) for n, (key, value) in enumerate(pairs)))
+    finally:
+        await client.close()
+    return max(revisions)
