@@ -12,6 +12,8 @@ from actors.podworker.ports import World
 from actors.podworker.types import ContainerSpec, Kill, Plan, PodSpec
 from protocols.bus import BusError
 
+RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
+
 
 class Killer:
     """`on_end` is called after each call, good or bad: the pod is to be looked at again."""
@@ -23,6 +25,7 @@ class Killer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._announced: set[str] = set()
         self._hooked: set[str] = set()
+        self._failures: dict[str, int] = {}
 
     def stop(self, spec: PodSpec, kill: Kill, grace: int) -> None:
         """Make sure the container is being stopped, and that it ends within `grace` seconds from now."""
@@ -58,8 +61,10 @@ class Killer:
                 self._hooked.add(container_id)
                 await self._pre_stop(spec, container, container_id, until)
             await self._world.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
-        except BusError:
-            await asyncio.sleep(0.2)  # the next look finds it alive still and stops it again
+            self._failures.pop(container_id, None)
+        except BusError:  # the next look finds it alive still and stops it again
+            failures = self._failures[container_id] = self._failures.get(container_id, 0) + 1
+            await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
         finally:
             self._until.pop(container_id, None)
             self._on_end()

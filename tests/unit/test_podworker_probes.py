@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import grpc
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -104,6 +105,38 @@ def test_checks_of_real_sockets(tmp_path):
         assert (await check(world, {"tcpSocket": {"port": port}}, target, 2)).outcome is Outcome.FAILURE
         assert (await http("/200")).outcome is Outcome.FAILURE
         assert "no port named" in (await check(world, {"tcpSocket": {"port": "x"}}, target, 2)).output
+
+    asyncio.run(story())
+
+
+def test_grpc_health(tmp_path):
+    """SERVING for the service `good`, NOT_SERVING for others; nobody there is a failure, too."""
+
+    async def story():
+        asked = []
+
+        async def answer(request, context):
+            asked.append(request)
+            return b"\x08\x01" if request.endswith(b"good") else b"\x08\x02"
+
+        server = grpc.aio.server()
+        handler = grpc.unary_unary_rpc_method_handler(answer)
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
+        )
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        world, target = FakeWorld(tmp_path).world, Target("c1", "127.0.0.1")
+
+        async def ask(service):
+            return await check(world, {"grpc": {"port": port, "service": service}}, target, 2)
+
+        assert (await ask("good")).outcome is Outcome.SUCCESS
+        assert (await ask("x" * 200 + "good")).outcome is Outcome.SUCCESS
+        assert (await ask("")).output == "service unhealthy"
+        assert asked == [b"\x0a\x04good", b"\x0a\xcc\x01" + b"x" * 200 + b"good", b""]
+        await server.stop(0)
+        assert (await ask("good")).outcome is Outcome.FAILURE
 
     asyncio.run(story())
 
