@@ -30,6 +30,8 @@ RECONNECT_FIRST_MS = 10
 RECONNECT_MOST_MS = 100
 FRAME_LIMIT = 64 << 20
 """Bytes of one frame; a peer that sends more is cut off."""
+SUBSCRIPTION_LIMIT = 1024
+"""Bytes of one subscription, all that a PUB hears: ZeroMQ keeps about 50 times as much for each."""
 
 # Plain numbers: the enum's flag arithmetic costs more than the call it is for.
 _NOBLOCK = int(zmq.NOBLOCK)
@@ -194,6 +196,7 @@ class Sockets:
     def publisher(self, name: str) -> Publisher:
         socket = self._context.socket(zmq.PUB)
         socket.setsockopt(zmq.SNDHWM, SEND_LIMIT)
+        socket.setsockopt(zmq.MAXMSGSIZE, SUBSCRIPTION_LIMIT)
         self._bind(socket, f"{name}.pub")
         return Publisher(socket)
 
