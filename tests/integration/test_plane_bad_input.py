@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pytest
@@ -14,12 +15,10 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as device_wire
 from protocols.wire import deviceplugin_v1beta1_pb2_grpc as device_stubs
 from protocols.wire import podresources_v1_pb2 as resources_wire
 from protocols.wire import podresources_v1_pb2_grpc as resources_stubs
-from tests.support.insults import GARBAGE, HTTP2, shouted, unix_sockets, zmq_strangers
+from tests.support.insults import GARBAGE, HTTP2, MIB, shouted, unix_sockets, zmq_strangers
 from tests.support.plane import Plane, until
 from tests.support.watchers import connect
 from tests.support.witnesses import Witnesses, lives, pod, with_devices
-
-MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +44,13 @@ def undisturbed(plane: Plane) -> Iterator[None]:
 
 def test_garbage_and_half_messages_on_every_socket(plane: Plane) -> None:
     """Each is left open while the plane works on: a stranger who is silent blocks nobody."""
-    port, metrics = ports(plane)
+    before = memory(plane)
     with undisturbed(plane), contextlib.ExitStack() as held:
-        for address in (*unix_sockets(plane), port, metrics):
+        for address in (*unix_sockets(plane), *ports(plane), store_port(plane)):
             for data in GARBAGE.values():
                 held.enter_context(shouted(address, data))
+    grown = {name: size - before[name] for name, size in memory(plane).items() if size - before[name] > 30 * MIB}
+    assert not grown, f"bytes that strangers cost: {grown}"
 
 
 def test_strangers_that_speak_zeromq(plane: Plane) -> None:
@@ -165,6 +166,17 @@ def ports(plane: Plane) -> tuple[int, int]:
     answer = json.loads(plane.nodeplane("status", "-o", "json"))
     api, metrics = answer["endpoints"]["api"], answer["endpoints"]["metrics"]
     return int(api.rpartition(":")[2]), int(metrics.removesuffix("/metrics").rpartition(":")[2])
+
+
+def store_port(plane: Plane) -> int:
+    """The etcd API's, with TLS."""
+    return int((plane.root / "run" / "store.addr").read_text().rpartition(":")[2])
+
+
+def memory(plane: Plane) -> dict[str, int]:
+    """Resident bytes of each actor."""
+    pages = {name: Path(f"/proc/{actor['pid']}/statm").read_text().split()[1] for name, actor in plane.status().items()}
+    return {name: int(count) * os.sysconf("SC_PAGE_SIZE") for name, count in pages.items()}
 
 
 def read_metrics(port: int) -> tuple[int, str]:

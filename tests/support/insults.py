@@ -15,9 +15,11 @@ from tests.support.plane import BIN, Plane
 Address = Path | int
 """A unix socket, or a port on 127.0.0.1."""
 
+MIB = 1024 * 1024
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 ZMTP = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16) + b"\x00" + bytes(31)
 """A whole greeting of ZeroMQ's wire protocol, mechanism NULL."""
+SUBSCRIBER = ZMTP + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03SUB"
 
 GARBAGE = {
     "random": os.urandom(5_000),
@@ -25,6 +27,7 @@ GARBAGE = {
     "half a greeting": ZMTP[:20],
     "half a command": ZMTP + b"\x04\x30\x05READY\x0b",
     "a frame of 2^62 bytes": ZMTP + b"\x04\x06\x05READY" + b"\x02\x40" + bytes(7) + b"x" * 1000,
+    "a subscription of 1 MiB": SUBSCRIBER + b"\x02" + (MIB + 1).to_bytes(8, "big") + b"\x01" + os.urandom(MIB),
     "half a gRPC header": HTTP2 + b"\0\0\0\x04\0\0\0\0\0" + b"\0\1\0\x01\x04\0\0\0\x01half",
     "a gRPC frame of 16 MiB": HTTP2 + b"\0\0\0\x04\0\0\0\0\0" + b"\xff\xff\xff\0\0\0\0\0\x01" + b"x" * 1000,
     "half a TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(40),
