@@ -23,6 +23,8 @@ class Heard:
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
+        self.at: dict[tuple[str, str], int] = {}
+        """(id, type) -> when it was first heard, ns."""
         self.gaps = 0
 
     def on_snapshot(self, items: list[tuple[str, pleg.PodLifecycleEvent]], mark: int) -> None:
@@ -30,6 +32,7 @@ class Heard:
 
     def on_event(self, event: Event[pleg.PodLifecycleEvent]) -> None:
         if event.value is not None:
+            self.at.setdefault((event.value.id, event.value.type), time.time_ns())
             self.events.append((event.value.uid, event.value.type, event.value.id))
 
     def on_mark(self, mark: int) -> None:

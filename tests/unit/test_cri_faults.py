@@ -14,7 +14,7 @@ def heard(fault: str, count: int = 0) -> list[bytes]:
     faults = Faults()
     faults.set(ChaosRuntime(fault, count))
     passed = [out for event in EVENTS for out in faults.pass_on(event)]
-    return passed + [b"|", *faults.set(ChaosRuntime("clear"))]
+    return [*passed, b"|", *faults.set(ChaosRuntime("clear"))]
 
 
 @pytest.mark.parametrize(

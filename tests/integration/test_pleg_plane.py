@@ -1,0 +1,41 @@
+"""A whole plane whose runtime events are falsified by `nodeplane chaos runtime`: pods still come to the right end."""
+
+import pytest
+
+from tests.support.plane import Plane, until
+
+FAULTS = ("drop-events", "duplicate-events", "reorder-events", "stall", "clock-jump", "disconnect")
+
+
+def pod(name: str, *command: str) -> dict[str, object]:
+    container = {"name": "main", "image": "busybox", "command": list(command)}
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 30, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.timeout(120)
+def test_pods_under_every_fault() -> None:
+    """Also S13: deletion of a running pod takes no longer than its process, whatever becomes of the events."""
+    with Plane() as plane:
+        assert "evented" in plane.status()["pleg"]["beat"]["note"]
+        for fault in FAULTS:
+            plane.nodeplane("chaos", "runtime", fault)
+            if fault != "disconnect":
+                assert f"chaos: {fault}" in plane.status()["cri"]["beat"]["note"]
+            plane.apply(pod(f"ends-{fault}", "sh", "-c", "sleep 1; exit 4"))
+            plane.apply(pod(f"stays-{fault}", "sleep", "1000"))
+            ended = plane.pod_phase(f"ends-{fault}", "Failed", 15)
+            status = ended["status"]["containerStatuses"][0]
+            assert status["state"]["terminated"]["exitCode"] == 4
+            assert status["restartCount"] == 0
+            plane.pod_phase(f"stays-{fault}", "Running", 15)
+            plane.kubectl("delete", "pod", f"stays-{fault}", timeout=8)
+            until("pod gone", lambda name=f"stays-{fault}": not plane.get("pod", name), 5)
+        plane.nodeplane("chaos", "runtime", "clear")
+        assert "chaos" not in plane.status()["cri"]["beat"]["note"]
+
+
+@pytest.mark.parametrize("arguments", [["explode"], ["drop-events", "--count", "-1"]])
+def test_an_order_that_makes_no_sense_is_refused_in_one_line(arguments: list[str]) -> None:
+    with Plane() as plane, pytest.raises(AssertionError, match="ended with 2"):
+        plane.nodeplane("chaos", "runtime", *arguments)
