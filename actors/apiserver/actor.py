@@ -15,6 +15,7 @@ from actors.apiserver.authz import Authorizer
 from actors.apiserver.bootstrap import Bootstrap
 from actors.apiserver.connect.node_client import NodeClient, NodeClientOptions
 from actors.apiserver.endpoints.connecting import Connecting
+from actors.apiserver.endpoints.evicting import Evicting
 from actors.apiserver.endpoints.health import Check, Health
 from actors.apiserver.endpoints.openid import OpenId
 from actors.apiserver.endpoints.reading import Reading
@@ -145,6 +146,7 @@ class ApiServer:
             watching=self._watching,
             connecting=self._connecting,
             reviews=Reviews(gate.authorizer, gate.authority),
+            evicting=Evicting(loop),
             tokens=Tokens(gate.authority, self._look.stored),
             metrics=self._metrics,
         )

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from actors.apiserver.access import Gate, Identity, Outcome
 from actors.apiserver.endpoints.connecting import Connecting, connect_verb
+from actors.apiserver.endpoints.evicting import Evicting
 from actors.apiserver.endpoints.reading import Reading
 from actors.apiserver.endpoints.reviews import Reviews
 from actors.apiserver.endpoints.static import Static
@@ -48,11 +49,13 @@ class Handler:
         connecting: Connecting,
         reviews: Reviews,
         tokens: Tokens,
+        evicting: Evicting,
         metrics: Metrics,
     ) -> None:
         self._table, self._gate, self._static = table, gate, static
         self._authorizer = gate.authorizer
-        self._reviews, self._tokens = reviews, tokens
+        self._reviews = reviews
+        self._posts = {"eviction": evicting.create, "token": tokens.create}
         self._watching, self._connecting, self._metrics = watching, connecting, metrics
         self._verbs: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "get": reading.get,
@@ -114,7 +117,7 @@ class Handler:
     def _action(self, target: Target) -> Callable[[Request], Awaitable[Reply]]:
         if target.resource.virtual:
             return self._reviews.create
-        return self._tokens.create if target.subresource == "token" else self._verbs[target.verb]
+        return self._posts.get(target.subresource) or self._verbs[target.verb]
 
     async def _answer_static(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
         self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))

@@ -1,4 +1,4 @@
-"""controllers: keeps namespaces as clients expect them, and tells when a node went silent.
+"""controllers: keeps namespaces as clients expect them, tells when a node went silent, collects what lost its owners.
 
 Why a process: what it does is nobody's way of doing something else; it may lag or die and only chores wait.
 Owns: nothing.
@@ -7,15 +7,20 @@ On kill -9: chores wait; each is decided anew from the API.
 
 import asyncio
 
+from actors.controllers.collector import Collector, CollectorHandler, slim
+from actors.controllers.handlers import Handlers
 from actors.controllers.keeper import ContentHandler, Known, NamespaceKeeper
 from actors.controllers.namespaces import ROOT_CA
 from actors.controllers.node_keeper import NodeKeeper
+from actors.controllers.pod_keeper import PodKeeper, slim_pod
 from protocols.actor import Context, run_actor
 from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.informer import Handler, Informer, InformerOptions
-from protocols.kube.resources import CONFIGMAPS, LEASES, NAMESPACES, NODES, SERVICEACCOUNTS, Resource
+from protocols.kube.resources import ALL, CONFIGMAPS, EVENTS, LEASES, NAMESPACES, NODES, PODS, SERVICEACCOUNTS, Resource
 
 SYNC_S = 3600.0
+PARTIAL = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
+METADATA_ONLY = f"{PARTIAL.format('List')},{PARTIAL.format('')}"
 
 
 class Controllers:
@@ -23,30 +28,47 @@ class Controllers:
         self._context = context
         cert, key = context.layout.client_cert("controllers")
         ca = context.layout.ca_cert
-        self._client = ApiClient(ClientOptions(server=context.settings.api_url, ca=ca, cert=cert, key=key))
+        server = context.settings.api_url
+        self._client = ApiClient(ClientOptions(server=server, ca=ca, cert=cert, key=key))
+        self._metadata = ApiClient(ClientOptions(server=server, ca=ca, cert=cert, key=key, accept=METADATA_ONLY))
         self._informers: list[Informer] = []
         known = Known()
         self._keeper = NamespaceKeeper(self._client, ca.read_text(), context.log, known)
         self._node_keeper = NodeKeeper(self._client, context.log)
         content = ContentHandler(self._keeper)
+        self._collector = Collector(self._client, context.log)
+        self._pod_keeper = PodKeeper(self._client, context.log, self._keeper.emptier)
         known.namespaces = self._inform(NAMESPACES, self._keeper).items
         known.accounts = self._inform(SERVICEACCOUNTS, content, field="metadata.name=default").items
         known.roots = self._inform(CONFIGMAPS, content, field=f"metadata.name={ROOT_CA}").items
-        self._node_keeper.nodes = self._inform(NODES, self._node_keeper).items
+        self._node_keeper.nodes = self._inform(NODES, Handlers(self._node_keeper, self._pod_keeper.nodes)).items
         self._inform(LEASES, self._node_keeper.leases, namespace="kube-node-lease")
+        self._owned = [self._follow(resource) for resource in ALL if resource is not EVENTS]
+        self._pod_keeper.known = self._node_keeper.nodes
 
     def _inform(self, resource: Resource, handler: Handler, namespace: str = "", field: str = "") -> Informer:
         options = InformerOptions(namespace=namespace, field_selector=field)
         self._informers.append(Informer(self._client, resource, options, handler))
         return self._informers[-1]
 
+    def _follow(self, resource: Resource) -> Informer:
+        """Every object may own and be owned; only its metadata is sent and kept, save of pods."""
+        handler: Handler = CollectorHandler(self._collector, resource)
+        if resource is not PODS:
+            return Informer(self._metadata, resource, InformerOptions(keep=slim), handler)
+        pods = Informer(self._client, resource, InformerOptions(keep=slim_pod), Handlers(handler, self._pod_keeper))
+        self._pod_keeper.pods = pods.items
+        return pods
+
     async def start(self) -> None:
         await self._client.start()
+        await self._metadata.start()
         for number, informer in enumerate(self._informers):
             self._context.spawn(informer.run(), f"informer-{number}")
         self._context.spawn(self._run(), "namespaces")
 
     async def stop(self) -> None:
+        await self._metadata.close()
         await self._client.close()
 
     async def _run(self) -> None:
@@ -54,7 +76,16 @@ class Controllers:
         self._keeper.look("default")
         self._context.spawn(self._node_keeper.run(), "nodes")
         self._context.ready()
+        self._context.spawn(self._collect(), "garbage")
         await self._keeper.run()
+
+    async def _collect(self) -> None:
+        """After the start, which it must not delay: nothing is decided before all objects are known."""
+        for number, informer in enumerate(self._owned):
+            self._context.spawn(informer.run(), f"owned-{number}")
+        await asyncio.gather(*(informer.wait_synced(SYNC_S) for informer in self._owned))
+        self._context.spawn(self._pod_keeper.run(), "pods")
+        await self._collector.run()
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -10,8 +10,8 @@ from actors.controllers.retries import Retries
 from actors.controllers.types import Create, Patch
 from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
-from protocols.kube.resources import NAMESPACES, PODS, Resource
+from protocols.kube.meta import Object, name_of, namespace_of, terminating
+from protocols.kube.resources import NAMESPACES, Resource
 
 Items = Mapping[str, Object]
 
@@ -50,6 +50,13 @@ class NamespaceKeeper:
     def look(self, name: str) -> None:
         self._dirty[name] = None
         self._wake.set()
+
+    def emptier(self, name: str) -> None:
+        """Something in it went: if it ends, that may have been the last."""
+        namespace = self._known.namespaces.get(name)
+        if namespace is not None and ends(namespace):
+            self._retries.done(name)
+            self.look(name)
 
     async def run(self) -> None:
         while True:
@@ -98,23 +105,17 @@ class NamespaceKeeper:
         """Delete what is in it; finalize once nothing is left. True when that is done."""
         name, left = name_of(namespace), 0
         for resource in CONTENT:
-            items = (await self._client.list(resource, name)).get("items") or []
-            left += len(items)
-            for item in items:
-                await self._delete(resource, item, name)
+            if not await self._any(resource, name):
+                continue
+            await self._client.delete_collection(resource, name)
+            left += await self._any(resource, name)
         if left:
             return False
         await self._client.update(NAMESPACES, finalized(namespace), "", "finalize")
         return True
 
-    async def _delete(self, resource: Resource, item: Object, namespace: str) -> None:
-        if resource is PODS and terminating(item):
-            return  # its node is at it
-        try:
-            await self._client.delete(resource, name_of(item), namespace, uid=uid_of(item))
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
+    async def _any(self, resource: Resource, namespace: str) -> bool:
+        return bool((await self._client.list(resource, namespace, query={"limit": "1"})).get("items"))
 
 
 class ContentHandler:

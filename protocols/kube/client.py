@@ -35,6 +35,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     cert: Path
     key: Path
     user_agent: str = "nodeplane"
+    accept: str = "application/json"
     timeout: float = 10.0
     """Seconds a request may take, its repetitions included."""
 
@@ -52,7 +53,7 @@ class ApiClient:
         self._session = aiohttp.ClientSession(
             base_url=self._options.server,
             connector=aiohttp.TCPConnector(ssl=context, limit=64, keepalive_timeout=60),
-            headers={"User-Agent": self._options.user_agent, "Accept": "application/json"},
+            headers={"User-Agent": self._options.user_agent, "Accept": self._options.accept},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=256 * 1024,
         )
@@ -90,15 +91,23 @@ class ApiClient:
         return await self._write("PATCH", path, _json(body), PATCH_TYPES[kind], timeout)
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str = "", *, grace: int | None = None, uid: str = ""
-    ) -> Object:
-        """`uid`: only this very object (409 otherwise)."""
+        self, resource: Resource, name: str, namespace: str = "", *, grace: int | None = None, uid: str = "",
+        version: str = "", policy: str = "",
+    ) -> Object:  # fmt: skip
+        """`uid`, `version`: only this very object, as it is there (409 otherwise). `policy`: of what it owns."""
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        if uid or version:
+            wanted = {"uid": uid, "resourceVersion": version}
+            options["preconditions"] = {field: value for field, value in wanted.items() if value}
+        if policy:
+            options["propagationPolicy"] = policy
         return await self._write("DELETE", resource.path(name, namespace), _json(options))
+
+    async def delete_collection(self, resource: Resource, namespace: str) -> None:
+        """All there is of it in one namespace."""
+        await self._write("DELETE", resource.path("", namespace), b"")
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, query: Mapping[str, str], silence: float

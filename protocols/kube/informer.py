@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -26,6 +27,8 @@ class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     field_selector: str = ""
     label_selector: str = ""
+    keep: Callable[[Object], Object] | None = None
+    """What is kept of each object, its name, uid and resourceVersion at least; None = all."""
     timeout_s: tuple[int, int] = (300, 600)
     """A watch is asked to last a random time in this range."""
     silence_s: float = 90.0
@@ -134,6 +137,7 @@ class Informer:
 
     def _upsert(self, obj: Object) -> None:
         key = key_of(obj)
+        obj = self._options.keep(obj) if self._options.keep else obj
         old, self.items[key] = self.items.get(key), obj
         if old is None:
             self._handler.on_add(obj)

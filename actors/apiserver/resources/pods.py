@@ -72,6 +72,7 @@ PODS = Resource(
     subresources=(
         Subresource("attach", ("create", "get"), "PodAttachOptions", version="v1"),
         Subresource("binding", ("create",), "Binding", version="v1"),
+        Subresource("eviction", ("create",), "Eviction", "policy", "v1"),
         Subresource("exec", ("create", "get"), "PodExecOptions", version="v1"),
         Subresource("log", ("get",), "Pod", version="v1"),
         Subresource("portforward", ("create", "get"), "PodPortForwardOptions", version="v1"),

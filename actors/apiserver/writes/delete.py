@@ -15,6 +15,7 @@ from actors.apiserver.writes.update import finished
 
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 POLICIES = ("Background", "Foreground", "Orphan")
+POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 LONGEST_GRACE = 10 * 365 * 86400
 
 
@@ -24,6 +25,8 @@ class DeleteOptions:
     uid: str = ""
     version: str = ""
     dry_run: bool = False
+    policy: str = ""
+    """Of what it owns; empty = as its finalizers say."""
 
 
 def delete_options(body: Obj, query: Mapping[str, str], dry_runs: list[str]) -> DeleteOptions:
@@ -41,6 +44,7 @@ def delete_options(body: Obj, query: Mapping[str, str], dry_runs: list[str]) -> 
         uid=str(preconditions.get("uid") or ""),
         version=str(preconditions.get("resourceVersion") or ""),
         dry_run=bool(dry_runs),
+        policy=_policy(body),
     )
 
 
@@ -51,7 +55,20 @@ def _from_query(query: Mapping[str, str]) -> Obj:
         found["gracePeriodSeconds"] = int(text) if text.removeprefix("-").isascii() and text.isdigit() else text
     if "propagationPolicy" in query:
         found["propagationPolicy"] = query["propagationPolicy"]
+    if "orphanDependents" in query:
+        found["orphanDependents"] = {"true": True, "false": False}.get(
+            query["orphanDependents"], query["orphanDependents"]
+        )
     return found
+
+
+def _policy(body: Obj) -> str:
+    orphan = body.get("orphanDependents")
+    if orphan is None:
+        return str(body.get("propagationPolicy") or "")
+    if not isinstance(orphan, bool):
+        raise BadRequest("orphanDependents must be a boolean")
+    return "Orphan" if orphan else "Background"
 
 
 def _grace(value: Any) -> int | None:
@@ -79,6 +96,7 @@ def deleted(target: Target, options: DeleteOptions, old: Obj) -> Obj | None:
     check_preconditions(target, options, old)
     if target.resource.kind == "Namespace" and target.name in PROTECTED_NAMESPACES:
         raise faults.forbidden(target.resource, target.name, "this namespace may not be deleted")
+    _set_policy(old, options.policy)
     grace = target.resource.strategy.grace_seconds(old, options.grace)
     if old["metadata"].get("deletionTimestamp"):
         _shorten(old, grace)
@@ -121,6 +139,20 @@ def _mark(obj: Obj, grace: int) -> None:
     if obj["kind"] == "Namespace":
         del metadata["deletionGracePeriodSeconds"]
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+
+
+def _set_policy(obj: Obj, policy: str) -> None:
+    """What becomes of what it owns is told by finalizers, which the garbage collector takes off again."""
+    metadata = obj["metadata"]
+    if not policy or metadata.get("deletionGracePeriodSeconds"):
+        return
+    finalizers = [name for name in metadata.get("finalizers") or () if name not in POLICY_FINALIZERS.values()]
+    if policy in POLICY_FINALIZERS:
+        finalizers.append(POLICY_FINALIZERS[policy])
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
 
 
 def _shorten(obj: Obj, grace: int) -> None:

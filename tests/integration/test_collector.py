@@ -1,0 +1,128 @@
+"""Owners, evictions and the ends of namespaces: API server, controllers and scheduler, driven with kubectl."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as running:
+        running.spawn("controllers")
+        running.kubectl("create", "-f", "-", stdin=json.dumps(NODE))
+        yield running
+
+
+def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if found := true():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what}\n{plane.logs()}")
+
+
+def get(plane: Plane, *what: str) -> Any:
+    text = plane.kubectl("get", *what, "-o", "json", "--ignore-not-found")
+    return json.loads(text) if text else None
+
+
+def configmap(plane: Plane, name: str, owner: str = "", uid: str = "", **more: Any) -> str:
+    """Its uid."""
+    metadata: dict[str, Any] = {"name": name, **more}
+    if owner:
+        uid = uid or get(plane, "cm", owner)["metadata"]["uid"]
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid, "blockOwnerDeletion": True}
+        metadata["ownerReferences"] = [reference]
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(obj))
+    return str(get(plane, "cm", name)["metadata"]["uid"])
+
+
+def pod(plane: Plane, name: str, namespace: str = "default", **metadata: Any) -> None:
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "x"}]}
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, **metadata}}
+    plane.kubectl("create", "-f", "-", stdin=json.dumps({**obj, "spec": spec}))
+
+
+def test_what_is_owned_goes_with_its_owner(plane: Plane) -> None:
+    configmap(plane, "top")
+    configmap(plane, "middle", "top")
+    configmap(plane, "leaf", "middle")
+    plane.kubectl("delete", "cm", "top")
+    until(plane, lambda: get(plane, "cm", "leaf") is None, "the leaf to go")
+    assert get(plane, "cm", "middle") is None
+
+
+def test_an_owner_that_never_was_is_no_owner(plane: Plane) -> None:
+    configmap(plane, "alive")
+    plane.kubectl("create", "-f", "-", stdin=json.dumps({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "child", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "alive", "uid": "someone-else"}]},
+    }))  # fmt: skip
+    until(plane, lambda: get(plane, "cm", "child") is None, "the child of nobody to go")
+    assert get(plane, "cm", "alive")
+
+
+def test_the_foreground_goes_last(plane: Plane) -> None:
+    configmap(plane, "front")
+    configmap(plane, "held", "front", finalizers=["example.com/hold"])
+    plane.kubectl("delete", "cm", "front", "--cascade=foreground", "--wait=false")
+    until(plane, lambda: "deletionTimestamp" in get(plane, "cm", "held")["metadata"], "the child to end first")
+    assert get(plane, "cm", "front")["metadata"]["finalizers"] == ["foregroundDeletion"]
+    plane.kubectl("patch", "cm", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    until(plane, lambda: get(plane, "cm", "front") is None, "the owner to go")
+
+
+def test_orphans_stay(plane: Plane) -> None:
+    configmap(plane, "parent")
+    configmap(plane, "orphan", "parent")
+    plane.kubectl("delete", "cm", "parent", "--cascade=orphan")
+    assert "ownerReferences" not in get(plane, "cm", "orphan")["metadata"]
+
+
+def test_drain_evicts(plane: Plane) -> None:
+    pod(plane, "drained")
+    plane.kubectl("cordon", "n1")
+    arguments = ("--ignore-daemonsets", "--force", "--delete-emptydir-data", "--grace-period=1", "--timeout=20s")
+    plane.kubectl("drain", "n1", "--dry-run=server", *arguments[:3])
+    assert "deletionTimestamp" not in get(plane, "pod", "drained")["metadata"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "drained"}}
+    path = "/api/v1/namespaces/default/pods/drained/eviction"
+    assert "Success" in plane.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    found = get(plane, "pod", "drained")
+    reasons = {c["type"]: c["reason"] for c in found["status"]["conditions"] if "reason" in c}
+    assert reasons["DisruptionTarget"] == "EvictionByEvictionAPI"
+    assert found["metadata"]["deletionTimestamp"]
+    plane.kubectl("delete", "pod", "drained", "--force", "--grace-period=0")
+    assert "n1 drained" in plane.kubectl("drain", "n1", *arguments)
+    plane.kubectl("uncordon", "n1")
+
+
+def test_a_namespace_ends_when_its_last_pod_does(plane: Plane) -> None:
+    plane.kubectl("create", "namespace", "full")
+    for number in range(3):
+        pod(plane, f"p{number}", "full")
+    plane.kubectl("delete", "namespace", "full", "--wait=false")
+    until(plane, lambda: all("deletionTimestamp" in p["metadata"] for p in get(plane, "pods", "-n", "full")["items"]),
+          "its pods to be told")  # fmt: skip
+    plane.kubectl("delete", "pods", "-n", "full", "--all", "--force", "--grace-period=0")
+    until(plane, lambda: get(plane, "namespace", "full") is None, "the namespace to go", 5.0)
+
+
+def test_a_collection_is_deleted_by_selector(plane: Plane) -> None:
+    configmap(plane, "red", labels={"colour": "red"})
+    configmap(plane, "blue", labels={"colour": "blue"})
+    plane.kubectl("delete", "cm", "-l", "colour=red")
+    assert get(plane, "cm", "red") is None
+    path = "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.name%3Dblue"
+    plane.kubectl("delete", "--raw", path)
+    assert get(plane, "cm", "blue") is None
+    assert get(plane, "cm", "kube-root-ca.crt")
