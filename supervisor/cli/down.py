@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import time
+from pathlib import Path
 
 from protocols.bus import BusError, Cancelled, Unavailable
 from protocols.messages.supervisor import STOP, Empty, StopPlane
@@ -28,8 +29,9 @@ def run(args: argparse.Namespace) -> int:
 
     async def stop(asking: Asking) -> None:
         for name in sorted(asking.names(), key=_stop_order):
+            pid = supervisors(asking.layout.run).get(name, 0)
             await _order(asking, name, StopPlane(containers=not args.keep_containers))
-            await _wait_gone(asking, name)
+            await _wait_gone(asking, name, pid)
 
     ask(layout, stop)
     return 0
@@ -45,12 +47,21 @@ async def _order(asking: Asking, name: str, order: StopPlane) -> None:
         raise SupervisorError(str(error)) from None
 
 
-async def _wait_gone(asking: Asking, name: str) -> None:
+async def _wait_gone(asking: Asking, name: str, pid: int) -> None:
+    """Its locks go a moment before its process does: both are waited for."""
     deadline = time.monotonic() + WAIT_S
-    while name in supervisors(asking.layout.run):
+    while name in supervisors(asking.layout.run) or _runs(pid):
         if time.monotonic() > deadline:
             raise SupervisorError(f"{name} did not end in {WAIT_S:g} s; see {asking.layout.logs}")
         await asyncio.sleep(LOOK_S)
+
+
+def _runs(pid: int) -> bool:
+    """False also for a zombie: what is left then is its parent's to do."""
+    try:
+        return pid > 0 and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _stop_order(name: str) -> int:

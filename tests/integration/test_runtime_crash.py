@@ -204,7 +204,9 @@ def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None:
     async def scenario(runtime: RuntimeProcess) -> None:
         sandbox = await runtime.sandbox()
         polite = await runtime.run(sandbox, "sleep", "500", name="polite")
-        stubborn = await runtime.run(sandbox, "sh", "-c", "trap '' TERM; while :; do sleep 0.01; done", name="stubborn")
+        script = f"trap '' TERM; touch {runtime.root}/armed; while :; do sleep 0.01; done"
+        stubborn = await runtime.run(sandbox, "sh", "-c", script, name="stubborn")
+        await until((runtime.root / "armed").exists, what="its trap")
         hollow = await runtime.run(sandbox, name="hollow", image="hollow/x")
         late = await runtime.create(sandbox, "true", name="late")
         bus = Bus(BusOptions(name="tester", run_dir=runtime.settings.layout.run))
