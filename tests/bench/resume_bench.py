@@ -1,0 +1,66 @@
+"""Many watches over four API server processes, one of them killed: how soon all are back, and what they missed."""
+
+import asyncio
+import signal
+import threading
+import time
+from typing import Any
+
+from tests.bench.row import Row, at_most
+from tests.bench.watch_client import Options
+from tests.bench.watch_lab import Peer, configmap, put_all, watches
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.plane import until
+
+PROCESSES, WATCHES = 4, 2000
+EVENTS, RATE = 20, 5.0
+LIMIT_S = 3.0
+VICTIM = "apiserver-2"
+PATH = "/api/v1/namespaces/default/configmaps"
+SYNCED = 'nodeplane_replica_synced{group="",resource="configmaps"} 1.0'
+
+
+def run() -> list[Row]:
+    with running_plane() as plane:
+        scale(plane)
+        start = put_all(plane, [("/registry/configmaps/default/first", configmap("first"))])
+        options = Options(plane.port, str(plane.settings.layout.pki), [PATH] * WATCHES, start, resume=True)
+        with watches(options) as client:
+            return _kill_one(plane, client)
+
+
+def scale(plane: Plane) -> None:
+    names = [f"apiserver-{number}" for number in range(1, PROCESSES)]
+    for name in names:
+        plane.spawn(name)
+    for name in names:
+        until(f"{name} synced", lambda name=name: SYNCED in asyncio.run(plane.metrics(name)))  # type: ignore[misc]
+
+
+def _kill_one(plane: Plane, client: Peer) -> list[Row]:
+    """Writes go on before, during and after."""
+    pairs = [(f"/registry/configmaps/default/c-{number}", configmap(f"c-{number}")) for number in range(EVENTS)]
+    writing = threading.Thread(target=put_all, args=(plane, pairs, RATE))
+    writing.start()
+    time.sleep(1)
+    killed = time.monotonic()
+    plane.kill(VICTIM, signal.SIGKILL)
+    writing.join()
+    stats = until("all watches are back", lambda: _settled(client), every=0.1)
+    told = f"{WATCHES} watches, {PROCESSES} processes, 1 killed"
+    off = abs(stats["events"] - EVENTS * WATCHES)
+    return [
+        at_most(f"resume: {told}", [stats["last_open"] - killed], "s", LIMIT_S),
+        Row("resume: watches moved", stats["lost"], "", target="> 0", ok=stats["lost"] > 0),
+        Row("resume: refused, to be listed again", stats["errors"], "", target="0", ok=not stats["errors"]),
+        Row("resume: events missed or repeated", off, "", target="0", ok=not off),
+    ]
+
+
+def _settled(client: Peer) -> dict[str, Any]:
+    """Once all are open again and nothing more comes."""
+    before = client.ask("stats")
+    time.sleep(0.5)
+    stats: dict[str, Any] = client.ask("stats")
+    back = stats["opened"] == WATCHES + stats["lost"]
+    return stats if back and stats["events"] == before["events"] >= EVENTS * WATCHES else {}
