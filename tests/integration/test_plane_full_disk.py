@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -91,6 +93,22 @@ def test_a_device_order_on_a_full_disk_is_refused_or_kept(disk_and_plane: tuple[
         until("unhealthy", lambda: device_health(plane.get("pod", "resident")) == {device: "Unhealthy"}, every=0.1)
         plane.nodeplane(*words[:-1], "healthy")
         until("healthy", lambda: device_health(plane.get("pod", "resident")) == {device: "Healthy"}, every=0.1)
+
+
+def test_a_start_on_a_full_disk_is_refused(disk_and_plane: tuple[SmallDisk, Plane]) -> None:
+    """The plane was killed on it: the containers go on, and with space the next start takes them over."""
+    disk, plane = disk_and_plane
+    container = container_of(plane, "resident")
+    with Witnesses(plane):
+        disk.fill()
+        os.kill(int((plane.root / "run" / "supervisor.pid").read_text()), signal.SIGKILL)
+        code, line = refused("up", "--detach", "--port", "0", "--metrics-port", "0", environment=plane.environment)
+        assert (code, "No space left on device; free some space" in line) == (1, True), line
+        disk.free()
+        plane.up()
+        plane.pod_ready("resident")
+        assert container_of(plane, "resident") == container
+        assert main_status(plane.get("pod", "resident"))["restartCount"] == 0
 
 
 def test_a_container_that_ends_on_a_full_disk_is_told_later(disk_and_plane: tuple[SmallDisk, Plane]) -> None:
