@@ -65,6 +65,7 @@ class PodWorkerActor:
         follow = self._context.bus.follow
         follow(owner=cri.OWNER, stream=cri.RUNTIME_STATE, sink=self._states, type=cri.RuntimeState)
         self._following = follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self._seen, type=pleg.PodStatus)
+        follow(owner=pleg.OWNER, stream=pleg.PLEG_STATE, sink=self._relists, type=pleg.PlegState)
         follow(owner=devices.OWNER, stream=devices.DEVICES, sink=self._inventory, type=devices.ResourceInventory)
         if self._context.settings.gate("ResourceHealthStatus"):
             kind = health.PodResourceStatus
@@ -100,6 +101,7 @@ class PodWorkerActor:
     def _replicate(self) -> None:
         self._states = Watched[cri.RuntimeState](self._on_runtime, self._wake_node)
         self._seen = Watched[pleg.PodStatus](lambda *change: self._manager.on_status(*change), self._wake_node)
+        self._relists = Watched[pleg.PlegState](lambda *_: self._wake_node(), self._wake_node)
         self._inventory = Watched[devices.ResourceInventory](lambda *_: self._wake_node(), self._on_devices)
         self._resources = Watched[health.PodResourceStatus](
             lambda *change: self._manager.on_resources(*change), lambda: None
@@ -188,6 +190,9 @@ class PodWorkerActor:
             faults.append(f"container runtime is down: {self._state.message or 'cri is silent'}")
         if not self._seen.synced:
             faults.append("PLEG is not healthy: pleg is silent")
+        faults += [
+            f"PLEG is not healthy: {state.message}" for state in self._relists.items.values() if not state.healthy
+        ]
         return tuple(faults)
 
     def _on_ready(self) -> None:
