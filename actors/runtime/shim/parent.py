@@ -236,6 +236,8 @@ class Shim:
         while True:
             try:
                 return record.write(record.EXIT, self._exit, durable=True)
+            except FileNotFoundError:
+                return None  # the container was removed meanwhile: there is nobody left to read it
             except OSError:
                 link.send(self._channel, self._exit)
                 select.select([self._listener], [], [], RETRY_RECORD_S)
