@@ -79,7 +79,7 @@ BAD: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("POST", PODS, None, JSON, 400),
     ("POST", PODS, "x", JSON, 400),
     ("POST", PODS, [], JSON, 400),
-    ("POST", PODS, {"kind": "Pod"}, JSON, 400),
+    ("POST", PODS, {"kind": "Pod"}, JSON, 422),
     ("POST", PODS, {**pod("a"), "kind": "Node"}, JSON, 400),
     ("POST", PODS, {**pod("a"), "metadata": []}, JSON, 400),
     ("POST", PODS, {**pod("a"), "metadata": {"labels": {"a": 1}}}, JSON, 400),

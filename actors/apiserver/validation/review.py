@@ -45,7 +45,8 @@ class Review:
         """A whole object of the target's kind. Raises BadRequest; says nothing of objects of another kind."""
         group, version, kind = body_kind(target)
         shape = kind_shape(group, version, kind)
-        if shape is None or obj.get("kind") != kind or obj.get("apiVersion") != _api_version(group, version):
+        api_version = _api_version(group, version)
+        if shape is None or (obj.get("kind") or kind, obj.get("apiVersion") or api_version) != (kind, api_version):
             return
         try:
             self._note(clean(obj, shape))

@@ -66,12 +66,14 @@ def check_body(obj: Obj, target: Target) -> None:
     metadata["namespace"] = target.namespace
 
 
-def check_kind(obj: Obj, kind: str, api_version: str) -> None:
+def check_kind(obj: Obj, kind: str, api_version: str, said: bool = False) -> None:
+    """A body that does not say what it is, is what its path says, unless it must be `said`. Raises BadRequest."""
     for field, wanted in (("kind", kind), ("apiVersion", api_version)):
-        found = obj.get(field)
-        if not found:
+        if said and not obj.get(field):
             title = field[0].upper() + field[1:]
             raise BadRequest(f"Object '{title}' is missing in the body of the request")
+        found = obj.get(field) or wanted
+        obj[field] = found
         if found != wanted:
             raise BadRequest(f"the {field} in the data ({found}) does not match the expected {field} ({wanted})")
 

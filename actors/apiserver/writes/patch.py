@@ -72,7 +72,7 @@ def applied_configuration(target: Target, body: bytes, options: WriteOptions, re
         raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     wanted = as_object(decode_yaml(body))
     review.text(body, APPLY_PATCH, wanted)
-    check_kind(wanted, target.resource.kind, target.resource.api_version)
+    check_kind(wanted, target.resource.kind, target.resource.api_version, said=True)
     if at(wanted, "metadata", "managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
     review.configuration(wanted, target)

@@ -1,0 +1,80 @@
+"""Pods on a node that vanished."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from actors.controllers import strays
+from actors.controllers.pod_keeper import PodKeeper, lost_patch, slim_pod
+from protocols.kube.errors import ApiError
+from protocols.kube.resources import NODES, Resource
+
+
+class Api:
+    def __init__(self, nodes: tuple[str, ...] = ()) -> None:
+        self.nodes = nodes
+        self.done: list[tuple[Any, ...]] = []
+
+    async def get(self, resource: Resource, name: str) -> dict[str, Any]:
+        assert resource is NODES
+        if name not in self.nodes:
+            raise ApiError(404, {"message": "not found"})
+        return {}
+
+    async def patch(self, resource: Resource, name: str, namespace: str, body: Any, **options: Any) -> None:
+        self.done.append(("patch", name, body["status"].get("phase")))
+
+    async def delete(self, resource: Resource, name: str, namespace: str, *, grace: int, uid: str) -> None:
+        self.done.append(("delete", name, grace, uid))
+
+
+def pod(name: str, node: str = "gone", **metadata: str) -> dict[str, Any]:
+    whole = {"name": name, "namespace": "default", "uid": f"u{name}", "managedFields": [1], **metadata}
+    return slim_pod({"metadata": whole, "spec": {"nodeName": node, "containers": []}, "status": {"phase": "Running"}})
+
+
+async def run(api: Api, pods: list[dict[str, Any]]) -> None:
+    keeper = PodKeeper(api, logging.getLogger("test"), lambda namespace: None)  # type: ignore[arg-type]  # a fake
+    keeper.pods = {each["metadata"]["name"]: each for each in pods}
+    for each in pods:
+        keeper.on_add(each)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await keeper.run()
+
+
+def test_only_what_is_needed_is_kept() -> None:
+    assert pod("p") == {
+        "metadata": {"name": "p", "namespace": "default", "uid": "up"},
+        "spec": {"nodeName": "gone"},
+        "status": {"phase": "Running"},
+    }
+
+
+def test_they_are_told_and_removed_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strays, "WAIT_S", 0.0)
+    api = Api()
+    asyncio.run(run(api, [pod("a")]))
+    assert api.done == [("patch", "a", "Failed"), ("delete", "a", 0, "ua")]
+
+
+def test_not_before_a_minute_and_not_if_the_node_is_there_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api()
+    asyncio.run(run(api, [pod("a")]))
+    assert api.done == []
+    monkeypatch.setattr(strays, "WAIT_S", 0.0)
+    api = Api(("gone",))
+    asyncio.run(run(api, [pod("a")]))
+    assert api.done == []
+
+
+def test_what_was_deleted_before_it_had_a_node_goes_at_once() -> None:
+    api = Api()
+    asyncio.run(run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z"), pod("b", "")]))
+    assert api.done == [("delete", "a", 0, "ua")]
+
+
+def test_an_ended_pod_keeps_its_phase() -> None:
+    assert "phase" not in lost_patch({"spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}})["status"]
