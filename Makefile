@@ -13,10 +13,14 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@sh tests/setup.sh
-	@$(PY) -m pytest tests/unit tests/integration tests/crash
+	@$(PY) -m pytest -n 2 --dist loadfile tests/unit tests/integration
+	@$(PY) -m pytest tests/crash
 
 unit: $(STAMP)
 	@$(PY) -m pytest tests/unit
+
+crash: $(STAMP)
+	@$(PY) -m pytest tests/crash
 
 bench: $(STAMP)
 	@$(VENV)/bin/nodeplane bench
