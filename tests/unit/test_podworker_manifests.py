@@ -5,13 +5,14 @@ import json
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from actors.podworker.errors import ManifestInvalid, MirrorMissing
 from actors.podworker.manifests.directory import ManifestDirectory
 from actors.podworker.manifests.keeper import StaticOptions, StaticPods
 from actors.podworker.manifests.mirrors import steps
 from actors.podworker.manifests.read import full_name, mirror_of, mirrored, static_pod
+from actors.podworker.probes.read import probes_of
 from actors.podworker.spec import read_pod
 
 GOOD = {
@@ -48,6 +49,8 @@ def test_a_manifest_becomes_a_pod_of_this_node_and_a_mirror():
         (b"a: &a [*a]", "kind Pod"),
         (json.dumps({**GOOD, "metadata": {}}).encode(), "metadata.name"),
         (json.dumps({**GOOD, "metadata": {"name": "UP_"}}).encode(), "metadata.name"),
+        (json.dumps({**GOOD, "metadata": {"name": "web", "uid": "../x"}}).encode(), "metadata.uid"),
+        (manifest(containers=[{"name": "a/b", "image": "i"}]), "a/b"),
         (manifest(containers=[]), "spec.containers"),
         (manifest(containers=[{"name": "a"}]), "no image"),
         (manifest(volumes=[{"name": "v", "secret": {"secretName": "s"}}]), "secret"),
@@ -63,6 +66,31 @@ def test_what_is_no_static_pod_is_said(text, word):
 def test_any_bytes_are_a_pod_or_a_clear_refusal(text):
     with pytest.raises(ManifestInvalid):
         static_pod("/m/x", text, "n1")
+
+
+KEYS = st.sampled_from(["name", "exec", "path"])
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=2),
+    max_leaves=4,
+)
+FIELDS = ("env", "envFrom", "livenessProbe", "volumeMounts", "ports", "resources", "securityContext", "lifecycle")
+POD_FIELDS = ("volumes", "securityContext", "initContainers", "terminationGracePeriodSeconds", "tolerations")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(FIELDS), JUNK, max_size=2),
+    st.dictionaries(st.sampled_from(POD_FIELDS), JUNK, max_size=2),
+)
+def test_fields_of_the_wrong_type_are_refused_not_carried_on(fields, more):
+    text = manifest(containers=[{"name": "a", "image": "i", **fields}], **more)
+    try:
+        pod = static_pod("/m/x", text, "n1")
+    except ManifestInvalid:
+        return
+    for container in read_pod(pod).containers:
+        assert probes_of(container) is not None
 
 
 def test_files_that_count(tmp_path):

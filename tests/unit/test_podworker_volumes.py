@@ -218,6 +218,12 @@ def test_sub_paths_stay_in_their_volume(tmp_path):
         make_sub_path(tmp_path, "absent", writable=False)
 
 
+def test_a_volume_lies_below_its_pod():
+    spec = read_pod(pod(container("a"), volumes=[{"name": "../../x", "emptyDir": {}}]))
+    with pytest.raises(ContainerConfigInvalid, match="no name of a volume"):
+        volume_path(spec, "../../x", Path("/root-dir"))
+
+
 def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     volumes = [
         {"name": "e", "emptyDir": {}},

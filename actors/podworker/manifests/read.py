@@ -1,11 +1,18 @@
 """From a manifest's text to a static pod and its mirror. Pure."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
-from actors.podworker.errors import ManifestInvalid
+from actors.podworker.container_config import Recipe, container_config
+from actors.podworker.downward import Node
+from actors.podworker.errors import ContainerConfigInvalid, ManifestInvalid, PodInvalid
+from actors.podworker.probes.read import probes_of
+from actors.podworker.references import env_refs, volume_refs
+from actors.podworker.sandbox_config import sandbox_config
+from actors.podworker.spec import read_pod
 from actors.podworker.types import Object
-from protocols.kube.names import subdomain_fault
+from protocols.kube.names import label_fault, subdomain_fault
 
 SOURCE, HASH, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 LARGEST = 10 * 1024 * 1024
@@ -15,9 +22,16 @@ EVERYWHERE = {"operator": "Exists", "effect": "NoExecute"}
 def static_pod(path: str, text: bytes, node: str) -> Object:
     """Raises ManifestInvalid. The uid depends on node, path and content: another content is another pod."""
     obj = _parse(text)
+    try:
+        return _pod(obj, path, text, node)
+    except (PodInvalid, ContainerConfigInvalid, AttributeError, TypeError, ValueError, KeyError) as error:
+        raise ManifestInvalid(f"cannot be run as it is: {error}") from None
+
+
+def _pod(obj: Any, path: str, text: bytes, node: str) -> Object:
     _check(obj)
     metadata, spec = {**(obj.get("metadata") or {})}, {**obj["spec"]}
-    uid = metadata.get("uid") or _uid(node, path, text)
+    uid = str(metadata.get("uid") or _uid(node, path, text))
     metadata |= {
         "name": f"{metadata['name']}-{node.lower()}",
         "namespace": metadata.get("namespace") or "default",
@@ -26,8 +40,11 @@ def static_pod(path: str, text: bytes, node: str) -> Object:
     }
     spec |= {"nodeName": node, "tolerations": [*(spec.get("tolerations") or ()), EVERYWHERE]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    if label_fault(uid.lower()):  # it becomes the name of a directory
+        raise ManifestInvalid(f"metadata.uid {uid!r}: may only hold letters, digits and -, at most 63")
     if fault := subdomain_fault(metadata["name"]):
         raise ManifestInvalid(f"metadata.name {metadata['name']!r}: {fault}")
+    _check_shape(pod)
     return pod
 
 
@@ -64,6 +81,17 @@ def _parse(text: bytes) -> Any:
         raise ManifestInvalid(f"not YAML or JSON: {' '.join(str(error).split())}") from None
 
 
+def _check_shape(pod: Object) -> None:
+    """No API has looked at it: whatever later reads it must find what it expects."""
+    spec = read_pod(pod)
+    volume_refs(spec)
+    sandbox_config(spec, 0, Path("/"))
+    for container in spec.containers:
+        env_refs(container)
+        probes_of(container)
+        container_config(Recipe(spec, container, 0, Node(""), Path("/")))
+
+
 def _check(obj: Any) -> None:
     if not isinstance(obj, dict) or obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
         raise ManifestInvalid("not one object of kind Pod, apiVersion v1")
@@ -76,6 +104,8 @@ def _check(obj: Any) -> None:
     for container in [*containers, *(spec.get("initContainers") or ())]:
         if not isinstance(container, dict) or not container.get("name") or not container.get("image"):
             raise ManifestInvalid("a container has no name or no image")
+        if fault := label_fault(str(container["name"])):
+            raise ManifestInvalid(f"container {container['name']!r}: {fault}")
     if found := _reference(spec):
         raise ManifestInvalid(f"a static pod may not refer to API objects, and this one has a {found}")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.downward import Node
-from actors.podworker.errors import ReferenceUnreadable, VolumeNotReady
+from actors.podworker.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
 from actors.podworker.ports import World
 from actors.podworker.references import fetch, volume_refs
 from actors.podworker.types import Object, PodSpec
@@ -52,7 +52,7 @@ class Volumes:
         for volume in volumes_of(self._spec()):
             try:
                 await asyncio.to_thread(self._make, volume)
-            except (VolumeNotReady, OSError) as error:
+            except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 raise VolumeNotReady(_failure(volume, error)) from None
         await self._write(node)
         self._ready = True
@@ -96,7 +96,7 @@ class Volumes:
                 files = payload(volume, inputs)
                 path = volume_path(spec, volume.get("name", ""), self._world.site.root)
                 await asyncio.to_thread(atomic.write, path, files, group_of(spec))
-            except (VolumeNotReady, OSError) as error:
+            except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 raise VolumeNotReady(_failure(volume, error)) from None
 
     async def _inputs(self, spec: PodSpec, node: Node) -> Inputs:

@@ -28,12 +28,14 @@ def volume_path(spec: PodSpec, name: str, root: Path) -> Path:
     volume = next((v for v in volumes_of(spec) if v.get("name") == name), None)
     if volume is None:
         raise ContainerConfigInvalid(f"volume {name!r} is mounted but not part of the pod")
+    if "/" in name or name in ("", ".", ".."):
+        raise ContainerConfigInvalid(f"volume {name!r}: that is no name of a volume")
     kind = kind_of(volume)
     if kind == HOST_PATH:
         return Path(volume[HOST_PATH].get("path") or "")
     if kind not in SUPPORTED:
         supported = ", ".join(SUPPORTED)
-        raise ContainerConfigInvalid(f"volume {name!r} is a {kind}, which is not supported; use {supported}")
+        raise ContainerConfigInvalid(f"volume {name!r} is a {kind}, which is not supported yet; use {supported}")
     return pod_directory(root, spec.uid) / "volumes" / FOLDERS[kind] / name
 
 
