@@ -5,12 +5,13 @@ import json
 import sys
 from collections.abc import Callable
 
-from tests.bench import bus_bench, plane_bench, pleg_bench, watch_bench
+from tests.bench import bus_bench, plane_bench, pleg_bench, resume_bench, watch_bench
 from tests.bench.row import Row
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
     "bus": bus_bench.run,
     "watch": watch_bench.run,
+    "resume": resume_bench.run,
     "pleg": pleg_bench.run,
     "start": plane_bench.start,
     "idle": plane_bench.idle,
