@@ -12,13 +12,12 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from actors.pleg.errors import NotNewer
-from actors.pleg.health import check_in, fault
 from actors.pleg.ledger import Change, Ledger
 from actors.pleg.metrics import MetricsOptions, PlegMetrics
 from actors.pleg.missed import GRACE_NS, QUEUE_DROP, MissedEvents
-from actors.pleg.mode import Mode, Wish, plan
 from actors.pleg.relister import Relister, RelisterOptions
 from actors.pleg.runtime import Runtime
+from actors.pleg.stance import Stance, StanceOptions
 from actors.pleg.waiters import Waiters
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource
@@ -29,8 +28,6 @@ from protocols.wire import cri_pb2
 KEY = "pleg"
 ANSWER_S = 0.1
 """GetNewerThan gives up this long before its caller does, so that the reason still reaches him."""
-SUSPECT_S = 60.0
-"""How long a runtime that did not tell of something is not relied upon."""
 
 
 class Pleg:
@@ -39,12 +36,6 @@ class Pleg:
         self._ledger = Ledger()
         self._missed = MissedEvents()
         self._waiters = Waiters()
-        self._state = cri_messages.RuntimeState()
-        settings = context.settings
-        self._gate = settings.gate("EventedPLEG")
-        self._stamps: bool | None = None
-        self._suspect_until = 0.0
-        self._plan = plan(self._state, self._wish())
         self._distrusted_ns = 0
         """A full relist must begin later than this before events may be merged again."""
         self._published: dict[str, messages.PodStatus] = {}
@@ -53,13 +44,19 @@ class Pleg:
         self._states = context.bus.own(messages.PLEG_STATE, StateSource(self._told))
         self._lifecycle = context.bus.own(messages.POD_LIFECYCLE, EdgeSource())
         self._relister = Relister(self._relister_options())
-        self._metrics = PlegMetrics(
-            MetricsOptions(context.registry, self._ledger, self._relister, self._missed, self._gate)
-        )
+        self._stance = Stance(self._stance_options())
+        gate = context.settings.gate("EventedPLEG")
+        self._metrics = PlegMetrics(MetricsOptions(context.registry, self._ledger, self._relister, self._missed, gate))
 
-    def _wish(self) -> Wish:
-        suspect = time.monotonic() < self._suspect_until
-        return Wish(self._context.settings.pleg_mode, self._gate, self._stamps, suspect)
+    def _stance_options(self) -> StanceOptions:
+        settings = self._context.settings
+        return StanceOptions(
+            mode=settings.pleg_mode,
+            gate=settings.gate("EventedPLEG"),
+            last_started=lambda: self._relister.last_started,
+            on_period=lambda: self._relister.rearm(),
+            on_state=self._tell_state,
+        )
 
     def _relister_options(self) -> RelisterOptions:
         return RelisterOptions(
@@ -67,9 +64,9 @@ class Pleg:
             runtime=Runtime(self._context.bus),
             on_change=self._on_found,
             on_relist=self._on_relist,
-            on_stamps=self._on_stamps,
+            on_stamps=lambda stamps: self._stance.on_stamps(stamps),
             on_inspected=lambda seconds: self._metrics.inspected(seconds),
-            period=lambda: self._plan.period_s,
+            period=lambda: self._stance.plan.period_s,
         )
 
     async def start(self) -> None:
@@ -80,7 +77,7 @@ class Pleg:
         cri, state, events = cri_messages.OWNER, cri_messages.RUNTIME_STATE, cri_messages.CONTAINER_EVENTS
         bus.follow(owner=cri, stream=state, sink=states, type=cri_messages.RuntimeState)
         bus.follow(owner=cri, stream=events, sink=self, type=cri_messages.ContainerEvent)
-        self._tell_state()
+        self._stance.tell()
         self._context.spawn(self._relister.run(), "relist")
         self._context.spawn(self._watch_health(), "health")
 
@@ -118,7 +115,7 @@ class Pleg:
         uid = response.pod_sandbox_status.metadata.uid or self._ledger.owner_of(response.container_id)
         if not uid:
             self._relister.full()
-        elif not self._ledger.trusted or self._plan.mode is not Mode.EVENTED or not self._merges:
+        elif not (self._ledger.trusted and self._stance.merges):
             self._relister.hint(uid)
         else:
             taken = self._ledger.event(response, time.time_ns())
@@ -127,71 +124,45 @@ class Pleg:
             if taken.change is not None:
                 self._publish(taken.change)
 
-    @property
-    def _merges(self) -> bool:
-        """Content is believed only of a runtime that was seen to stamp, or when a person asked for it."""
-        return bool(self._stamps) or self._context.settings.pleg_mode == Mode.EVENTED.value
-
     def _distrust(self) -> None:
         self._ledger.trusted = False
         self._distrusted_ns = time.time_ns()
         self._relister.full()
 
-    # the runtime's state, and the plan made of it
+    # the runtime's state
 
     def _on_state(
         self, op: Op, key: str, new: cri_messages.RuntimeState | None, old: cri_messages.RuntimeState | None
     ) -> None:
-        before, self._state = self._state, new or cri_messages.RuntimeState()
-        if self._state.streaming and not before.streaming:
+        before, now = self._stance.runtime, new or cri_messages.RuntimeState()
+        if now.streaming and not before.streaming:
             self._missed.opened(time.time_ns())
-        elif not self._state.streaming:
+        elif not now.streaming:
             self._missed.down()
-        self._replan()
-        if self._state.streaming != before.streaming or (self._state.connected and not before.connected):
+        self._stance.on_runtime(now)
+        if now.streaming != before.streaming or (now.connected and not before.connected):
             self._distrust()
 
-    def _on_stamps(self, stamps: bool) -> None:
-        if stamps != self._stamps:
-            self._stamps = stamps
-            self._replan()
-
-    def _replan(self) -> None:
-        old, self._plan = self._plan, plan(self._state, self._wish())
-        if old.period_s != self._plan.period_s:
-            self._relister.rearm()
-        self._tell_state()
-
-    # health
+    # mode and health
 
     async def _watch_health(self) -> None:
         while True:
-            await asyncio.sleep(check_in(self._relister.last_started, time.monotonic(), self._plan.limit_s))
-            self._tell_state()
+            await asyncio.sleep(self._stance.check_in)
+            self._stance.tell()
 
-    def _tell_state(self) -> None:
-        """Publish mode and health when either changed."""
-        started, mode = self._relister.last_started, self._plan.mode.value
-        wrong = fault(started, time.monotonic(), self._plan.limit_s)
-        before = self._told.get(KEY)
-        if before and (before.mode, before.why, before.healthy) == (mode, self._plan.why, not wrong):
-            return
-        last_ns = int(time.time_ns() - (time.monotonic() - started) * 1e9) if started else 0
-        state = messages.PlegState(mode, self._plan.why, not wrong, last_ns, wrong)
+    def _tell_state(self, state: messages.PlegState) -> None:
         self._told[KEY] = state
         self._states.publish(Op.UPSERT, KEY, state)
-        self._context.note(f"{mode}: {self._plan.why}" + (f"; {wrong}: {self._relister.failure}" if wrong else ""))
+        wrong = f"; {state.message}: {self._relister.failure}" if state.message else ""
+        self._context.note(f"{state.mode}: {state.why}{wrong}")
 
     # what the relister found
 
     def _on_relist(self, began_ns: int, seconds: float) -> None:
-        self._ledger.trusted = self._state.streaming and began_ns > self._distrusted_ns
+        self._ledger.trusted = self._stance.runtime.streaming and began_ns > self._distrusted_ns
         self._metrics.relisted(seconds)
         self._waiters.wake_all()
-        if self._suspect_until and time.monotonic() >= self._suspect_until:
-            self._suspect_until = 0.0
-            self._replan()
-        self._tell_state()
+        self._stance.on_relist()
         self._context.ready()
 
     def _on_found(self, change: Change) -> None:
@@ -202,8 +173,7 @@ class Pleg:
 
     def _settle(self) -> None:
         if self._missed.settle(time.time_ns()):
-            self._suspect_until = time.monotonic() + SUSPECT_S
-            self._replan()
+            self._stance.suspect()
 
     def _publish(self, change: Change) -> None:
         if change.status is None:

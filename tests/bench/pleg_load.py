@@ -63,7 +63,8 @@ async def main(socket: str, pods: int, per_second: float, seconds: float) -> int
             await slots.acquire()
             task = asyncio.ensure_future(load.life(sandboxes[turn % pods]))
             tasks.add(task)
-            task.add_done_callback(lambda done: (slots.release(), tasks.discard(done)))
+            task.add_done_callback(tasks.discard)
+            task.add_done_callback(lambda _: slots.release())
             turn += 1
             if per_second:
                 await asyncio.sleep(max(0.0, began + turn / per_second - now))

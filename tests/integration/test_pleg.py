@@ -149,7 +149,7 @@ def test_a_stopped_runtime_is_told_and_recovers() -> None:
         os.kill(runtime.pid, signal.SIGSTOP)
         try:
             await node.until(lambda: not node.runtime_state.connected, 12, "a hung runtime is noticed")
-            assert node.state.mode == "generic"
+            await node.until(lambda: node.state.mode == "generic", 3)
             os.kill(pid, signal.SIGKILL)
         finally:
             os.kill(runtime.pid, signal.SIGCONT)

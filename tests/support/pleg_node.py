@@ -159,8 +159,11 @@ class PlegNode:
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(start))
 
     async def evented(self, timeout: float = 10.0) -> None:
-        """Until pleg believes events' content."""
-        await eventually(lambda: self.state.mode == "evented" and self.state.healthy, timeout, "evented mode")
+        """Until pleg believes events' content, and this test has heard of it."""
+        await eventually(self._is_evented, timeout, "evented mode")
+
+    def _is_evented(self) -> bool:
+        return self.state.mode == "evented" and self.state.healthy and self.runtime_state.streaming
 
     async def until(self, holds: Callable[[], Any], timeout: float = 10.0, what: str = "") -> None:
         await eventually(holds, timeout, f"{what}; pleg {self.state}, runtime {self.runtime_state}")
