@@ -108,7 +108,7 @@ def test_short_lives_are_told_of(mode: str) -> None:
 
 @pytest.mark.parametrize(("seed", "mode"), [(1, "evented"), (2, "hint"), (3, "generic")])
 def test_every_mode_comes_to_the_runtimes_truth(seed: int, mode: str) -> None:
-    """S16: a script of operations under events lost, doubled and turned around by chance; the end is a fresh inspect."""
+    """S16: a script of operations under events lost, doubled and turned around by chance; the end is the truth."""
 
     async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
         dice, sandboxes, ids = random.Random(seed), [await runtime.sandbox("p0")], []
