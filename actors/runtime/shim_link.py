@@ -124,13 +124,15 @@ def close_all(descriptors: tuple[int, ...]) -> None:
 
 
 def connect(directory: Path) -> socket.socket | None:
-    """Connect to the shim of a directory; None when none lives. The path may be longer than a socket path."""
+    """Connect to the shim of a directory and greet it; None when none lives. The path may be longer than a socket
+    path."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.setblocking(False)
     try:
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             connection.connect(f"/proc/self/fd/{descriptor}/{record.SOCKET}")
+            connection.send(msgspec.json.encode({"op": "adopt"}))
         finally:
             os.close(descriptor)
     except OSError:

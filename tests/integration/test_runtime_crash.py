@@ -1,8 +1,10 @@
 """kill -9 of the runtime, its launcher and its shims: containers live on or end with the truth, and nothing is left."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -154,6 +156,29 @@ def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_containe
         assert states == [pb.CONTAINER_RUNNING] * len(ids)
         await until(lambda: len(list(mark.iterdir())) == len(ids))
         assert len({entry.name.partition(".")[0] for entry in mark.iterdir()}) == len(ids)
+
+    with_runtime(scenario)
+
+
+def test_strangers_at_a_shims_socket_disturb_nothing() -> None:
+    """Silent ones, ones that talk nonsense, and more of them than it lets in; the next runtime gets through."""
+
+    async def scenario(runtime: RuntimeProcess) -> None:
+        id = await runtime.run(await runtime.sandbox("p"), "sleep", "500")
+        path = next((runtime.root / "runtime" / "shims").glob("*/shim.sock"))
+        with contextlib.ExitStack() as held:
+            for data in (b"", b"garbage", b"[" * 100_000, b'{"op": 7}', b'{"op": "kill"}', *[b""] * 20):
+                stranger = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                stranger.connect(str(path))
+                if data:
+                    stranger.send(data)
+            done = await runtime.call("ExecSync", container_id=id, cmd=["echo", "hi"])
+            assert done.stdout == b"hi\n"
+            await runtime.kill()
+            await runtime.start()
+            assert (await runtime.status(id)).state == pb.CONTAINER_RUNNING
+            await runtime.call("StopContainer", container_id=id, timeout=10)
+            assert (await runtime.status(id)).exit_code == 143
 
     with_runtime(scenario)
 

@@ -1,6 +1,6 @@
 """Messages between a shim and the runtime: one JSON object per packet of a SOCK_SEQPACKET unix socket.
 
-From the runtime: `{"op": "go" | "signal" | "kill" | "reopen" | "exec" | "kill_exec" | "attach" | "detach" |
+From the runtime: `{"op": "go" | "adopt" | "signal" | "kill" | "reopen" | "exec" | "kill_exec" | "attach" | "detach" |
 "close_stdin", ...}`; exec and attach come with descriptors.
 From the shim: `{"kind": "ready" | "started" | "failed" | "exit" | "reply" | "exec_exit", ...}`.
 """
@@ -21,7 +21,7 @@ def receive(connection: socket.socket) -> tuple[Message | None, list[int]]:
     try:
         data, descriptors, _, _ = socket.recv_fds(connection, PACKET, 3, socket.MSG_CMSG_CLOEXEC)
         message = json.loads(data) if data else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None, []
     return (message if isinstance(message, dict) else None), descriptors
 

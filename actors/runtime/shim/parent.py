@@ -14,13 +14,12 @@ import time
 from collections.abc import Callable
 
 from actors.runtime.shim import child, link, record, system
+from actors.runtime.shim.door import Door
 from actors.runtime.shim.logs import Pump
 from actors.runtime.shim.streams import Streams
 
 RETRY_RECORD_S = 1.0
 """Pause between attempts to write the exit record on a full disk; until it succeeds the exit is kept in memory."""
-
-_BACKLOG = 8
 
 
 class Shim:
@@ -28,7 +27,7 @@ class Shim:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel: socket.socket | None = channel
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._door = Door()
         self._wakeup, wake = socket.socketpair()
         self._wakeup.setblocking(False)
         wake.setblocking(False)
@@ -45,7 +44,7 @@ class Shim:
 
     def run(self) -> None:
         """The whole life. Nothing of the container exists before the runtime says go."""
-        self._listen()
+        self._door.open()
         if not self._permitted():
             os.unlink(record.SOCKET)
             return
@@ -55,13 +54,6 @@ class Shim:
         self._record_exit()
         os.unlink(record.SOCKET)
         link.send(self._channel, self._exit)
-
-    def _listen(self) -> None:
-        old_mask = os.umask(0o177)
-        self._listener.bind(record.SOCKET)
-        os.umask(old_mask)
-        self._listener.listen(_BACKLOG)
-        self._listener.setblocking(False)
 
     def _permitted(self) -> bool:
         """Wait for go. A runtime that dies before it has said so has started nothing, and its successor may."""
@@ -104,7 +96,7 @@ class Shim:
 
     def _serve(self) -> None:
         self._watch(self._wakeup.fileno(), self._on_children)
-        self._watch(self._listener.fileno(), self._on_connect)
+        self._watch(self._door.fileno(), self._on_knock)
         assert self._streams is not None
         for pump in self._streams.pumps:
             self._watch(pump.descriptor, functools.partial(self._on_output, pump))
@@ -139,10 +131,10 @@ class Shim:
         if not pump.read():
             self._unwatch(pump.descriptor)
 
-    def _on_connect(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except BlockingIOError:
+    def _on_knock(self) -> None:
+        """A runtime that comes takes the place of the one before."""
+        connection = self._door.runtime()
+        if connection is None:
             return
         if self._channel is not None:
             self._drop_channel()
@@ -240,8 +232,8 @@ class Shim:
                 return None  # the container was removed meanwhile: there is nobody left to read it
             except OSError:
                 link.send(self._channel, self._exit)
-                select.select([self._listener], [], [], RETRY_RECORD_S)
-                self._on_connect()
+                select.select([self._door], [], [], RETRY_RECORD_S)
+                self._on_knock()
 
 
 def _exit(code: int, number: int, finished_at: int) -> link.Message:
