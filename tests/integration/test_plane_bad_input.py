@@ -15,10 +15,10 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as device_wire
 from protocols.wire import deviceplugin_v1beta1_pb2_grpc as device_stubs
 from protocols.wire import podresources_v1_pb2 as resources_wire
 from protocols.wire import podresources_v1_pb2_grpc as resources_stubs
-from tests.support.insults import GARBAGE, HTTP2, MIB, shouted, unix_sockets, zmq_strangers
+from tests.support.insults import GARBAGE, HTTP2, MIB, shouted, tcp_ports, unix_sockets, zmq_strangers
 from tests.support.plane import Plane, until
 from tests.support.watchers import connect
-from tests.support.witnesses import Witnesses, lives, pod, with_devices
+from tests.support.witnesses import Witnesses, container_of, lives, pod, with_devices
 
 
 @pytest.fixture(scope="module")
@@ -32,21 +32,22 @@ def plane() -> Iterator[Plane]:
 
 @contextlib.contextmanager
 def undisturbed(plane: Plane) -> Iterator[None]:
-    """No actor ended, every write and event arrived, and a pod can still come and go."""
-    before = lives(plane)
+    """No actor and no container ended, every write and event arrived, and a pod can still come and go."""
+    before = lives(plane), container_of(plane, "resident")
     with Witnesses(plane, settle=False):
         yield
         plane.apply(pod("visitor", devices=1))
         plane.pod_ready("visitor")
         plane.kubectl("delete", "pod", "visitor")
-    assert lives(plane) == before
+    assert (lives(plane), container_of(plane, "resident")) == before
 
 
 def test_garbage_and_half_messages_on_every_socket(plane: Plane) -> None:
     """Each is left open while the plane works on: a stranger who is silent blocks nobody."""
-    before = memory(plane)
+    before, addresses = memory(plane), [*unix_sockets(plane), *tcp_ports(plane)]
+    assert {*ports(plane), store_port(plane)} <= set(addresses)
     with undisturbed(plane), contextlib.ExitStack() as held:
-        for address in (*unix_sockets(plane), *ports(plane), store_port(plane)):
+        for address in addresses:
             for data in GARBAGE.values():
                 held.enter_context(shouted(address, data))
     grown = {name: size - before[name] for name, size in memory(plane).items() if size - before[name] > 30 * MIB}

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import zmq
 
 from tests.support.plane import BIN, Plane
@@ -56,6 +57,16 @@ ODD_SUBSCRIPTIONS = [b"", b"\x01", b"\x01" + os.urandom(200), b"\x00never", b"\x
 
 def unix_sockets(plane: Plane) -> list[Path]:
     return sorted(path for path in plane.root.rglob("*") if path.is_socket())
+
+
+def tcp_ports(plane: Plane) -> list[int]:
+    """Every port its processes listen on: API, etcd API, metrics, streaming."""
+    found = set()
+    for pid in plane.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            open_ = psutil.Process(pid).net_connections("tcp")
+            found |= {each.laddr.port for each in open_ if each.status == psutil.CONN_LISTEN}
+    return sorted(found)
 
 
 @contextlib.contextmanager
