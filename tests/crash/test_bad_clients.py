@@ -29,6 +29,7 @@ PROMPT_S = 1.0
 def plane() -> Iterator[Plane]:
     with Plane() as plane:
         yield with_devices(plane)
+        plane.settled()
 
 
 def test_watchers_that_never_read_delay_nobody(plane: Plane) -> None:

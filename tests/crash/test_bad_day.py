@@ -26,6 +26,7 @@ def plane() -> Iterator[Plane]:
         plane.apply(pod("resident", devices=2))
         plane.pod_ready("resident")
         yield plane
+        plane.settled()
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ def test_hung_actors_are_killed_and_nobody_else_is(plane: Plane) -> None:
 
 def test_a_short_stop_costs_no_restart(plane: Plane) -> None:
     before = lives(plane)
-    with Witnesses(plane, settle=False) as witnesses:
+    with Witnesses(plane) as witnesses:
         hit(plane, *EVERY, number=signal.SIGSTOP)
         count = len(witnesses.writer.acknowledged)
         time.sleep(SHORT_S)

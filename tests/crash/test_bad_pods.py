@@ -27,6 +27,7 @@ STUBBORN = "trap '' TERM; while true; do sleep 0.2; done"
 def plane() -> Iterator[Plane]:
     with Plane() as plane:
         yield with_devices(plane)
+        plane.settled()
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ def plane() -> Iterator[Plane]:
         plane.pod_ready("first")
         plane.pod_ready("second")
         yield plane
+        plane.settled()
 
 
 def test_the_supervisor_killed(plane: Plane) -> None:

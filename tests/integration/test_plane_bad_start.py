@@ -23,6 +23,7 @@ FREE_PORTS = ("--port", "0", "--metrics-port", "0")
 def plane() -> Iterator[Plane]:
     with Plane() as plane:
         yield plane
+        plane.settled()
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_a_root_that_cannot_be_written(idle: Plane) -> None:
 
 def test_a_second_plane_on_the_root_names_the_first(plane: Plane) -> None:
     pid, before = json.loads(plane.nodeplane("status", "-o", "json"))["pid"], lives(plane)
-    with Witnesses(plane, settle=False):
+    with Witnesses(plane):
         for words in (("up", "--detach", *FREE_PORTS), ("up", *FREE_PORTS)):
             code, line = refused(*words, environment=plane.environment)
             assert code == 1
@@ -131,7 +132,7 @@ def test_a_second_plane_on_the_root_names_the_first(plane: Plane) -> None:
 
 def test_a_second_actor_of_a_name_is_refused(plane: Plane) -> None:
     before = lives(plane)
-    with Witnesses(plane, settle=False):
+    with Witnesses(plane):
         for actor in ("devices", "store", "cri"):
             done = run_actor(plane.root / "run" / "settings.json", actor)
             assert done.returncode == 1

@@ -38,12 +38,13 @@ def disk_and_plane() -> Iterator[tuple[SmallDisk, Plane]]:
         plane.pod_ready("resident")
         yield disk, plane
         disk.free()
+        plane.settled()
 
 
 def test_writes_fail_by_status_and_reads_and_watches_go_on(disk_and_plane: tuple[SmallDisk, Plane]) -> None:
     disk, plane = disk_and_plane
     before = lives(plane)
-    with Witnesses(plane, settle=False) as witnesses:
+    with Witnesses(plane) as witnesses:
         disk.fill()
         until("writes refused", lambda: create(plane, "one-more")[0] == 500)
         code, status = create(plane, "refused")

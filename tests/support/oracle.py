@@ -40,7 +40,7 @@ def stored_events(plane: Plane, prefix: str, start: int, stop: int) -> list[tupl
 def _held_open(requests):  # type: ignore[no-untyped-def] # a generator that keeps the request side open
     yield from requests
     while True:
-        time.sleep(0.2)
+        time.sleep(0.02)
         yield etcd_pb2.WatchRequest(progress_request=etcd_pb2.WatchProgressRequest())
 
 
