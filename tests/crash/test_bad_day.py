@@ -15,7 +15,7 @@ EVERY = ("store", "watchcache", "controllers", "scheduler", "apiserver-0", "runt
 EVERY += ("podworker", "health", "frontdoor")
 TOGETHER = (("store", "watchcache"), ("devices", "frontdoor"), ("cri", "pleg", "podworker"), EVERY)
 HUNG = ("store", "apiserver-0", "runtime", "pleg", "devices", "podworker")
-SHORT_S = 1.5
+SHORT_S = 1.0
 """A stop that is no hang."""
 
 

@@ -52,6 +52,7 @@ FRAMES = {
 }
 """What a peer that speaks ZeroMQ, but not our bus, may send to a ROUTER."""
 
+LARGE = ("supervisor", "store", "apiserver-0", "runtime")
 ODD_SUBSCRIPTIONS = [b"", b"\x01", b"\x01" + os.urandom(200), b"\x00never", b"\x77" * 5000, b"\x01" + bytes(100_000)]
 
 
@@ -97,13 +98,15 @@ def _connected(address: Address) -> socket.socket:
 
 @contextlib.contextmanager
 def zmq_strangers(plane: Plane, huge: bytes = b"") -> Iterator[None]:
-    """DEALERs that sent every one of FRAMES, and `huge`, to each ROUTER of the plane; odd subscribers on each PUB."""
+    """DEALERs that sent every one of FRAMES to each ROUTER of the plane, and `huge` to those of LARGE; odd subscribers
+    on each PUB."""
     with contextlib.ExitStack() as held:
         context = zmq.Context()
         held.callback(context.term)
         for path in unix_sockets(plane):
             if path.suffix == ".rpc":
-                _shout(held, context.socket(zmq.DEALER), path, [*FRAMES.values(), *([huge] if huge else [])])
+                large = [huge] if huge and path.stem in LARGE else []
+                _shout(held, context.socket(zmq.DEALER), path, [*FRAMES.values(), *large])
             elif path.suffix == ".pub":
                 _shout(held, context.socket(zmq.XSUB), path, ODD_SUBSCRIPTIONS)
         yield
