@@ -77,7 +77,11 @@ def test_checks_of_real_sockets(tmp_path):
     """Answers by path: /CODE that status; /elsewhere leads to another host, /here to /200."""
 
     async def answer(reader, writer):
-        path = (await reader.readline()).split()[1].decode()[1:]
+        line = await reader.readline()
+        if not line:  # a TCP probe connects and leaves
+            writer.close()
+            return
+        path = line.split()[1].decode()[1:]
         location = {"elsewhere": "http://other.example/", "here": "/200"}.get(path, "")
         code = path if path.isdecimal() else "302"
         head = f"HTTP/1.1 {code} X\r\nContent-Length: 2\r\n" + (f"Location: {location}\r\n" if location else "")
