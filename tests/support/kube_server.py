@@ -1,6 +1,7 @@
 """A small API server for tests: lists and watches one resource kind at a time, and misbehaves on order."""
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,8 @@ class KubeServer:
 
     def drop_connections(self) -> None:
         for transport in list(self._transports):
-            transport.abort()
+            with contextlib.suppress(AttributeError):  # a TLS transport that is closed, before Python 3.11.5
+                transport.abort()
         self._transports.clear()
 
     async def put(self, name: str, **fields: Any) -> None:
