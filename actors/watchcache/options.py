@@ -3,7 +3,7 @@
 import msgspec
 
 from protocols.etcd import EtcdOptions
-from protocols.kube.resources import ALL, Resource
+from protocols.kube.resources import ALL, DEFINITIONS, Resource
 
 MIB = 1024 * 1024
 
@@ -21,7 +21,7 @@ class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     etcd: EtcdOptions
-    resources: tuple[Resource, ...] = ALL
+    resources: tuple[Resource, ...] = (*ALL, DEFINITIONS)
     prefix: bytes = b"/registry/"
     resume_revisions: int = 10_000
     """At start the windows are filled from this far back, unless compaction is nearer; 0 = from now (the gate

@@ -1,6 +1,6 @@
-"""The cache's streams on the bus: one per resource, owned once the state is complete."""
+"""The cache's streams on the bus: one per resource, owned once the state is complete and as long as there is one."""
 
-from actors.watchcache.cache import op_of
+from actors.watchcache.cache import ResourceCache, op_of
 from actors.watchcache.state import Change, State
 from protocols.bus import Bus, Stream
 from protocols.messages.objects import stream_of
@@ -11,22 +11,25 @@ class Streams:
 
     def __init__(self, bus: Bus, state: State) -> None:
         self._bus, self._state = bus, state
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[ResourceCache, Stream] = {}
 
     def tell(self, changes: list[Change]) -> None:
-        """First call: the state is complete, own the streams (their snapshots hold these changes). Later: publish."""
-        if not self._streams:
-            self._own()
-            return
+        """First call: the state is complete. A stream that is new holds these changes in its snapshot already."""
         for change in changes:
-            stream = self._streams[change.cache.resource.storage_prefix]
-            stream.publish(op_of(change.event), change.key, change.event, change.event.rv)
+            stream = self._streams.get(change.cache)
+            if stream is not None:
+                stream.publish(op_of(change.event), change.key, change.event, change.event.rv)
+        if self._streams.keys() != set(self._state.caches):
+            self._own()
         for stream in self._streams.values():
             stream.set_mark(self._state.position)
         self._bus.tick()
 
     def _own(self) -> None:
+        """Give up streams before new ones are owned: a resource may have gone and come back in one batch."""
+        for cache in self._streams.keys() - set(self._state.caches):
+            self._bus.disown(self._streams.pop(cache).name)
         for cache in self._state.caches:
-            name = stream_of(cache.resource.group, cache.resource.plural)
-            self._streams[cache.resource.storage_prefix] = self._bus.own(name, cache, mark=self._state.position)
-        self._bus.tick()
+            if cache not in self._streams:
+                name = stream_of(cache.resource.group, cache.resource.plural)
+                self._streams[cache] = self._bus.own(name, cache, mark=self._state.position)

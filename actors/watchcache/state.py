@@ -7,7 +7,10 @@ import msgspec
 from actors.watchcache.cache import ResourceCache, Stored, stored
 from actors.watchcache.demux import Demux
 from actors.watchcache.options import WatchcacheOptions
-from protocols.etcd import KeyValue, WatchBatch
+from actors.watchcache.orphans import Orphans
+from protocols.etcd import KeyValue, WatchBatch, WatchEvent
+from protocols.kube.custom import declared
+from protocols.kube.resources import DEFINITIONS, EXTENSIONS, Resource
 from protocols.messages.objects import ObjectEvent
 
 
@@ -25,11 +28,17 @@ class State:
 
     `goal` is `listed` where the store tells progress in order. Where it does not, it is the newest change among the
     listed keys: its event is sure to come, and past it only deletions can still belong to the list.
+
+    A CustomResourceDefinition among the objects adds a cache from its own revision on; its deletion takes it away.
     """
 
     def __init__(self, options: WatchcacheOptions) -> None:
         self._options = options
         self.caches = [ResourceCache(resource, options.window) for resource in options.resources]
+        self._definitions = next((cache for cache in self.caches if cache.resource == DEFINITIONS), None)
+        self._custom: dict[str, ResourceCache] = {}
+        """By name of the definition."""
+        self._orphans = Orphans()
         self._demux = Demux(self.caches)
         self.listed = 0
         self.goal = 0
@@ -47,6 +56,7 @@ class State:
         self.listed = revision
         self.goal = revision if in_order else max((kv.mod_revision for kv in kvs), default=0)
         self.position = max(revision - self._options.resume_revisions, 0)
+        self._define(kvs)
         objects = self._sorted_out(kvs)
         for cache in self.caches:
             cache.load(objects[cache.resource.storage_prefix], self.position)
@@ -57,9 +67,10 @@ class State:
         for cache in self.caches:
             cache.window.raise_floor(revision)
 
-    def replace(self, kvs: Iterable[KeyValue], revision: int) -> list[Change]:
+    def replace(self, kvs: list[KeyValue], revision: int) -> list[Change]:
         """A later list, after a compaction beyond `position`."""
         self.listed = self.goal = self.position = revision
+        self._define(kvs)
         objects = self._sorted_out(kvs)
         changes = [
             Change(cache, key, event)
@@ -70,11 +81,14 @@ class State:
 
     def _sorted_out(self, kvs: Iterable[KeyValue]) -> dict[str, dict[str, Stored]]:
         objects: dict[str, dict[str, Stored]] = {cache.resource.storage_prefix: {} for cache in self.caches}
+        self._orphans.clear()
         for kv in kvs:
             found = self._demux.find(kv.key)
             if found:
                 cache, key = found
                 objects[cache.resource.storage_prefix][key] = stored(kv)
+            else:
+                self._orphans.put(kv.key, stored(kv))
         return objects
 
     def take(self, batch: WatchBatch, now: float) -> list[Change]:
@@ -82,13 +96,60 @@ class State:
         self.progress += batch.progress
         changes = []
         for event in batch.events:
-            found = self._demux.find(event.kv.key) if event.kv.mod_revision > self.position else None
+            if event.kv.mod_revision <= self.position:
+                continue
+            found = self._demux.find(event.kv.key)
             if found is None:
+                self._stray(event)
                 continue
             cache, key = found
             replayed = event.kv.mod_revision <= self.listed
             made = (cache.replay if replayed else cache.apply)(key, event, now)
             if made is not None and event.kv.mod_revision > self.goal:
                 changes.append(Change(cache, key, made))
+            if cache is self._definitions and not replayed:
+                self._redefine(key, cache.objects.get(key), event.kv.mod_revision)
         self.position = max(self.position, batch.revision)
         return changes
+
+    def _stray(self, event: WatchEvent) -> None:
+        if event.kv.mod_revision <= self.listed:
+            return
+        if event.deleted:
+            self._orphans.remove(event.kv.key)
+        else:
+            self._orphans.put(event.kv.key, stored(event.kv))
+
+    def _define(self, kvs: Iterable[KeyValue]) -> None:
+        """Exactly the caches that a list's definitions ask for."""
+        prefix = DEFINITIONS.storage_prefix
+        found = {kv.key.decode().removeprefix(prefix): kv for kv in kvs if kv.key.startswith(prefix.encode())}
+        for name in self._custom.keys() - found.keys():
+            self._redefine(name, None, 0)
+        for name, kv in found.items():
+            self._redefine(name, stored(kv), kv.mod_revision)
+
+    def _redefine(self, name: str, definition: Stored | None, revision: int) -> None:
+        """A definition is as it is now; `revision` is where the history of its resource begins, if it is new."""
+        resource = None if definition is None or self._definitions is None else _declared(name, definition)
+        held = self._custom.get(name)
+        if held is not None and resource is not None and held.resource.storage_prefix == resource.storage_prefix:
+            return
+        if held is not None:
+            self.caches.remove(self._custom.pop(name))
+            self._orphans.leave(held.resource.storage_prefix, held.objects)
+        if resource is not None:
+            cache = self._custom[name] = ResourceCache(resource, self._options.window)
+            cache.load(self._orphans.claim(resource.storage_prefix), revision)
+            self.caches.append(cache)
+        if held is not None or resource is not None:
+            self._demux = Demux(self.caches)
+
+
+def _declared(name: str, definition: Stored) -> Resource | None:
+    """None for what cannot be read or is not called `plural.group`: no two definitions share a prefix."""
+    try:
+        found = declared(msgspec.json.decode(definition.value, type=dict))
+    except msgspec.DecodeError:
+        return None
+    return found if found is not None and found.qualified == name and found.group != EXTENSIONS else None

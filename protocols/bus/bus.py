@@ -80,6 +80,11 @@ class Bus:
         followers that missed some. `mark`: the durable position the state stands at."""
         return self._own_host().own(name, source, ring, mark)
 
+    def disown(self, name: str) -> None:
+        """Stop owning a stream; nothing happens when it is not owned. Its followers become stale, until it is owned
+        again or they stop following."""
+        self._own_host().disown(name)
+
     def tick(self) -> None:
         """Tell all followers soon where the streams are; done each second anyway."""
         self._own_host().tick()
@@ -102,6 +107,10 @@ class Bus:
         following = Following(options, sink)
         peer.follow(following)
         return following
+
+    def unfollow(self, following: Following[V]) -> None:
+        """The sink hears nothing more, from the moment of this call on."""
+        self._peer(following.owner).unfollow(following)
 
     def serve(self, method: str, type: type[Q], handler: Handler[Q]) -> None:
         """Answer `method`. The handler runs as a task and is cancelled at the caller's deadline."""

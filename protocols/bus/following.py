@@ -114,6 +114,7 @@ class Following(Generic[V]):
 
     def close(self) -> None:
         self._closed = True
+        self._accept = _refuse
         if self._timer:
             self._timer.cancel()
         for waiter in self._waiters:
@@ -124,8 +125,10 @@ class Following(Generic[V]):
             return
         actions = self._machine.step(message, self._loop.time())
         for action in actions:
-            self._act(action)
-        self._set_timer()
+            if not self._closed:  # an earlier one may have made the sink stop following
+                self._act(action)
+        if not self._closed:
+            self._set_timer()
 
     def _act(self, action: Action) -> None:
         if isinstance(action, Deliver):
@@ -190,3 +193,8 @@ class Following(Generic[V]):
     def _alarm(self) -> None:
         self._timer = self._alarm_at = None
         self._step(Clock())
+
+
+def _refuse(frame: EventFrame) -> bool:
+    """Once closed, nothing is the expected next event."""
+    return False

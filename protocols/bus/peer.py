@@ -63,6 +63,14 @@ class Peer:
         if self._dealer.up:
             following.link(True)
 
+    def unfollow(self, following: Following[Any]) -> None:
+        topic = topic_of(following.stream)
+        following.close()
+        if self._followings.get(topic) is following:
+            del self._followings[topic]
+            if self._subscriber is not None:
+                self._subscriber.unsubscribe(topic)
+
     def watch(self, told: Callable[[bool], None]) -> None:
         self._watchers.append(told)
         if self._dealer.up:

@@ -53,6 +53,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 DRA = "resource.k8s.io"
+EXTENSIONS = "apiextensions.k8s.io"
 RBAC = "rbac.authorization.k8s.io"
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
@@ -72,6 +73,14 @@ ROLES = Resource(RBAC, "v1", "roles", "Role", True)
 ROLEBINDINGS = Resource(RBAC, "v1", "rolebindings", "RoleBinding", True)
 CLUSTERROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", False)
 CLUSTERROLEBINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False)
+DEFINITIONS = Resource(
+    EXTENSIONS,
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    False,
+    etcd_prefix=f"{EXTENSIONS}/customresourcedefinitions",
+)
 
 ALL = (
     NAMESPACES,

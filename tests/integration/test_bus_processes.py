@@ -294,3 +294,27 @@ def test_nonsense_from_an_owner_is_dropped(workers: Workers) -> None:
             assert not following.synced
 
     run(story)
+
+
+def test_a_stream_given_up_and_owned_again_is_followed_from_its_new_state(workers: Workers) -> None:
+    """In one life of its owner, so in one epoch: old positions must not be taken for new ones."""
+
+    async def story() -> None:
+        async with bus_of("owner", workers.run_dir) as owner, bus_of("follower", workers.run_dir) as follower:
+            first, second = StateSource({"a": Number(1)}), StateSource({"b": Number(2)})
+            picture: Replica[Number] = Replica()
+            stream = owner.own("s", first)
+            following = follower.follow(owner="owner", stream="s", sink=picture, type=Number)
+            await following.wait_synced(5)
+            for number in range(3):
+                stream.publish(Op.UPSERT, "a", Number(number))
+            await until(lambda: picture.items == {"a": Number(2)})
+            owner.disown("s")
+            owner.own("s", second)
+            await until(lambda: picture.items == {"b": Number(2)})
+            follower.unfollow(following)
+            again: Replica[Number] = Replica()
+            follower.follow(owner="owner", stream="s", sink=again, type=Number)
+            await until(lambda: again.items == {"b": Number(2)})
+
+    run(story)

@@ -1,0 +1,52 @@
+"""What a CustomResourceDefinition declares, as far as those need it who store, follow or collect its objects."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from protocols.kube.resources import Resource
+
+
+def declared(definition: Mapping[str, Any]) -> Resource | None:
+    """The resource under its storage version, whether it is served yet or not; None for what is no sound definition.
+    Its objects are stored below `/registry/<group>/<plural>/`, in the store of the definitions."""
+    spec = definition.get("spec")
+    names = spec.get("names") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(names, dict):
+        return None
+    group, plural, kind = spec.get("group"), names.get("plural"), names.get("kind")
+    if not all(isinstance(text, str) and text and "/" not in text for text in (group, plural, kind)):
+        return None
+    if "." not in str(group):
+        return None
+    storing = next((version["name"] for version in versions(definition) if version.get("storage")), "")
+    return Resource(
+        str(group), storing, str(plural), str(kind), spec.get("scope") == "Namespaced", etcd_prefix=f"{group}/{plural}"
+    )
+
+
+def versions(definition: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those of spec.versions that have a name."""
+    found = (definition.get("spec") or {}).get("versions")
+    for version in found if isinstance(found, list) else ():
+        if isinstance(version, dict) and isinstance(version.get("name"), str):
+            yield version
+
+
+def condition(definition: Mapping[str, Any], kind: str) -> str:
+    """Status of a condition; empty when it is not there."""
+    found = (definition.get("status") or {}).get("conditions")
+    for each in found if isinstance(found, list) else ():
+        if isinstance(each, dict) and each.get("type") == kind:
+            return str(each.get("status") or "")
+    return ""
+
+
+def served(definition: Mapping[str, Any]) -> Resource | None:
+    """The resource, if clients can reach its objects: established, with a served version, which is the one named (the
+    storage version where that is served). While the definition is being deleted its objects can still be reached."""
+    resource = declared(definition)
+    names = [version["name"] for version in versions(definition) if version.get("served")]
+    if resource is None or not names or condition(definition, "Established") != "True":
+        return None
+    version = resource.version if resource.version in names else names[0]
+    return Resource(resource.group, version, resource.plural, resource.kind, resource.namespaced, resource.etcd_prefix)
