@@ -9,7 +9,7 @@ from actors.watchcache.cache import ResourceCache
 from actors.watchcache.state import State
 from protocols.kube.custom import declared, served
 from protocols.kube.resources import DEFINITIONS
-from tests.unit.test_watchcache_state import OPTIONS, Etcd, started
+from tests.unit.test_watchcache_state import Etcd, started
 
 NAMES = ("as", "bs")
 
