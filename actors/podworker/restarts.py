@@ -77,8 +77,10 @@ class Restarts:
         return self._start(container, before)
 
     def _start(self, container: ContainerSpec, before: ContainerStatus) -> Start:
-        attempt = self._next_attempt(container.name)
-        return Start(name=container.name, attempt=attempt, crashed_ns=before.finished_ns)
+        attempt, crashed_ns = self._next_attempt(container.name), before.finished_ns
+        if backoff.pardoned(self._book.get(container.name), crashed_ns):
+            crashed_ns = 0
+        return Start(name=container.name, attempt=attempt, crashed_ns=crashed_ns)
 
     def _wait(self, name: str, entry: BackoffEntry, ready_ns: int) -> None:
         pod = f"{self._spec.name}_{self._spec.namespace}({self._spec.uid})"

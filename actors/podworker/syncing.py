@@ -102,7 +102,7 @@ class Syncing:
         state = self._state
         status = history.with_failed_starts(found, state.failed_starts)
         if state.book is None:
-            state.book = backoff.recover_all(status.containers)
+            state.book = backoff.recover_all(status)
         counts = restart_counts(self._reporter.shown(state))
         self._probes.follow(status, self._reporter.shown(state))
         plan = compute_actions(state.spec, status, state.book, self._clock(), counts, self._probes.verdicts)

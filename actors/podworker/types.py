@@ -72,6 +72,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 class BackoffEntry(msgspec.Struct, frozen=True):
     delay_ns: int
+    """0: runs that ended until `updated_ns` were no crashes, and there were none since."""
     updated_ns: int
     hash: str = ""
 

@@ -29,7 +29,7 @@ class Runtime:
         await self._server.stop()
 
     async def _stop_containers(self, request: StopContainers, call: Call) -> Empty:
-        await self._server.containers.stop_all(request.grace_s)
+        await self._server.sandboxes.stop_all(request.grace_s)
         return Empty()
 
 

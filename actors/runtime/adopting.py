@@ -8,13 +8,13 @@ from google.protobuf.message import DecodeError
 
 from actors.runtime import command
 from actors.runtime.clock import Clock
-from actors.runtime.errors import InvalidRequest
+from actors.runtime.errors import InvalidRequest, NameReserved
 from actors.runtime.hollow import HollowDriver
-from actors.runtime.names import container_key, sandbox_key
+from actors.runtime.names import Reservations, container_key, sandbox_key
 from actors.runtime.orphans import boot_id, kill_process, kill_session
 from actors.runtime.pods import Pods
 from actors.runtime.processes import ProcessDriver
-from actors.runtime.shim_link import connect, read_started
+from actors.runtime.shim_link import connect, read_exit, read_started
 from actors.runtime.states import State
 from actors.runtime.store import StateDirectory
 from actors.runtime.types import Container, ContainerRecord, Sandbox, SandboxRecord
@@ -35,13 +35,34 @@ class Adoption:
         self._boot = boot_id()
 
     async def run(self) -> None:
-        sandboxes, containers = await asyncio.to_thread(self._state.load)
+        sandboxes, containers = await asyncio.to_thread(self._load)
         for sandbox in sandboxes:
             self._add_sandbox(sandbox)
         for container in containers:
             self._add_container(container)
         await asyncio.gather(*(self._take_over(container) for container in list(self._pods.containers.values())))
         await asyncio.to_thread(self._sweep)
+
+    def _load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
+        """Those in use come first: of two with one name, as a restored backup may bring, the first is kept."""
+        sandboxes, containers = self._state.load()
+        in_use = {record.id for record in containers if self._runs(record.id)}
+        owners = {record.sandbox_id for record in containers if record.id in in_use}
+        sandboxes.sort(key=lambda record: (record.id not in owners, -record.created_at))
+        containers.sort(key=lambda record: (record.id not in in_use, -record.life.created_at))
+        return sandboxes, containers
+
+    def _runs(self, container: str) -> bool:
+        directory = self._state.shim(container)
+        return read_started(directory) is not None and read_exit(directory) is None
+
+    def _reserve(self, names: Reservations, key: str, kind: str, id: str) -> bool:
+        try:
+            names.reserve(key, id)
+        except NameReserved:
+            _LOG.error('%s %s has the name of another one, "%s", and was passed over', kind, id, key)
+            return False
+        return True
 
     def _add_sandbox(self, record: SandboxRecord) -> None:
         """Its processes ended with an earlier boot of the machine, if it is of one."""
@@ -53,8 +74,8 @@ class Adoption:
         except DecodeError:
             _LOG.error("sandbox %s has an unusable configuration and was passed over", record.id)
             return
-        self._pods.sandbox_names.reserve(sandbox_key(sandbox.config.metadata), record.id)
-        self._pods.add_sandbox(sandbox)
+        if self._reserve(self._pods.sandbox_names, sandbox_key(sandbox.config.metadata), "sandbox", record.id):
+            self._pods.add_sandbox(sandbox)
 
     def _add_container(self, record: ContainerRecord) -> None:
         self._clock.observe(max(record.life.created_at, record.life.finished_at))
@@ -67,8 +88,9 @@ class Adoption:
         if sandbox is None:
             _LOG.error("container %s has no usable record of its sandbox or itself and was passed over", record.id)
             return
-        self._pods.container_names.reserve(container_key(config.metadata, sandbox.config.metadata), record.id)
-        self._pods.add_container(Container(record, config, sandbox, script))
+        key = container_key(config.metadata, sandbox.config.metadata)
+        if self._reserve(self._pods.container_names, key, "container", record.id):
+            self._pods.add_container(Container(record, config, sandbox, script))
 
     async def _take_over(self, container: Container) -> None:
         if container.life.state is State.EXITED:

@@ -41,7 +41,7 @@ class Containers:
         self._processes = processes
         self._hollow = hollow
         self._boot = boot_id()
-        self._going_down = False
+        self.going_down = False
 
     def driver(self, container: Container) -> Driver:
         return self._processes if container.hollow is None else self._hollow
@@ -137,8 +137,8 @@ class Containers:
         container.config = changed
 
     async def stop_all(self, grace: float) -> None:
-        """For `nodeplane down`: no start is accepted any more, and every container is stopped."""
-        self._going_down = True
+        """No start is accepted any more, and every container is stopped."""
+        self.going_down = True
         starting = [entry.starting for entry in self._pods.containers.values() if entry.starting is not None]
         if starting:
             await asyncio.wait(starting)
@@ -171,7 +171,7 @@ class Containers:
         await self.driver(container).forget(container)
 
     def _require_startable(self, container: Container) -> None:
-        if self._going_down:
+        if self.going_down:
             raise GoingDown("the plane is going down and starts no containers")
         if container.life.state is not State.CREATED or container.starting is not None or container.removing:
             state = "starting" if container.starting is not None else container.life.state.name.lower()

@@ -6,7 +6,7 @@ import msgspec
 
 from actors.runtime.clock import Clock
 from actors.runtime.containers import Containers
-from actors.runtime.errors import InvalidRequest, NotFound
+from actors.runtime.errors import GoingDown, InvalidRequest, NotFound
 from actors.runtime.events import Events
 from actors.runtime.names import new_id, sandbox_key
 from actors.runtime.orphans import boot_id
@@ -26,7 +26,9 @@ class Sandboxes:
         self._boot = boot_id()
 
     async def run(self, config: pb.PodSandboxConfig, handler: str) -> str:
-        """Make a sandbox that is ready on return. Raises InvalidRequest, NameReserved, StateNotWritten."""
+        """Make a sandbox that is ready on return. Raises InvalidRequest, NameReserved, StateNotWritten, GoingDown."""
+        if self._containers.going_down:
+            raise GoingDown("the plane is going down and makes no sandboxes")
         _check(config, handler)
         key, id = sandbox_key(config.metadata), new_id()
         self._pods.sandbox_names.reserve(key, id)
@@ -47,6 +49,17 @@ class Sandboxes:
         if sandbox := self._find(wanted):
             await self._stop(sandbox)
 
+    async def stop_all(self, grace: float) -> None:
+        """For `nodeplane down`: containers by the stop signal, then their sandboxes, as at the machine's end.
+
+        A node that comes back knows by the sandboxes that nothing crashed.
+        """
+        await self._containers.stop_all(grace)
+        ends = (self._stop(sandbox) for sandbox in list(self._pods.sandboxes.values()))
+        for error in await asyncio.gather(*ends, return_exceptions=True):
+            if error is not None:
+                raise error
+
     async def remove(self, wanted: str) -> None:
         sandbox = self._find(wanted)
         if sandbox is None:
@@ -62,15 +75,19 @@ class Sandboxes:
             self._pods.drop_sandbox(sandbox)
 
     async def _stop(self, sandbox: Sandbox) -> None:
-        if sandbox.record.stopped_at:
-            return
-        sandbox.stopping = True
-        await asyncio.gather(*(self._containers.stop(id, 0) for id in list(sandbox.containers)))
-        stopped = msgspec.structs.replace(sandbox.record, stopped_at=self._clock.next())
-        await asyncio.to_thread(self._state.save, stopped)
         if not sandbox.record.stopped_at:
-            sandbox.record = stopped
-            self._events.emit(pb.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
+            sandbox.stopping = True
+            await asyncio.gather(*(self._containers.stop(id, 0) for id in list(sandbox.containers)))
+            self._mark_stopped(sandbox)
+
+    def _mark_stopped(self, sandbox: Sandbox) -> None:
+        """Its record need not be synced: after a loss of power it is of an earlier boot, and stopped by that."""
+        if sandbox.record.stopped_at:
+            return  # by another call, meanwhile
+        stopped = msgspec.structs.replace(sandbox.record, stopped_at=self._clock.next())
+        self._state.save(stopped, durable=False)
+        sandbox.record = stopped
+        self._events.emit(pb.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
 
     def _find(self, wanted: str) -> Sandbox | None:
         try:

@@ -49,7 +49,7 @@ class RuntimeServer:
         self._processes = ProcessDriver(lifecycle, self._state, self._launcher)
         self._hollow = HollowDriver(lifecycle, self._state)
         self.containers = Containers(self.pods, self._state, self.events, self._clock, self._processes, self._hollow)
-        self._sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
+        self.sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
         self._streams = StreamMethods(self.pods, self.containers)
         self._server: grpc.aio.Server | None = None
 
@@ -82,7 +82,7 @@ class RuntimeServer:
     def _runtime_parts(self) -> list[object]:
         return [
             Info(self.pods),
-            SandboxMethods(self.pods, self._sandboxes, self._clock),
+            SandboxMethods(self.pods, self.sandboxes, self._clock),
             ContainerMethods(self.pods, self.containers, self._processes),
             StatsMethods(self.pods, self._processes, self._options.directory),
             EventMethods(self.events),

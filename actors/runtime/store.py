@@ -35,12 +35,8 @@ class StateDirectory:
         return os.listdir(self._shims)
 
     def load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
-        """All records in order of creation. A file that does not decode is left alone and named in the log."""
-        sandboxes = _load(self._sandboxes, SandboxRecord)
-        containers = _load(self._containers, ContainerRecord)
-        sandboxes.sort(key=lambda record: record.created_at)
-        containers.sort(key=lambda record: record.life.created_at)
-        return sandboxes, containers
+        """All records. A file that does not decode is left alone and named in the log."""
+        return _load(self._sandboxes, SandboxRecord), _load(self._containers, ContainerRecord)
 
     def save(self, record: SandboxRecord | ContainerRecord, durable: bool = True) -> None:
         """Replace the record's file. Without `durable` it survives kill -9, but not the loss of power."""
@@ -85,7 +81,12 @@ def _load(directory: Path, kind: type[Record]) -> list[Record]:
             path.unlink(missing_ok=True)  # left by a write that was cut off
             continue
         try:
-            records.append(msgspec.json.decode(path.read_bytes(), type=kind))
+            record = msgspec.json.decode(path.read_bytes(), type=kind)
         except (msgspec.DecodeError, OSError) as error:
             _LOG.error("state file %s is unusable and was passed over: %s", path, error)
+            continue
+        if record.id == path.stem:
+            records.append(record)
+        else:
+            _LOG.error("state file %s is of %s and was passed over; remove it", path, record.id)
     return records

@@ -5,7 +5,7 @@ import msgspec
 OWNER = "runtime"
 
 STOP_CONTAINERS = "stop_containers"
-"""RPC StopContainers -> Empty: answered when every container has ended. No container starts afterwards."""
+"""RPC StopContainers -> Empty: answered when all containers, then all sandboxes have ended. None starts afterwards."""
 
 
 class StopContainers(msgspec.Struct, frozen=True):

@@ -105,15 +105,23 @@ def test_down_and_up_with_a_pod_running(plane: Plane, holder: str) -> None:
         until("both devices Healthy", lambda: healths(plane, holder) == ["Healthy", "Healthy"], every=0.1)
 
 
+def test_going_down_again_and_again_is_no_crash_loop(plane: Plane, holder: str) -> None:
+    for _ in range(2):
+        pid, _ = container_of(plane, holder)
+        plane.down()
+        plane.up()
+        until("a new container at once", lambda pid=pid: container_of(plane, holder)[0] not in (0, pid), 5)
+
+
 def test_down_that_keeps_containers(plane: Plane, holder: str) -> None:
-    before = container_of(plane, holder)
+    before, restarts = container_of(plane, holder), main_status(plane.get("pod", holder))["restartCount"]
     with Witnesses(plane):
         plane.nodeplane("down", "--keep-containers", timeout=60)
         assert container_of(plane, holder) == before
         plane.up()
         until("both devices Healthy", lambda: healths(plane, holder) == ["Healthy", "Healthy"], every=0.1)
         assert container_of(plane, holder) == before
-        assert main_status(plane.get("pod", holder))["restartCount"] == 0
+        assert main_status(plane.get("pod", holder))["restartCount"] == restarts
 
 
 def healths(plane: Plane, name: str) -> list[str]:

@@ -198,6 +198,32 @@ def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() -> None:
     with_runtime(scenario)
 
 
+def test_of_two_records_with_one_name_the_one_in_use_is_kept() -> None:
+    """As a restored backup brings them: an old sandbox and container beside their successors."""
+
+    async def scenario(runtime: RuntimeProcess) -> None:
+        old = await runtime.sandbox("twice")
+        await runtime.create(old, "true", name="main")
+        state = runtime.root / "runtime"
+        saved = {path: path.read_bytes() for part in ("sandboxes", "containers") for path in (state / part).iterdir()}
+        await runtime.call("RemovePodSandbox", pod_sandbox_id=old)
+        new = await runtime.sandbox("twice")
+        kept = await runtime.run(new, "sleep", "500", name="main")
+        await runtime.kill()
+        for path, data in saved.items():
+            path.write_bytes(data)
+        (state / "sandboxes" / "copy.json").write_bytes((state / "sandboxes" / f"{new}.json").read_bytes())
+        await runtime.start()
+        assert [item.id for item in (await runtime.call("ListPodSandbox")).items] == [new]
+        assert [item.id for item in (await runtime.call("ListContainers")).containers] == [kept]
+        assert (await runtime.status(kept)).state == pb.CONTAINER_RUNNING
+        assert "has the name of another one" in runtime.errors()
+        for path in saved:
+            path.unlink()
+
+    with_runtime(scenario)
+
+
 def test_hollow_lives_go_on_from_their_stored_start() -> None:
     async def scenario(runtime: RuntimeProcess) -> None:
         sandbox = await runtime.sandbox()
@@ -243,6 +269,10 @@ def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None:
         assert [(await runtime.status(id)).exit_code for id in (polite, stubborn, hollow)] == [143, 137, 143]
         with pytest.raises(grpc.aio.AioRpcError, match="going down"):
             await runtime.call("StartContainer", container_id=late)
+        with pytest.raises(grpc.aio.AioRpcError, match="going down"):
+            await runtime.sandbox()
+        (item,) = (await runtime.call("ListPodSandbox")).items
+        assert item.state == pb.SANDBOX_NOTREADY, "so that nobody takes the ends for crashes"
 
     with_runtime(scenario)
 

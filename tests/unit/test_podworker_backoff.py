@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.backoff import MAXIMUM_NS, advance, describe, ready_ns, recover
+from actors.podworker.backoff import MAXIMUM_NS, advance, describe, ready_ns, recover, recover_all
 from actors.podworker.types import SECOND
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 S = SECOND
 
@@ -33,6 +34,23 @@ def test_another_image_begins_anew():
 def test_recovered_from_history():
     assert recover(0, S, "h") is None
     assert [recover(n, S, "h").delay_ns // S for n in (1, 2, 3, 9, 10_000)] == [10, 20, 40, 300, 300]
+
+
+def history(ready, attempt, restarts):
+    box = SandboxStatus(id="s", ready=ready, attempt=attempt, created_ns=S)
+    run = ContainerStatus("c", "s", "a", restarts, "exited", S, S, 50 * S, 143, restart_count=restarts, spec_hash="h")
+    return recover_all(PodStatus(uid="u", sandboxes=(box,), containers=(run,)))
+
+
+def test_what_ended_with_its_sandbox_did_not_crash():
+    entry = history(ready=False, attempt=4, restarts=4)["a"]
+    assert ready_ns(entry, 50 * S) == 50 * S, "at once"
+    assert advance(entry, 60 * S, 60 * S, "h").delay_ns == 10 * S, "its first crash after that is the first"
+
+
+def test_restarts_for_new_sandboxes_are_not_counted_as_crashes():
+    assert history(ready=True, attempt=4, restarts=4) == {}
+    assert history(ready=True, attempt=4, restarts=6)["a"].delay_ns == 20 * S
 
 
 def test_described_as_users_know_it():
