@@ -32,8 +32,8 @@ class ForkClient:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def fork(self, order: forkwire.Fork) -> bool:
-        """Order a fork; False when the forkserver is gone."""
+    def send(self, order: forkwire.Order) -> bool:
+        """Give an order; False when the forkserver is gone, or so far behind that it takes no more."""
         try:
             self._socket.send(forkwire.encode(order))
         except OSError:
@@ -52,6 +52,9 @@ class ForkClient:
             if not packet:
                 return False
             heard(forkwire.decode_report.decode(packet))
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
 
     def alive(self) -> bool:
         return self._process.poll() is None

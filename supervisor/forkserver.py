@@ -56,9 +56,14 @@ class Forkserver:
 
     def _receive(self) -> bool:
         packet = self._socket.recv(forkwire.PACKET)
-        if packet:
-            self._waiting.append(forkwire.decode_order(packet))
-        return bool(packet)
+        if not packet:
+            return False
+        match forkwire.decode_order.decode(packet):
+            case forkwire.Ping():
+                self._say(forkwire.Pong(loading=bool(self._todo)))
+            case order:
+                self._waiting.append(order)
+        return True
 
     def _fork_loaded(self) -> None:
         loading = set(self._todo)

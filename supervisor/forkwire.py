@@ -12,6 +12,16 @@ class Fork(msgspec.Struct, frozen=True, tag="fork"):
     log: str
 
 
+class Ping(msgspec.Struct, frozen=True, tag="ping"):
+    """Order: answer with a Pong."""
+
+
+class Pong(msgspec.Struct, frozen=True, tag="pong"):
+    """`loading`: it still imports modules, and answers between two of them only."""
+
+    loading: bool
+
+
 class Forked(msgspec.Struct, frozen=True, tag="forked"):
     instance: str
     pid: int
@@ -30,9 +40,10 @@ class Exited(msgspec.Struct, frozen=True, tag="exited"):
     status: int
 
 
-Report = Forked | NotForked | Exited
+Order = Fork | Ping
+Report = Forked | NotForked | Exited | Pong
 PACKET = 64 * 1024
 
 encode = msgspec.msgpack.Encoder().encode
-decode_order = msgspec.msgpack.Decoder(Fork).decode
+decode_order: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)
 decode_report: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report)

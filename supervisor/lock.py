@@ -32,9 +32,19 @@ class Held:
         os.ftruncate(own, 0)
         os.pwrite(own, f"{os.getpid()}\n".encode(), 0)
 
+    @property
+    def lost(self) -> bool:
+        """Whether the files were removed under us: somebody else may hold their successors."""
+        try:
+            there = os.stat(self._pid_file)
+        except OSError:
+            return True
+        return not os.path.samestat(there, os.fstat(self._descriptors[-1]))
+
     def release(self) -> None:
-        with suppress(OSError):
-            self._pid_file.unlink()
+        if self._descriptors and not self.lost:
+            with suppress(OSError):
+                self._pid_file.unlink()
         self._close()
 
     def _take(self, path: Path, kind: int) -> int:

@@ -2,8 +2,15 @@
 
 import asyncio
 import errno
+import fcntl
+import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 
+import msgspec
+
+from supervisor.lock import held
 from supervisor.ports import HOST
 
 LINE_LIMIT = 8 * 1024
@@ -17,12 +24,22 @@ REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not All
 Page = Callable[[], Awaitable[str]]
 
 
-class MetricsHttp:
-    """Serves `page` on `port` (0 = a free one). A taken port is no failure: it says so and waits for it."""
+class MetricsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    port: int
+    """0 = a free one."""
+    page: Page
+    lock: Path
+    """Held by the one group of a plane that has the port: its page is the page of all."""
 
-    def __init__(self, port: int, page: Page) -> None:
-        self._wanted = port
-        self._page = page
+
+class MetricsHttp:
+    """Serves the page on its port. A taken port is no failure: it says so and waits for it."""
+
+    def __init__(self, options: MetricsOptions) -> None:
+        self._options = options
+        self._wanted = options.port
+        self._page = options.page
+        self._lock = -1
         self._server: asyncio.Server | None = None
         self._task: asyncio.Task[None] | None = None
         self._open = 0
@@ -38,6 +55,22 @@ class MetricsHttp:
             self._task.cancel()
         if self._server:
             self._server.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    @property
+    def endpoint(self) -> str:
+        """Where the page is, or why it is not. Another group of the same plane may be the one that serves it."""
+        if self.trouble and not held(self._options.lock):
+            return self.trouble
+        return f"http://{HOST}:{self.port or self._wanted}/metrics"
+
+    def _claim(self) -> None:
+        if self._wanted:
+            with suppress(OSError):
+                self._lock = os.open(self._options.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     async def _take_over(self) -> None:
         serving = False
@@ -53,6 +86,7 @@ class MetricsHttp:
             self.trouble = f"port {self._wanted} is {reason}; metrics are served when it is free (--metrics-port)"
             return False
         self.port, self.trouble = self._server.sockets[0].getsockname()[1], ""
+        self._claim()
         return True
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

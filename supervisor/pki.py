@@ -16,6 +16,8 @@ MANIFEST = "issued.json"
 CA_DAYS = 3650
 LEAF_DAYS = 730
 RENEW_DAYS = 60
+BACKDATED_DAYS = 3650
+"""A clock that was ahead when they were made, and is set right, must not make them unusable."""
 DAY_S = 86400
 ISSUE_S = 30.0
 

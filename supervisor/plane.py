@@ -14,13 +14,13 @@ import msgspec
 from protocols.bus import Bus, BusError, BusOptions
 from protocols.errors import NodeplaneError
 from protocols.messages import runtime
-from supervisor import kubeconfig, logs, stale
+from supervisor import kubeconfig, logs, presence, stale
 from supervisor.console import Console, summary
 from supervisor.control import Control, ControlOptions
 from supervisor.errors import PlaneFailed
 from supervisor.forkclient import ForkClient
 from supervisor.metrics import own_text, whole_page
-from supervisor.metrics_http import MetricsHttp
+from supervisor.metrics_http import MetricsHttp, MetricsOptions
 from supervisor.notify import Notifier
 from supervisor.pki import Issuing
 from supervisor.prepare import Prepared
@@ -57,7 +57,9 @@ class Supervisor:
         self._seconds = 0
         self._bus = Bus(BusOptions(name=self._prepared.name, run_dir=self._run_dir))
         self._tree = Tree(self._tree_options(), forkserver)
-        self._metrics = MetricsHttp(self._settings.metrics_port, self._page)
+        self._metrics = MetricsHttp(
+            MetricsOptions(port=self._settings.metrics_port, page=self._page, lock=self._run_dir / "metrics.lock")
+        )
 
     def _tree_options(self) -> TreeOptions:
         argv = ("--settings", str(self._settings.layout.settings), "--supervisor", self._prepared.name)
@@ -92,7 +94,7 @@ class Supervisor:
             pid=os.getpid(),
             settings=self._settings,
             started_at=self._options.started_at,
-            metrics=self._metrics_endpoint,
+            metrics=lambda: self._metrics.endpoint,
             stop=self._stop,
         )
 
@@ -136,8 +138,18 @@ class Supervisor:
             self._console.show_new()
             if self._seconds % ROTATE_EVERY == 0:
                 await asyncio.to_thread(logs.rotate, self._settings.layout.logs)
+            self._check_presence()
             self._notifier.alive()
             _reap_strangers()
+
+    def _check_presence(self) -> None:
+        """A plane without its locks must end before another starts in its place; one without a socket mends that."""
+        if self._prepared.lock.lost or not presence.has_endpoints(self._run_dir, self._prepared.name):
+            return self._fail(f"{self._run_dir} was removed or emptied under the running plane; start it again")
+        for name in presence.unreachable(self._run_dir, self._tree.children.values()):
+            self._console.say(f"{name}: its socket below {self._run_dir} was removed; it starts anew")
+            self._tree.restart(name, "its socket was removed")
+        return None
 
     async def _shut_down(self) -> None:
         self._notifier.stopping()
@@ -170,18 +182,14 @@ class Supervisor:
         self._tree.close()
         stale.wait_released(self._run_dir, instances)
         stale.remove_all(self._run_dir, instances)
-        stale.remove(self._run_dir, self._prepared.name)
+        if not self._prepared.lock.lost:
+            stale.remove(self._run_dir, self._prepared.name)
 
     def _report_end(self) -> int:
         if self._failure:
             self._console.failed(str(PlaneFailed(self._failure)))
             return PlaneFailed.exit_code
         return 0
-
-    def _metrics_endpoint(self) -> str:
-        if self._metrics.trouble:
-            return self._metrics.trouble
-        return f"http://127.0.0.1:{self._metrics.port}/metrics"
 
     async def _page(self) -> str:
         own = own_text(self._tree, self._options.started_at)

@@ -34,6 +34,7 @@ class Child:
         self._ordered_at: float | None = None
         self._again = False
         self._start_failures = 0
+        self._unmade = 0
         self._crashes: deque[float] = deque(maxlen=limits.crashes)
         self._backoff = Backoff(limits, chance or random.Random())
 
@@ -60,6 +61,7 @@ class Child:
     def spawned(self, pid: int, now: float) -> list[Action]:
         """The forkserver made the process."""
         self.pid = pid
+        self._unmade = 0
         self.started_at = self._heard_at = now
         if self.state is State.STOPPING:
             return [self._signal(signal.SIGTERM, "stop")]
@@ -94,6 +96,20 @@ class Child:
             return self._spawn(now)
         return self._crashed(now)
 
+    def unmade(self, reason: str, now: float) -> list[Action]:
+        """No process could be made, for want of memory or pids: not its fault, so only long after is it given up."""
+        if self.pid or not self.has_process:
+            return []
+        if self.state is State.STOPPING:
+            self._deadline = None
+            return self._stopped(now)
+        self._unmade += 1
+        if self._unmade >= self.limits.fork_failures:
+            return self._fail(f"no process could be made {self._unmade} times; last: {reason}")
+        delay = self._backoff.next() or self.limits.backoff_s
+        self.state, self.reason, self._deadline = State.BACKOFF, reason, now + delay
+        return []
+
     def swept_away(self, reason: str) -> None:
         """The process died with the forkserver: no fault of its own, so nothing counts."""
         if self.state is State.STOPPING:
@@ -115,13 +131,13 @@ class Child:
         self.state, self._deadline = State.STOPPING, now + self.spec.grace_s
         return [self._signal(signal.SIGTERM, "stop")] if self.pid else []
 
-    def restart(self, now: float) -> list[Action]:
+    def restart(self, now: float, why: str = "restart ordered") -> list[Action]:
         """End it and start it again, off the budget."""
         if not self.has_process:
             return self.start(now)
         actions = self.stop(now)
         self._again = True
-        self.reason = "restart ordered"
+        self.reason = why
         return actions
 
     def ordered_kill(self, number: int, now: float) -> list[Action]:
@@ -203,7 +219,7 @@ class Child:
         return [GiveUp(self.spec.instance, reason, self.spec.critical)]
 
     def _forget_crashes(self) -> None:
-        self._start_failures = 0
+        self._start_failures = self._unmade = 0
         self._crashes.clear()
         self._backoff.reset()
 

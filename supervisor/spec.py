@@ -44,6 +44,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Ready for this long, a child's earlier crashes are forgiven."""
     start_failures: int = 5
     """Ends before it was ready, one after another."""
+    fork_failures: int = 12
+    """How often, one after another, the machine may refuse to make its process: about two minutes with the back-off."""
     crashes: int = 30
     crash_period_s: float = 60.0
     ordered_s: float = 10.0

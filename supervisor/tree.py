@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,6 +13,7 @@ from protocols.messages.supervisor import Beat
 from supervisor import forkclient, forkwire, logs
 from supervisor.errors import NoSuchActor
 from supervisor.policy import Child
+from supervisor.pulse import Pulse, Verdict
 from supervisor.spec import ChildSpec, Limits
 from supervisor.types import SERVING, Action, Exit, GiveUp, Signal, Spawn, State
 
@@ -42,6 +44,7 @@ class Tree:
         self._timer: asyncio.TimerHandle | None = None
         self._log_at: dict[str, int] = {}
         self._ticked_at = 0.0
+        self._pulse = Pulse(options.limits, time.monotonic())
         self._closing = False
         self.changed = asyncio.Event()
         self.children = {spec.instance: Child(spec, options.limits) for spec in options.specs}
@@ -89,8 +92,8 @@ class Tree:
     def kill(self, instance: str, number: int) -> None:
         self._do(self.child(instance).ordered_kill(number, time.monotonic()))
 
-    def restart(self, instance: str) -> None:
-        self._do(self.child(instance).restart(time.monotonic()))
+    def restart(self, instance: str, why: str = "restart ordered") -> None:
+        self._do(self.child(instance).restart(time.monotonic(), why))
 
     async def stop(self, instances: Iterable[str], deadline: float) -> None:
         """End these and wait until they are gone; at the deadline (monotonic) give up waiting."""
@@ -119,7 +122,21 @@ class Tree:
             if late > self._options.limits.late_tick_s:
                 child.forgive(late)
             self._do(child.tick(now))
+        if late > self._options.limits.late_tick_s:
+            self._pulse.forgive(late)
+        self._feel_pulse(now)
         self._arm(now)
+
+    def _feel_pulse(self, now: float) -> None:
+        """A stopped forkserver is continued, which costs nothing; one that hangs is ended, and all actors with it."""
+        if self._pulse.ping_due(now):
+            self._forkserver.send(forkwire.Ping())
+        verdict = self._pulse.verdict(now)
+        if verdict is Verdict.FINE:
+            return
+        word = "is told to go on" if verdict is Verdict.WAKE else "is killed"
+        self._options.say(f"the forkserver (pid {self._forkserver.pid}) does not answer and {word}")
+        self._forkserver.signal(signal.SIGCONT if verdict is Verdict.WAKE else signal.SIGKILL)
 
     def _arm(self, now: float) -> None:
         if self._timer:
@@ -148,7 +165,9 @@ class Tree:
         log = logs.path_of(self._options.logs, instance)
         self._log_at[instance] = logs.size(log)
         argv = (*self._options.argv, "--instance", instance)
-        self._forkserver.fork(forkwire.Fork(instance, self.children[instance].spec.module, argv, str(log)))
+        child = self.children[instance]
+        if not self._forkserver.send(forkwire.Fork(instance, child.spec.module, argv, str(log))):
+            self._do(child.unmade("the forkserver takes no orders", time.monotonic()))
 
     def _signal(self, action: Signal) -> None:
         try:
@@ -163,18 +182,22 @@ class Tree:
             self._forkserver_lost()
 
     def _report(self, report: forkwire.Report) -> None:
+        if isinstance(report, forkwire.Pong):
+            return self._pulse.heard(report.loading, time.monotonic())
         child = self.children.get(report.instance)
         if child is None:
-            return
+            return None
         now = time.monotonic()
         match report:
             case forkwire.Forked(_, pid):
                 self._do(child.spawned(pid, now))
             case forkwire.NotForked(_, reason):
-                self._do(child.exited(Exit(code=-1, reason=reason), now))
+                self._options.say(f"no process for {report.instance}: {reason}")
+                self._do(child.unmade(reason, now))
             case forkwire.Exited(instance, pid, status) if pid == child.pid:
                 self._exited(child, self._how(instance, status), now)
         self._arm(now)
+        return None
 
     def _exited(self, child: Child, how: Exit, now: float) -> None:
         serving, stopping = child.state in SERVING, child.state is State.STOPPING
@@ -206,6 +229,7 @@ class Tree:
             )
             return
         self._forkserver = self.launch(self._options)
+        self._pulse = Pulse(self._options.limits, time.monotonic())
         self._restart_all()
 
     def _restart_all(self) -> None:

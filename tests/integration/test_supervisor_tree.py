@@ -119,6 +119,10 @@ def end(process: "subprocess.Popen[str]", number: int = signal.SIGTERM) -> tuple
     return process.returncode, out, err
 
 
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def sockets(root: Path) -> list[str]:
     return [path.name for path in (root / "run").iterdir() if path.suffix in (".rpc", ".pub")]
 
@@ -241,11 +245,39 @@ def test_a_second_supervisor_is_refused_by_pid(plane: FakePlane) -> None:
 def test_a_killed_forkserver_costs_one_restart(plane: FakePlane) -> None:
     plane.start("a", "b")
     old = plane.actor("a").pid
-    parent = int(Path(f"/proc/{old}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(parent, signal.SIGKILL)
+    os.kill(parent(old), signal.SIGKILL)
     assert plane.replaced("a", old).last_reason == "the forkserver died"
     until(lambda: plane.all_in("ready", "live"), "all back")
     assert len(plane.processes()) == 3
+
+
+def test_a_stopped_forkserver_is_continued_at_no_cost(plane: FakePlane) -> None:
+    plane.start("a", "b")
+    old, other = plane.actor("a").pid, plane.actor("b").pid
+    forkserver = parent(old)
+    os.kill(forkserver, signal.SIGSTOP)
+    os.kill(old, signal.SIGKILL)
+    new = plane.replaced("a", old)
+    assert (new.restarts, plane.actor("b").pid, parent(new.pid)) == (1, other, forkserver)
+
+
+def test_a_run_directory_that_is_removed_ends_the_plane_before_another_can_start(plane: FakePlane) -> None:
+    process = plane.start("a", "b")
+    shutil.rmtree(plane.root / "run")
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == 1
+    assert f"{plane.root}/run was removed or emptied under the running plane; start it again" in err
+    assert not plane.processes()
+    plane.start("a", "b")
+
+
+def test_a_socket_that_is_removed_costs_its_actor_a_restart(plane: FakePlane) -> None:
+    plane.start("a", "b")
+    old, other = plane.actor("a").pid, plane.actor("b").pid
+    (plane.root / "run" / "a.rpc").unlink()
+    assert plane.replaced("a", old).last_reason == "its socket was removed"
+    assert (plane.root / "run" / "a.rpc").exists()
+    assert plane.actor("b").pid == other
 
 
 def test_a_second_interrupt_ends_at_once(plane: FakePlane) -> None:

@@ -251,6 +251,43 @@ def test_dying_with_the_forkserver_is_no_fault() -> None:
         child.spawned(7, 0.0)
 
 
+def test_a_machine_out_of_pids_is_tried_again_for_long_and_then_given_up() -> None:
+    child, now = make(), 0.0
+    child.start(now)
+    for refusal in range(LIMITS.fork_failures - 1):
+        assert child.unmade("fork: no pids", now) == []
+        assert child.state is State.BACKOFF
+        due = child.deadline()
+        assert due is not None
+        assert due >= now + 0.08, f"refusal {refusal} leads to a busy loop"
+        assert child.tick(due) == [Spawn("a")]
+        now = due
+    assert now > 60
+    assert [type(action) for action in child.unmade("fork: no pids", now)] == [GiveUp]
+    assert child.reason.endswith("last: fork: no pids")
+
+
+def test_a_process_that_can_be_made_again_forgets_the_refusals() -> None:
+    child = make()
+    child.start(0.0)
+    for _ in range(50):
+        child.unmade("fork: no pids", 0.0)
+        child.tick(1000.0)
+        child.spawned(1, 1000.0)
+        child.hear(beat(1), 1000.0)
+        child.swept_away("x")
+        child.start(1000.0)
+    assert child.state is State.STARTING
+
+
+def test_one_refused_while_it_is_stopped_is_stopped() -> None:
+    child = make()
+    child.start(0.0)
+    child.stop(0.1)
+    assert child.unmade("fork: no pids", 0.2) == []
+    assert child.state is State.STOPPED
+
+
 def test_reasons_read_well() -> None:
     assert describe(Exit(signal=9)) == "killed by SIGKILL"
     assert describe(Exit(signal=250)) == "killed by signal 250"
@@ -260,7 +297,7 @@ def test_reasons_read_well() -> None:
 
 STEP = st.tuples(
     st.sampled_from(
-        ["beat", "stuck", "silent", "exit", "clean", "stop", "start", "restart", "kill", "swept", "forgive"]
+        ["beat", "stuck", "silent", "exit", "clean", "stop", "start", "restart", "kill", "swept", "forgive", "refuse"]
     ),
     st.floats(0.0, 7.0),
 )
@@ -285,6 +322,7 @@ class _World:
         self.pid = 0
         self.next_pid = 1
         self.wanted = True
+        self.refusals = 0
         self.do(self.child.start(0.0))
 
     def do(self, actions: list[Action]) -> None:
@@ -292,6 +330,10 @@ class _World:
             if isinstance(action, Spawn):
                 assert self.pid == 0, "spawned beside a living process"
                 assert self.wanted, "spawned although nobody wants it"
+                if self.refusals:
+                    self.refusals -= 1
+                    self.do(self.child.unmade("no pids", self.now))
+                    continue
                 self.pid, self.next_pid = self.next_pid, self.next_pid + 1
                 self.do(self.child.spawned(self.pid, self.now))
             elif isinstance(action, Signal):
@@ -327,6 +369,8 @@ class _World:
                 self.do(child.start(self.now))
         elif what == "forgive":
             child.forgive(pause)
+        elif what == "refuse":
+            self.refusals = 1
 
     def settle(self) -> None:
         """Left alone with a healthy process, it is live again, or stays down for a reason."""

@@ -1,0 +1,69 @@
+"""Silence of the forkserver: what is done about it, and when."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.pulse import Pulse, Verdict
+from supervisor.spec import Limits
+
+LIMITS = Limits()
+
+
+def loaded(now: float = 0.0) -> Pulse:
+    pulse = Pulse(LIMITS, now)
+    pulse.heard(False, now)
+    return pulse
+
+
+def test_one_that_imports_has_the_time_of_a_start() -> None:
+    pulse = Pulse(LIMITS, 0.0)
+    assert pulse.verdict(19.9) is Verdict.FINE
+    pulse.heard(True, 19.9)
+    assert pulse.verdict(39.8) is Verdict.FINE
+    assert pulse.verdict(40.0) is Verdict.WAKE
+
+
+def test_silence_leads_to_a_wake_and_only_then_to_a_kill() -> None:
+    pulse = loaded()
+    said = [pulse.verdict(float(second)) for second in range(12)]
+    assert said == [Verdict.FINE] * 5 + [Verdict.WAKE] + [Verdict.FINE] * 4 + [Verdict.KILL, Verdict.FINE]
+
+
+def test_one_that_was_woken_and_answers_is_left_alone() -> None:
+    pulse = loaded()
+    assert pulse.verdict(5.0) is Verdict.WAKE
+    pulse.heard(False, 5.1)
+    assert [pulse.verdict(5.1 + second) for second in range(5)] == [Verdict.FINE] * 5
+
+
+def test_a_stopped_supervisor_blames_nobody() -> None:
+    pulse = loaded()
+    pulse.forgive(100.0)
+    assert pulse.verdict(104.0) is Verdict.FINE
+
+
+def test_pings_keep_their_pace() -> None:
+    pulse = loaded()
+    assert sum(pulse.ping_due(tenth / 10) for tenth in range(100)) == 5
+
+
+@given(st.lists(st.tuples(st.sampled_from(["heard", "loading", "look", "forgive"]), st.floats(0.0, 8.0)), max_size=60))
+def test_no_kill_without_a_wake_that_had_its_time(steps: list[tuple[str, float]]) -> None:
+    pulse, now, woken_at, silent_since = loaded(), 0.0, None, 0.0
+    for what, pause in steps:
+        now += pause
+        if what in ("heard", "loading"):
+            pulse.heard(what == "loading", now)
+            woken_at, silent_since = None, now
+        elif what == "forgive":
+            pulse.forgive(pause)
+            woken_at = None if woken_at is None else woken_at + pause
+            silent_since += pause
+        verdict = pulse.verdict(now)
+        if verdict is not Verdict.FINE:
+            assert now - silent_since >= LIMITS.beat_s - 1e-6
+        if verdict is Verdict.WAKE:
+            woken_at = now
+        elif verdict is Verdict.KILL:
+            assert woken_at is not None
+            assert now - woken_at >= LIMITS.beat_s - 1e-6

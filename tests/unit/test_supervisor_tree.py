@@ -1,0 +1,64 @@
+"""The tree without a process: what it does when the forkserver takes no orders."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import cast
+
+from supervisor import forkwire
+from supervisor.forkclient import ForkClient
+from supervisor.spec import ChildSpec, Limits
+from supervisor.tree import Tree, TreeOptions
+from supervisor.types import State
+
+LIMITS = Limits(backoff_s=0.01)
+
+
+class Forkserver:
+    """Takes orders, or does not; its reports come through a real socket, which the tree watches."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self.takes, self.pid, self.orders, self.signals = True, 1, list[forkwire.Order](), list[int]()
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def send(self, order: forkwire.Order) -> bool:
+        self.orders += [order] if self.takes else []
+        return self.takes
+
+    def signal(self, number: int) -> None:
+        self.signals.append(number)
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+
+def tree(forkserver: Forkserver, said: list[str], logs: Path) -> Tree:
+    spec = ChildSpec(instance="a", actor="a", group="node", module="m")
+    options = TreeOptions(
+        specs=(spec,), argv=(), logs=logs, root=logs, limits=LIMITS, on_failed=said.append, say=said.append
+    )
+    return Tree(options, cast(ForkClient, forkserver))
+
+
+def test_an_order_not_taken_is_given_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        forkserver, said = Forkserver(), list[str]()
+        forkserver.takes = False
+        made = tree(forkserver, said, tmp_path)
+        made.start()
+        child = made.child("a")
+        assert (child.state, child.reason) == (State.BACKOFF, "the forkserver takes no orders")
+        forkserver.takes = True
+        async with asyncio.timeout(5):
+            while child.state is not State.STARTING:
+                made.changed.clear()
+                await made.changed.wait()
+        assert [order.instance for order in forkserver.orders if isinstance(order, forkwire.Fork)] == ["a"]
+        assert said == []
+        made.close()
+
+    asyncio.run(scene())
