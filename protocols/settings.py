@@ -42,6 +42,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     runtime_embedded: bool
     pleg_mode: str = "auto"
     """`auto`, `evented`, `hint` or `generic`: what pleg makes of the runtime's events."""
+    container_log_max_size: int = 10 * 1024 * 1024
+    """Bytes; a container's log that is larger is set aside."""
+    container_log_max_files: int = 5
+    """Files a container run's log may have, the one that is written included."""
     metrics_port: int = 10255
     feature_gates: dict[str, bool] = {}
     log_level: str = "info"

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.quantity import parse_quantity
 from protocols.layout import Layout, layout
 from protocols.settings import GATES, Settings
 from supervisor.errors import Usage
@@ -32,6 +34,8 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     store_sync: str = "full"
     runtime: str = "embedded"
     pleg_mode: str = "auto"
+    container_log_max_size: str = "10Mi"
+    container_log_max_files: int = 5
     metrics_port: int = DEFAULT_METRICS_PORT
     feature_gates: str = ""
     log_level: str = "info"
@@ -69,6 +73,8 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         runtime_endpoint=runtime or f"unix://{where.runtime_socket}",
         runtime_embedded=not runtime,
         pleg_mode=_one_of(options.pleg_mode, ("auto", "evented", "hint", "generic"), "--pleg-mode"),
+        container_log_max_size=_size(options.container_log_max_size, "--container-log-max-size"),
+        container_log_max_files=_at_least(2, options.container_log_max_files, "--container-log-max-files"),
         metrics_port=_port(options.metrics_port, "--metrics-port"),
         feature_gates=feature_gates(options.feature_gates),
         log_level=_one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
@@ -137,6 +143,22 @@ def check_port(value: int) -> int:
 def _port(value: int, flag: str) -> int:
     if not 0 <= value <= 65535:
         raise Usage(f"{flag} {value} is no port; use 0 to 65535 (0 = a free one)")
+    return value
+
+
+def _size(text: str, flag: str) -> int:
+    try:
+        size = parse_quantity(text).value()
+    except QuantityInvalid:
+        size = 0
+    if size <= 0:
+        raise Usage(f"{flag} {text!r} is no size; write it like 10Mi or 500k")
+    return size
+
+
+def _at_least(least: int, value: int, flag: str) -> int:
+    if value < least:
+        raise Usage(f"{flag} {value} is too few; use {least} or more")
     return value
 
 

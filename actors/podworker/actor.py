@@ -8,9 +8,12 @@ On kill -9: statuses lag until the next life; it acts only on what pleg confirms
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from actors.podworker.history import RUNNING
 from actors.podworker.links import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
+from actors.podworker.logs.rotator import LogRotator, RotationOptions
 from actors.podworker.machine import read_machine
 from actors.podworker.manager import ManagerOptions, PodManager
 from actors.podworker.manifests.keeper import StaticOptions, StaticPods
@@ -75,6 +78,7 @@ class PodWorkerActor:
         spawn(self._informer.run(), "pods")
         spawn(self._node.run(), "node")
         spawn(self._node.keep_lease(), "lease")
+        spawn(self._rotator().run(), "logs")
         spawn(self._begin(), "begin")
 
     async def stop(self) -> None:
@@ -91,6 +95,15 @@ class PodWorkerActor:
             status=lambda uid: self._seen.items.get(uid),
             complete=lambda: self._informer.synced and self._seen.heard,
         )
+
+    def _rotator(self) -> LogRotator:
+        settings = self._context.settings
+        options = RotationOptions(settings.container_log_max_size, settings.container_log_max_files)
+        return LogRotator(options, self._runtime, self._running_logs)
+
+    def _running_logs(self) -> Iterator[tuple[str, str]]:
+        for status in list(self._seen.items.values()):
+            yield from ((run.id, run.log_path) for run in status.containers if run.state == RUNNING)
 
     def _client_options(self) -> ClientOptions:
         layout = self._context.layout

@@ -35,6 +35,10 @@ class Runtime(Protocol):
         """Exit code and output. Raises DeadlineExceeded when it did not end in time."""
         ...
 
+    async def reopen_log(self, container_id: str) -> None:
+        """Its log file was renamed: write to a new one."""
+        ...
+
     async def remove_container(self, container_id: str) -> None: ...
 
     async def image_ref(self, image: str) -> str:

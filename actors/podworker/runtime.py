@@ -62,6 +62,10 @@ class BusRuntime:
         reply = await self._call("ExecSync", request, cri_pb2.ExecSyncResponse, timeout + EXEC_MARGIN_S)
         return reply.exit_code, reply.stdout + reply.stderr
 
+    async def reopen_log(self, container_id: str) -> None:
+        request = cri_pb2.ReopenContainerLogRequest(container_id=container_id)
+        await self._call("ReopenContainerLog", request, cri_pb2.ReopenContainerLogResponse, QUICK_S, True)
+
     async def remove_container(self, container_id: str) -> None:
         request = cri_pb2.RemoveContainerRequest(container_id=container_id)
         await self._call("RemoveContainer", request, cri_pb2.RemoveContainerResponse, CREATE_S, True)

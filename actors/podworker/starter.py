@@ -15,6 +15,7 @@ from actors.podworker.errors import ContainerConfigInvalid, HookFailed, ImageMis
 from actors.podworker.hooks import POST_START, POST_START_S, hook_of, run_hook
 from actors.podworker.images import ensure_image
 from actors.podworker.killer import Killer
+from actors.podworker.logs import files
 from actors.podworker.messages import make_message_file
 from actors.podworker.ports import World
 from actors.podworker.references import env_refs, fetch
@@ -126,6 +127,7 @@ class Starter:
         spec, site = recipe.spec, self._world.site
         log_file: Path = pod_log_directory(site.logs, spec) / config.log_path
         log_file.parent.mkdir(parents=True, exist_ok=True)
+        files.remove(log_file.with_name(f"{recipe.attempt - 3}.log"))  # of a run nobody can ask for any more
         make_message_file(site.root, spec.uid, recipe.container.name, recipe.attempt)
         for given, mount in zip(recipe.container.raw.get("volumeMounts") or (), config.mounts, strict=False):
             if given.get("subPath") or given.get("subPathExpr"):

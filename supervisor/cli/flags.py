@@ -47,6 +47,8 @@ PLANE = (
     Flag("store_sync", "MODE", "SQLite synchronous of the embedded store: full (default) or normal"),
     Flag("runtime", "RUNTIME", "embedded (default) or unix:///PATH of a CRI socket"),
     Flag("pleg_mode", "MODE", "use of the runtime's events: auto (default), evented, hint or generic"),
+    Flag("container_log_max_size", "SIZE", "a container's log is rotated beyond this size (default 10Mi)"),
+    Flag("container_log_max_files", "N", "files of one container's log, at least 2 (default 5)", number=True),
     Flag("metrics_port", "PORT", "port of the metrics page on 127.0.0.1; 0 = a free one (default 10255)", number=True),
     Flag("feature_gates", "NAME=BOOL,...", "feature gates to turn off or on; all are on"),
     Flag("log_level", "LEVEL", "debug, info (default), warning or error"),

@@ -80,6 +80,9 @@ class FakeRuntime:
         if box := self.sandboxes.pop(sandbox_id, None):
             self.changed(box.uid)
 
+    async def reopen_log(self, container_id):
+        self._called("reopen_log", container_id)
+
     async def sandbox_ip(self, sandbox_id):
         return "10.0.0.1"
 

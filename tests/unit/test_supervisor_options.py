@@ -57,6 +57,9 @@ def test_gates() -> None:
         ("--node-name=UPPER", "no DNS name"),
         ("--metrics-port=70000", "is no port"),
         ("--store-sync=off", "none of full, normal"),
+        ("--container-log-max-size=big", "is no size"),
+        ("--container-log-max-size=0", "is no size"),
+        ("--container-log-max-files=1", "too few"),
         ("--log-level=loud", "none of debug"),
     ],
 )

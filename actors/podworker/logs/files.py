@@ -1,0 +1,75 @@
+"""One container's log files: `0.log`, which is written, `0.log.20260102-150405`, which was set aside, older ones `.gz`.
+
+Blocks: for threads. A kill at any moment loses nothing: a piece is removed only once its copy is complete.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+UNFINISHED, PACKED = ".tmp", ".gz"
+_BLOCK = 256 * 1024
+
+
+def is_larger(path: str, size: int) -> bool:
+    try:
+        return os.stat(path).st_size > size
+    except OSError:
+        return False
+
+
+def pieces(log: Path) -> list[Path]:
+    """What was set aside, oldest first."""
+    try:
+        found = [path for path in log.parent.iterdir() if path.name.startswith(log.name + ".")]
+    except OSError:
+        return []
+    return sorted(path for path in found if path.suffix != UNFINISHED)
+
+
+def make_room(log: Path, keep: int) -> None:
+    """At most `keep` pieces stay, each packed. Raises OSError."""
+    for path in log.parent.glob(f"{log.name}.*{UNFINISHED}"):
+        path.unlink(missing_ok=True)
+    for path in pieces(log)[: -keep or None]:
+        path.unlink(missing_ok=True)
+    for path in pieces(log):
+        if path.suffix != PACKED:
+            _pack(path)
+
+
+def set_aside(log: Path) -> Path | None:
+    """Rename the log; None when it was set aside in this very second already. Raises OSError."""
+    target = log.with_name(f"{log.name}.{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
+    if target.exists() or target.with_name(target.name + PACKED).exists():
+        return None
+    log.rename(target)
+    return target
+
+
+def put_back(log: Path, piece: Path) -> None:
+    """After a writer that could not be told: it writes to `piece` still, unless there is a new log already."""
+    if not log.exists():
+        with contextlib.suppress(OSError):
+            piece.rename(log)
+
+
+def remove(log: Path) -> None:
+    """The log of a run nobody can ask for any more, with its pieces."""
+    for path in (log, *log.parent.glob(f"{log.name}.*")):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _pack(path: Path) -> None:
+    import gzip  # only who has a large log pays for it
+
+    packed = path.with_name(path.name + PACKED)
+    unfinished = packed.with_name(packed.name + UNFINISHED)
+    with open(path, "rb") as source, gzip.open(unfinished, "wb", compresslevel=6) as sink:
+        shutil.copyfileobj(source, sink, _BLOCK)
+    unfinished.chmod(path.stat().st_mode & 0o777)
+    unfinished.rename(packed)
+    path.unlink()

@@ -1,0 +1,73 @@
+"""Keeps the logs of running containers small, as kubelet does: rename, then ask the runtime to open the log anew."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from actors.podworker.logs import files
+from actors.podworker.ports import Runtime
+from protocols.bus import BusError
+
+LOOK_S = 10.0
+
+_LOG = logging.getLogger("podworker")
+
+
+class RotationOptions(msgspec.Struct, frozen=True):
+    most_bytes: int
+    """A log larger than this is set aside."""
+    most_files: int
+    """Of one container run, the one that is written included; at least 2."""
+
+
+class LogRotator:
+    """`running`: id and log path of every container that runs."""
+
+    def __init__(
+        self, options: RotationOptions, runtime: Runtime, running: Callable[[], Iterable[tuple[str, str]]]
+    ) -> None:
+        self._options = options
+        self._runtime = runtime
+        self._running = running
+        self._seen: set[str] = set()
+        """Containers whose log was there once in this life, or surely is not meant to be."""
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        runs = {id: path for id, path in self._running() if path}
+        large, broken = await asyncio.to_thread(self._find, runs)
+        for id in broken:  # an earlier life was killed between renaming and telling
+            await self._tell(id)
+        for id in large:
+            await self._rotate(id, Path(runs[id]))
+
+    def _find(self, runs: dict[str, str]) -> tuple[list[str], list[str]]:
+        large = [id for id, path in runs.items() if files.is_larger(path, self._options.most_bytes)]
+        fresh = [id for id in runs if id not in self._seen]
+        self._seen = set(runs)
+        return large, [id for id in fresh if not Path(runs[id]).exists() and files.pieces(Path(runs[id]))]
+
+    async def _rotate(self, id: str, log: Path) -> None:
+        try:
+            await asyncio.to_thread(files.make_room, log, self._options.most_files - 2)
+            piece = await asyncio.to_thread(files.set_aside, log)
+        except OSError as error:
+            _LOG.warning("log %s is not rotated: %s", log, error.strerror)
+            return
+        if piece is not None and not await self._tell(id):
+            await asyncio.to_thread(files.put_back, log, piece)
+
+    async def _tell(self, id: str) -> bool:
+        try:
+            await self._runtime.reopen_log(id)
+        except BusError as error:
+            _LOG.info("container %s did not open its log anew: %s", id[:12], error)
+            return False
+        return True

@@ -1,0 +1,108 @@
+"""Log files on disk: what is kept, packed and removed, and what a kill in between leaves."""
+
+import asyncio
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from actors.podworker.logs import files
+from actors.podworker.logs.rotator import LogRotator, RotationOptions
+from protocols.bus import Unavailable
+from tests.support.podworker_fakes import FakeRuntime
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "main" / "0.log"
+    path.parent.mkdir()
+    path.write_text("x" * 100)
+    return path
+
+
+def aged(log: Path, *names: str) -> None:
+    for name in names:
+        log.with_name(f"0.log.{name}").write_text(name)
+
+
+def names(log: Path) -> list[str]:
+    return sorted(path.name for path in log.parent.iterdir())
+
+
+def looked(runtime: FakeRuntime, log: Path, most_files: int = 5, times: int = 1) -> LogRotator:
+    rotator = LogRotator(RotationOptions(50, most_files), runtime, lambda: [("c1", str(log))])
+
+    async def look() -> None:
+        for _ in range(times):
+            await rotator.look()
+
+    asyncio.run(look())
+    return rotator
+
+
+def test_the_oldest_go_and_the_rest_is_packed(log: Path) -> None:
+    aged(log, "20260101-000000", "20260102-000000", "20260103-000000", "20260104-000000")
+    log.with_name("0.log.20260101-000000.gz.tmp").write_text("cut off")
+    log.with_name("1.log").write_text("another run's")
+    runtime = FakeRuntime()
+    looked(runtime, log)
+    found = names(log)
+    assert found[:3] == [f"0.log.2026010{day}-000000.gz" for day in (2, 3, 4)]
+    assert len(found) == 5, "with the one just set aside and the other run's; the new log is the runtime's to make"
+    assert gzip.decompress(log.with_name(found[0]).read_bytes()) == b"20260102-000000"
+    assert runtime.calls == [("reopen_log", "c1")]
+
+
+def test_two_files_are_the_log_and_one_piece(log: Path) -> None:
+    aged(log, "20260101-000000", "20260102-000000.gz")
+    looked(FakeRuntime(), log, most_files=2)
+    assert len(names(log)) == 1
+
+
+def test_small_logs_are_left_alone(log: Path) -> None:
+    log.write_text("x" * 50)
+    runtime = FakeRuntime()
+    looked(runtime, log)
+    assert names(log) == ["0.log"]
+    assert runtime.calls == []
+
+
+def test_a_log_goes_back_when_the_runtime_cannot_be_told(log: Path) -> None:
+    runtime = FakeRuntime()
+    runtime.fail["reopen_log"] = [Unavailable("away")]
+    looked(runtime, log)
+    assert names(log) == ["0.log"]
+
+
+def test_a_runtime_that_was_never_told_is_told_by_the_next_life(log: Path) -> None:
+    log.rename(log.with_name("0.log.20260101-000000"))
+    runtime = FakeRuntime()
+    looked(runtime, log, times=3)
+    assert runtime.calls == [("reopen_log", "c1")]
+
+
+def test_a_log_that_was_never_there_is_nobodys_business(log: Path) -> None:
+    log.unlink()
+    runtime = FakeRuntime()
+    looked(runtime, log)
+    assert runtime.calls == []
+
+
+def test_remove_takes_the_pieces_along(log: Path) -> None:
+    aged(log, "20260101-000000", "20260102-000000.gz")
+    log.with_name("10.log").write_text("another run's")
+    files.remove(log)
+    assert names(log) == ["10.log"]
+
+
+def test_a_file_that_cannot_be_packed_stops_nothing_else(log: Path) -> None:
+    if os.geteuid() == 0:
+        log.with_name("0.log.20260101-000000").mkdir()
+    else:
+        aged(log, "20260101-000000")
+        log.with_name("0.log.20260101-000000").chmod(0)
+    runtime = FakeRuntime()
+    looked(runtime, log)
+    assert log.read_text() == "x" * 100
+    assert runtime.calls == []
