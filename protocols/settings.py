@@ -18,6 +18,24 @@ GATES = (
 )
 
 
+class Store(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One store of API objects, and which of them it keeps."""
+
+    endpoints: tuple[str, ...]
+    """gRPC targets of its etcd API: `unix:PATH` for the embedded store, `host:port` for members of an etcd cluster."""
+    embedded: bool = False
+    resources: tuple[str, ...] = ()
+    """Qualified names: `events`, `leases.coordination.k8s.io`. Empty: everything that no other store names."""
+
+
+class EtcdFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """PEM files for external etcds. With `ca` the connection is TLS; with `cert` and `key` it is mutual."""
+
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Shape of ROOT/run/settings.json. Every field has its final value here: no actor computes a default."""
 
@@ -31,8 +49,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     api_url: str
     """Where API clients connect: https://127.0.0.1:PORT, or another machine's API for a lone node group."""
     store_endpoints: tuple[str, ...]
-    """gRPC targets of the etcd API: `unix:PATH` for the embedded store, `host:port` for etcd."""
+    """gRPC targets of the main store's etcd API: `unix:PATH` for the embedded store, `host:port` for etcd."""
     store_embedded: bool
+    store_splits: tuple[Store, ...] = ()
+    """Stores beside the main one, each with the resources it keeps."""
+    etcd_files: EtcdFiles = EtcdFiles()
+    etcd_compaction_s: int = 300
+    """Seconds between two compactions of an external etcd; 0 = somebody else compacts it."""
+    leader_elect: bool = False
+    """Controllers and scheduler work only while they hold their lease: other control planes use the same store."""
     store_port: int = 0
     """Loopback TCP port of the embedded store's etcd API (mutual TLS); 0 = a free one, told in ROOT/run/store.addr."""
     store_sync: str = "full"
@@ -53,6 +78,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def layout(self) -> Layout:
         return layout(self.root, self.kubelet_dir)
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """All stores of API objects; the first one keeps everything that no other names."""
+        return (Store(endpoints=self.store_endpoints, embedded=self.store_embedded), *self.store_splits)
+
+    @property
+    def runs_store(self) -> bool:
+        """Whether the plane has a store process of its own."""
+        return any(store.embedded for store in self.stores)
+
+    def store_of(self, resource: str) -> int:
+        """Index in `stores` of the one that keeps a resource, by its qualified name."""
+        return next((at for at, store in enumerate(self.stores) if resource in store.resources), 0)
 
     def gate(self, name: str) -> bool:
         """Whether the feature gate `name` is on; all of GATES are on unless turned off."""

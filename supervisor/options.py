@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-from collections.abc import Iterable
 
 import msgspec
 
@@ -13,11 +12,11 @@ from protocols.layout import Layout, layout
 from protocols.settings import GATES, Settings
 from supervisor.errors import Usage
 from supervisor.groups import PlaneShape
+from supervisor.stores import etcd_files, stores
 
 DEFAULT_PORT = 6443
 DEFAULT_METRICS_PORT = 10255
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-ENDPOINT = re.compile(r"[^\s,/:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 
 
 class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +31,11 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     store: tuple[str, ...] = ("sqlite",)
     store_port: int = 0
     store_sync: str = "full"
+    etcd_cafile: str = ""
+    etcd_certfile: str = ""
+    etcd_keyfile: str = ""
+    etcd_compaction_interval: int = 300
+    leader_elect: str = "auto"
     runtime: str = "embedded"
     pleg_mode: str = "auto"
     container_log_max_size: str = "10Mi"
@@ -58,7 +62,8 @@ def layout_of(options: PlaneOptions) -> Layout:
 def settings_of(options: PlaneOptions, port: int) -> Settings:
     """The settings file's content; `port` is the one really reserved. Raises Usage."""
     where = layout_of(options)
-    endpoints = store_endpoints(options.store)
+    main, *others = stores(options.store, str(where.store_socket))
+    external = [store for store in (main, *others) if not store.embedded]
     runtime = runtime_endpoint(options.runtime)
     return Settings(
         root=str(where.root),
@@ -66,8 +71,12 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         node_name=node_name(options.node_name),
         port=port,
         api_url=f"https://127.0.0.1:{port}",
-        store_endpoints=endpoints or (f"unix:{where.store_socket}",),
-        store_embedded=not endpoints,
+        store_endpoints=main.endpoints,
+        store_embedded=main.embedded,
+        store_splits=tuple(others),
+        etcd_files=etcd_files(options.etcd_cafile, options.etcd_certfile, options.etcd_keyfile, bool(external)),
+        etcd_compaction_s=_seconds(options.etcd_compaction_interval, "--etcd-compaction-interval"),
+        leader_elect=leader_elect(options.leader_elect, main.embedded),
         store_port=_port(options.store_port, "--store-port"),
         store_sync=_one_of(options.store_sync, ("full", "normal"), "--store-sync"),
         runtime_endpoint=runtime or f"unix://{where.runtime_socket}",
@@ -86,25 +95,9 @@ def shape_of(settings: Settings, groups: tuple[str, ...], watchers: int, first_w
         groups=groups,
         watchers=watchers,
         first_watcher=first_watcher,
-        store_embedded=settings.store_embedded,
+        store_embedded=settings.runs_store,
         runtime_embedded=settings.runtime_embedded,
     )
-
-
-def store_endpoints(values: Iterable[str]) -> tuple[str, ...]:
-    """Targets of an external etcd, or () for the embedded store."""
-    values = tuple(values)
-    if any(re.match(r"[a-z.]+=", value) for value in values):
-        raise Usage("--store RESOURCE=... is not supported yet; name one store for everything")
-    if values == ("sqlite",):
-        return ()
-    if len(values) != 1 or not values[0].startswith("etcd://"):
-        raise Usage(f"--store {' '.join(values)!r} is no store; use sqlite or etcd://HOST:PORT[,HOST:PORT...]")
-    targets = tuple(values[0].removeprefix("etcd://").rstrip("/").split(","))
-    for target in targets:
-        if not ENDPOINT.fullmatch(target):
-            raise Usage(f"--store: {target!r} is no HOST:PORT")
-    return targets
 
 
 def runtime_endpoint(value: str) -> str:
@@ -136,6 +129,11 @@ def feature_gates(text: str) -> dict[str, bool]:
     return gates
 
 
+def leader_elect(value: str, alone: bool) -> bool:
+    """`auto`: only where other control planes may use the same store."""
+    return _one_of(value, ("auto", "true", "false"), "--leader-elect") == "true" or (value == "auto" and not alone)
+
+
 def check_port(value: int) -> int:
     return _port(value, "--port")
 
@@ -159,6 +157,12 @@ def _size(text: str, flag: str) -> int:
 def _at_least(least: int, value: int, flag: str) -> int:
     if value < least:
         raise Usage(f"{flag} {value} is too few; use {least} or more")
+    return value
+
+
+def _seconds(value: int, flag: str) -> int:
+    if value < 0:
+        raise Usage(f"{flag} {value} is no number of seconds; use 0 (never) or more")
     return value
 
 

@@ -24,6 +24,7 @@ from actors.apiserver.endpoints.static import Static
 from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
+from actors.apiserver.freshener import Freshener
 from actors.apiserver.handler import Handler
 from actors.apiserver.lookups import Lookups
 from actors.apiserver.metrics import Metrics, ReplicaCollector
@@ -32,20 +33,19 @@ from actors.apiserver.node_rules import NodeRules
 from actors.apiserver.rbac.feed import PolicyFeed
 from actors.apiserver.rbac.types import GROUP as RBAC
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.replica.replica import FRESH_TIMEOUT, Replica
+from actors.apiserver.replica.replica import Replica
 from actors.apiserver.server import Server, ServerOptions
 from actors.apiserver.storage import Storage
+from actors.apiserver.stores import Stores
 from actors.apiserver.table import TABLE
 from actors.apiserver.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.types import Resource
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
 from protocols.errors import NodeplaneError
-from protocols.etcd.client import EtcdClient
-from protocols.etcd.options import etcd_options
-from protocols.messages.objects import FRESHEN, OWNER, Freshen, ObjectEvent, stream_of
-from protocols.messages.supervisor import Empty
+from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
 FRESH_BEFORE_STOP = 1.0
 """Seconds a leaving process waits for its replicas to reach the store's revision, so that last bookmarks carry far."""
@@ -55,23 +55,24 @@ DRAIN_SECONDS = 2.0
 class ApiServer:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._etcd = EtcdClient(etcd_options(context.settings, context.layout))
-        self._storage = Storage(self._etcd)
-        self._wanted = 0
-        self._asking: asyncio.Task[None] | None = None
+        self._stores = Stores(context.settings, context.layout)
+        self._storage = Storage(self._stores)
+        self._efficient = context.settings.gate("EfficientWatchResumption")
+        numbers = range(len(context.settings.stores))
+        self._fresheners = [Freshener(context.bus, number, context.spawn) for number in numbers]
         self._metrics = Metrics(context.registry)
-        self.replicas = {row.full_name: Replica(row, self._nudge) for row in TABLE.stored}
+        self.replicas = {row.full_name: self._replica(row) for row in TABLE.stored}
         self._hubs = {name: self._hub(replica) for name, replica in self.replicas.items()}
         context.registry.register(ReplicaCollector(self._positions))
         self._look = Lookups(self.replicas, self._storage)
         self._gate = Gate(self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log"))
-        reader = Reader(self._storage, self.replicas)
+        reader = Reader(self._storage, self.replicas, self._efficient)
         self._watching = Watching(reader, self._hubs, self._metrics)
         self._connecting = Connecting(reader, NodeClient(self._node_client_options()), self._look.of("nodes"))
         self._server = Server(self._server_options(), self._handler(reader))
 
     async def start(self) -> None:
-        await self._etcd.start()
+        await self._stores.start()
         for replica in self.replicas.values():
             row = replica.resource
             self._context.bus.follow(
@@ -85,16 +86,17 @@ class ApiServer:
         """Readiness goes first; then each watch gets a bookmark as fresh as can be had soon, and a clean end."""
         self._watching.closing = True
         await self._server.stop_listening()
-        with suppress(NodeplaneError, TimeoutError):
-            async with asyncio.timeout(FRESH_BEFORE_STOP):
-                await asyncio.gather(*(self._freshen(replica) for replica in self.replicas.values()))
+        if self._efficient:
+            with suppress(NodeplaneError, TimeoutError):
+                async with asyncio.timeout(FRESH_BEFORE_STOP):
+                    await asyncio.gather(*(self._freshen(replica) for replica in self.replicas.values()))
         for hub in self._hubs.values():
-            hub.close()
+            hub.close(bookmarks=self._efficient)
         await self._drain()
         await self._server.close()
         await self._connecting.close()
         await self._gate.audit.close()
-        await self._etcd.close()
+        await self._stores.close()
 
     async def _become_ready(self) -> None:
         for replica in self.replicas.values():
@@ -113,18 +115,8 @@ class ApiServer:
         if not self._hubs[replica.resource.full_name].empty.is_set():
             await replica.wait_for(await self._storage.revision(replica.resource), FRESH_BEFORE_STOP)
 
-    def _nudge(self, revision: int) -> None:
-        """Somebody waits for `revision`: ask the watch cache to look now. One question at a time is enough."""
-        self._wanted = max(self._wanted, revision)
-        if self._asking is None or self._asking.done():
-            self._asking = self._context.spawn(self._ask(), "freshen")
-
-    async def _ask(self) -> None:
-        asked = 0
-        while asked < self._wanted:
-            asked = self._wanted
-            with suppress(NodeplaneError):
-                await self._context.bus.call(OWNER, FRESHEN, Freshen(asked), Empty, timeout=FRESH_TIMEOUT)
+    def _replica(self, row: Resource) -> Replica:
+        return Replica(row, self._fresheners[self._stores.number_of(row)].nudge)
 
     def _hub(self, replica: Replica) -> Hub:
         row = replica.resource
@@ -164,11 +156,7 @@ class ApiServer:
         return TokenAuthority(options)
 
     def _checks(self) -> dict[str, Check]:
-        return {"etcd": self._check_store, "replicas": self._check_replicas, "shutdown": self._check_leaving}
-
-    async def _check_store(self) -> str:
-        await self._etcd.current_revision(timeout=2.0)
-        return ""
+        return {**self._stores.checks(), "replicas": self._check_replicas, "shutdown": self._check_leaving}
 
     async def _check_replicas(self) -> str:
         empty = [name for name, replica in self.replicas.items() if not replica.filled]

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from actors.apiserver.errors import Expired, TooLargeVersion
 from actors.apiserver.replica.stored import Stored
+from actors.apiserver.stores import Stores
 from actors.apiserver.ttl import SharedLease
 from actors.apiserver.types import Resource
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
-from protocols.etcd.client import EtcdClient
 from protocols.etcd.types import KeyValue
 
 TIMEOUT = 10.0
@@ -55,24 +55,24 @@ class Page:
 class Storage:
     """Raises EtcdError when the store cannot be asked, beside what the methods name."""
 
-    def __init__(self, client: EtcdClient) -> None:
-        self._client = client
-        self._leases: dict[int, SharedLease] = {}
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._leases: dict[tuple[int, int], SharedLease] = {}
 
     async def get(self, resource: Resource, key: str) -> Stored | None:
         """The object as it is now, linearizable."""
-        found, _ = await self._client.get(_full(resource, key), timeout=TIMEOUT)
+        found, _ = await self._stores.of(resource).get(_full(resource, key), timeout=TIMEOUT)
         return None if found is None else _stored(resource, found)
 
     async def revision(self, resource: Resource) -> int:
         """The revision now of the store that holds this resource, linearizable; reads no object."""
-        return await self._client.current_revision(resource.storage_prefix.encode(), timeout=TIMEOUT)
+        return await self._stores.of(resource).current_revision(resource.storage_prefix.encode(), timeout=TIMEOUT)
 
     async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int) -> Page:
         """Objects whose key begins with `below`, from key `start` on, as of revision `rv` (0 = now)."""
         prefix, first = _full(resource, below), _full(resource, max(below, start))
         try:
-            found = await self._client.range(prefix, first, limit, rv, timeout=TIMEOUT)
+            found = await self._stores.of(resource).range(prefix, first, limit, rv, timeout=TIMEOUT)
         except etcd.Compacted:
             raise Compacted from None
         except etcd.FutureRevision:
@@ -81,7 +81,7 @@ class Storage:
 
     async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
         lease = await self._lease(resource)
-        done = await self._client.create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
+        done = await self._stores.of(resource).create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
         if done.ok:
             return Stored(key, done.revision, raw)
         if done.current is None:
@@ -89,21 +89,23 @@ class Storage:
         raise Taken(_stored(resource, done.current))
 
     async def create_all(self, objects: list[tuple[Resource, str, bytes]]) -> bool:
-        """All in one write of one store, or none when one of them exists."""
+        """All in one write, or none when one of them exists, or when they are not all kept in one store."""
         pairs = [(_full(resource, key), raw) for resource, key, raw in objects]
-        return await self._client.create_all_if_absent(pairs, timeout=TIMEOUT)
+        if len({self._stores.number_of(resource) for resource, _, _ in objects}) != 1:
+            return False
+        return await self._stores.of(objects[0][0]).create_all_if_absent(pairs, timeout=TIMEOUT)
 
     async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
         lease = await self._lease(resource)
         full = _full(resource, old.key)
-        done = await self._client.update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
+        done = await self._stores.of(resource).update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
         if done.ok:
             return Stored(old.key, done.revision, raw)
         raise Changed(None if done.current is None else _stored(resource, done.current))
 
     async def delete(self, resource: Resource, old: Stored) -> int:
         """The deletion's revision."""
-        done = await self._client.delete_if_revision(_full(resource, old.key), old.rv, timeout=TIMEOUT)
+        done = await self._stores.of(resource).delete_if_revision(_full(resource, old.key), old.rv, timeout=TIMEOUT)
         if done.ok:
             return done.revision
         raise Changed(None if done.current is None else _stored(resource, done.current))
@@ -111,7 +113,8 @@ class Storage:
     async def _lease(self, resource: Resource) -> int:
         if not resource.ttl:
             return 0
-        shared = self._leases.setdefault(resource.ttl, SharedLease(self._client, resource.ttl))
+        place = (self._stores.number_of(resource), resource.ttl)
+        shared = self._leases.setdefault(place, SharedLease(self._stores.of(resource), resource.ttl))
         return await shared.take()
 
 

@@ -1,4 +1,4 @@
-"""The watch cache: one watch of the etcd API, turned into a stream with history for every resource.
+"""The watch cache: one watch of each store, turned into a stream with history for every resource.
 
 It owns the windows of recent changes and the position of each stream, all in memory. By kill -9 at any moment it loses
 nothing: on start it lists the store and reads the changes of the last revisions again, so that followers go on from
@@ -7,62 +7,63 @@ their marks, and watches from their resourceVersions, without a new list.
 
 import asyncio
 
-from actors.watchcache.errors import NotFresh, StoreUnreachable
-from actors.watchcache.feed import Feed
+from actors.watchcache.backend import Backend
+from actors.watchcache.errors import NotFresh
 from actors.watchcache.metrics import WatchcacheCollector
 from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.source import Streams
-from actors.watchcache.state import Change, State
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
-from protocols.etcd import BadEndpoint, EtcdClient, etcd_options
+from protocols.etcd import EtcdOptions, store_options
+from protocols.kube.resources import ALL, DEFINITIONS
 from protocols.messages.objects import FRESHEN, Freshen
 from protocols.messages.supervisor import Empty
 
-RESUME = 10_000
-
 
 class Watchcache:
-    """Ready once the windows are filled and the streams owned."""
+    """Ready once the windows of every store are filled and the streams owned."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        settings = context.settings
-        self._options = WatchcacheOptions(
-            etcd=etcd_options(settings, context.layout),
-            resume_revisions=RESUME if settings.gate("EfficientWatchResumption") else 0,
+        endpoints = store_options(context.settings, context.layout)
+        self._backends = [self._backend(at, etcd) for at, etcd in enumerate(endpoints)]
+        self._ready = asyncio.Event()
+
+    def _backend(self, at: int, etcd: EtcdOptions) -> Backend:
+        settings = self._context.settings
+        store = settings.stores[at]
+        options = WatchcacheOptions(
+            etcd=etcd,
+            resources=tuple(row for row in (*ALL, DEFINITIONS) if settings.store_of(row.qualified) == at),
+            efficient=settings.gate("EfficientWatchResumption"),
+            compaction=0.0 if store.embedded else float(settings.etcd_compaction_s),
         )
-        self._client = EtcdClient(self._options.etcd)
-        self._state = State(self._options)
-        self._streams = Streams(context.bus, self._state)
-        self._feed = Feed(self._options, self._client, self._state, self._tell)
-        self._told = asyncio.Event()
+        return Backend(options, self._context.bus, self._told)
 
     async def start(self) -> None:
-        try:
-            await self._client.start()
-        except BadEndpoint as error:
-            raise StoreUnreachable(str(error)) from None
-        self._context.registry.register(WatchcacheCollector(self._state, self._feed))
+        self._context.registry.register(WatchcacheCollector(self._backends))
         self._context.bus.serve(FRESHEN, Freshen, self._freshen)
-        self._context.note(f"reading the store at {', '.join(self._options.etcd.endpoints)}")
-        self._context.spawn(self._feed.run(), "feed")
-        self._context.spawn(self._feed.keep(), "progress")
+        self._context.note(f"reading the store at {' and '.join(backend.name for backend in self._backends)}")
+        for backend in self._backends:
+            await backend.start(self._context)
 
-    def _tell(self, changes: list[Change]) -> None:
-        self._streams.tell(changes)
-        if not self._told.is_set():
-            self._told.set()
-            self._context.ready(f"from revision {self._state.position}")
+    def _told(self) -> None:
+        if self._ready.is_set() or not all(backend.told for backend in self._backends):
+            return
+        self._ready.set()
+        revisions = " and ".join(str(backend.state.position) for backend in self._backends)
+        self._context.ready(f"from revision {revisions}")
 
     async def _freshen(self, request: Freshen, call: Call) -> Empty:
-        reached = self._state.complete and self._state.position >= request.revision
-        if not reached and not await self._feed.waiters.wait(request.revision, self._options.fresh_timeout):
-            raise NotFresh(f"revision {request.revision} did not come; the cache is at {self._state.position}")
+        if not 0 <= request.store < len(self._backends):
+            raise NotFresh(f"there is no store {request.store}")
+        backend = self._backends[request.store]
+        if not await backend.reach(request.revision):
+            raise NotFresh(f"revision {request.revision} did not come; the cache is at {backend.state.position}")
         return Empty()
 
     async def stop(self) -> None:
-        await self._client.close()
+        for backend in self._backends:
+            await backend.close()
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -37,6 +37,10 @@ class ResourceCache:
         self.objects: dict[str, Stored] = {}
         self._options = options
         self.window = Window(options)
+        self.position = 0
+        """The stream's mark: everything of this resource up to this revision has been taken in."""
+        self.progress = 0
+        """Progress notifications so far."""
         self.received = 0
         self.initializations = 0
 

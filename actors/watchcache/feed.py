@@ -8,7 +8,7 @@ from collections.abc import Callable
 from actors.watchcache.errors import HistoryLost
 from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.state import Change, State
-from actors.watchcache.version import answers_in_order, check
+from actors.watchcache.version import answers_in_order, check, parse
 from actors.watchcache.waiters import Waiters
 from protocols.etcd import Compacted, EtcdClient, EtcdError, KeyValue, Watch, WatchBatch
 
@@ -50,11 +50,11 @@ class Feed:
             pause = min(pause * 2, self._options.longest_pause)
 
     async def _meet(self) -> None:
-        """Ask the store's version, however long it is away."""
+        """Ask the members' versions, however long all are away; the oldest one counts."""
         pause = self._options.first_pause
         while True:
             try:
-                version = (await self._client.status()).version
+                version = min((status.version for status in await self._client.statuses()), key=parse)
                 break
             except EtcdError as error:
                 log.warning("cannot ask the store's version: %s; trying again", error)
@@ -79,21 +79,37 @@ class Feed:
 
     async def _follow(self) -> None:
         start = self._state.position + 1
-        async with self._client.watch(self._options.prefix, start) as watch:
-            # A store that restarts is behind only when its data is not what we have read.
-            if watch.revision < max(self._state.position, self._state.listed):
-                raise HistoryLost(f"the store is at revision {watch.revision}, this cache has seen {start - 1} of it")
+        async with self._client.watch(self._prefix, start, progress_notify=self._options.efficient) as watch:
+            await self._check_same(watch)
             self._watch, self._heard = watch, time.monotonic()
             self._open.set()
             self._announce()
             try:
-                if self._in_order:
+                if self._asks:
                     await watch.request_progress()
                 async for batch in watch:
                     self._take(batch)
             finally:
                 self._watch = None
                 self._open.clear()
+
+    @property
+    def _prefix(self) -> bytes:
+        """Where progress cannot be asked for, every key is watched: then each revision comes as an event, in order."""
+        return self._options.prefix if self._in_order or not self._options.efficient else b""
+
+    @property
+    def _asks(self) -> bool:
+        return self._in_order and self._options.efficient
+
+    async def _check_same(self, watch: Watch) -> None:
+        """A store whose data is what we have read is never behind us; a member of a cluster may be, the cluster not."""
+        seen = max(self._state.position, self._state.listed)
+        if watch.revision >= seen:
+            return
+        revision = await self._client.current_revision(self._options.prefix)
+        if revision < seen:
+            raise HistoryLost(f"the store is at revision {revision}, this cache has seen {seen} of it")
 
     def _take(self, batch: WatchBatch) -> None:
         state = self._state
@@ -132,7 +148,7 @@ class Feed:
         """Ask for progress: often while the state is incomplete or someone waits, seldom when the store is silent."""
         while True:
             await self._open.wait()
-            if not self._in_order:
+            if not self._asks:
                 return  # silence is normal then, and only the connection's keepalive tells a dead store
             if self._hurried():
                 await asyncio.sleep(self._options.nudge if self._state.complete else self._options.first_pause)

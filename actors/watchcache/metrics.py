@@ -1,25 +1,23 @@
 """The cache's figures under upstream's names, read when they are asked for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from actors.watchcache.backend import Backend
 from actors.watchcache.cache import ResourceCache
-from actors.watchcache.feed import Feed
-from actors.watchcache.state import State
 
 LABELS = ("group", "resource")
 Figure = Callable[[ResourceCache], float]
 
 
 class WatchcacheCollector(Collector):
-    def __init__(self, state: State, feed: Feed) -> None:
-        self._state, self._feed = state, feed
+    def __init__(self, backends: Sequence[Backend]) -> None:
+        self._backends = backends
 
     def collect(self) -> Iterator[Metric]:
-        state = self._state
         yield self._gauge("watch_cache_capacity", "Capacity of the window.", lambda c: c.window.capacity)
         yield self._counter("watch_cache_capacity_increase", "Window doubled.", lambda c: c.window.increases)
         yield self._counter("watch_cache_capacity_decrease", "Window halved.", lambda c: c.window.decreases)
@@ -28,12 +26,11 @@ class WatchcacheCollector(Collector):
         initializations = "apiserver_watch_cache_initializations"
         yield self._counter(initializations, "Lists of the store.", lambda c: c.initializations)
         version = "apiserver_watch_cache_resource_version"
-        yield self._gauge(version, "Revision of the cache, modulo 1e15.", lambda _: state.position % 10**15)
-        yield self._counter("etcd_bookmark", "Progress notifications.", lambda _: state.progress)
+        yield self._gauge(version, "Revision of the cache, modulo 1e15.", lambda c: c.position % 10**15)
+        yield self._counter("etcd_bookmark", "Progress notifications.", lambda c: c.progress)
         yield self._gauge("apiserver_resource_objects", "Stored objects.", lambda c: len(c.objects))
-        yield CounterMetricFamily(
-            "nodeplane_watchcache_reconnects", "Watches of the store opened again.", self._feed.reconnects
-        )
+        reconnects = sum(backend.feed.reconnects for backend in self._backends)
+        yield CounterMetricFamily("nodeplane_watchcache_reconnects", "Watches of the store opened again.", reconnects)
 
     def _gauge(self, name: str, text: str, figure: Figure) -> Metric:
         return self._fill(GaugeMetricFamily(name, text, labels=LABELS), figure)
@@ -42,6 +39,6 @@ class WatchcacheCollector(Collector):
         return self._fill(CounterMetricFamily(name, text, labels=LABELS), figure)
 
     def _fill(self, family: GaugeMetricFamily | CounterMetricFamily, figure: Figure) -> Metric:
-        for cache in self._state.caches:
+        for cache in (cache for backend in self._backends for cache in backend.state.caches):
             family.add_metric([cache.resource.group, cache.resource.plural], figure(cache))
         return family

@@ -23,9 +23,13 @@ class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     etcd: EtcdOptions
     resources: tuple[Resource, ...] = (*ALL, DEFINITIONS)
     prefix: bytes = b"/registry/"
+    efficient: bool = True
+    """The gate EfficientWatchResumption. Off: progress is neither asked for nor believed, a stream's mark moves with
+    its own events only, and history begins at the list."""
     resume_revisions: int = 10_000
-    """At start the windows are filled from this far back, unless compaction is nearer; 0 = from now (the gate
-    EfficientWatchResumption off)."""
+    """At start the windows are filled from this far back, unless compaction is nearer."""
+    compaction: float = 0.0
+    """Seconds between two compactions of the store; 0 = it is not ours to compact."""
     window: WindowOptions = WindowOptions()
     first_pause: float = 0.01
     longest_pause: float = 1.0

@@ -1,4 +1,4 @@
-"""The cache's streams on the bus: one per resource, owned once the state is complete and as long as there is one."""
+"""The streams of one store's resources on the bus, owned once its state is complete and as long as there is one."""
 
 from actors.watchcache.cache import ResourceCache, op_of
 from actors.watchcache.state import Change, State
@@ -7,7 +7,7 @@ from protocols.messages.objects import stream_of
 
 
 class Streams:
-    """Publishes changes, and moves every stream's mark with each of them: a revision is global."""
+    """Publishes changes, and moves every stream's mark with each of them: a revision is the whole store's."""
 
     def __init__(self, bus: Bus, state: State) -> None:
         self._bus, self._state = bus, state
@@ -21,8 +21,8 @@ class Streams:
                 stream.publish(op_of(change.event), change.key, change.event, change.event.rv)
         if self._streams.keys() != set(self._state.caches):
             self._own()
-        for stream in self._streams.values():
-            stream.set_mark(self._state.position)
+        for cache, stream in self._streams.items():
+            stream.set_mark(cache.position)
         self._bus.tick()
 
     def _own(self) -> None:
@@ -32,4 +32,4 @@ class Streams:
         for cache in self._state.caches:
             if cache not in self._streams:
                 name = stream_of(cache.resource.group, cache.resource.plural)
-                self._streams[cache] = self._bus.own(name, cache, mark=self._state.position)
+                self._streams[cache] = self._bus.own(name, cache, mark=cache.position)

@@ -43,8 +43,6 @@ class State:
         self.listed = 0
         self.goal = 0
         self.position = 0
-        self.progress = 0
-        """Progress notifications so far."""
 
     @property
     def complete(self) -> bool:
@@ -55,11 +53,13 @@ class State:
         """The first list: history is to be read from `position` on."""
         self.listed = revision
         self.goal = revision if in_order else max((kv.mod_revision for kv in kvs), default=0)
-        self.position = max(revision - self._options.resume_revisions, 0)
+        back = self._options.resume_revisions if self._options.efficient else 0
+        self.position = max(revision - back, 0)
         self._define(kvs)
         objects = self._sorted_out(kvs)
         for cache in self.caches:
             cache.load(objects[cache.resource.storage_prefix], self.position)
+            cache.position = self.position
 
     def skip_to(self, revision: int) -> None:
         """History up to `revision` is compacted."""
@@ -77,6 +77,8 @@ class State:
             for cache in self.caches
             for key, event in cache.replace(objects[cache.resource.storage_prefix], revision)
         ]
+        for cache in self.caches:
+            cache.position = revision
         return sorted(changes, key=lambda change: change.event.rv)
 
     def _sorted_out(self, kvs: Iterable[KeyValue]) -> dict[str, dict[str, Stored]]:
@@ -87,13 +89,12 @@ class State:
             if found:
                 cache, key = found
                 objects[cache.resource.storage_prefix][key] = stored(kv)
-            else:
+            elif self._definitions is not None:
                 self._orphans.put(kv.key, stored(kv))
         return objects
 
     def take(self, batch: WatchBatch, now: float) -> list[Change]:
         """A batch of the watch; what was taken in already is left out."""
-        self.progress += batch.progress
         changes = []
         for event in batch.events:
             if event.kv.mod_revision <= self.position:
@@ -107,13 +108,20 @@ class State:
             made = (cache.replay if replayed else cache.apply)(key, event, now)
             if made is not None and event.kv.mod_revision > self.goal:
                 changes.append(Change(cache, key, made))
+            cache.position = max(cache.position, event.kv.mod_revision)
             if cache is self._definitions and not replayed:
                 self._redefine(key, cache.objects.get(key), event.kv.mod_revision)
         self.position = max(self.position, batch.revision)
+        if self._options.efficient:
+            for cache in self.caches:
+                cache.position = max(cache.position, self.position)
+                cache.progress += batch.progress
         return changes
 
     def _stray(self, event: WatchEvent) -> None:
-        if event.kv.mod_revision <= self.listed:
+        """Only the store that keeps the definitions keeps what they define."""
+        ours = self._definitions is not None and event.kv.key.startswith(self._options.prefix)
+        if not ours or event.kv.mod_revision <= self.listed:
             return
         if event.deleted:
             self._orphans.remove(event.kv.key)
@@ -141,6 +149,7 @@ class State:
         if resource is not None:
             cache = self._custom[name] = ResourceCache(resource, self._options.window)
             cache.load(self._orphans.claim(resource.storage_prefix), revision)
+            cache.position = revision
             self.caches.append(cache)
         if held is not None or resource is not None:
             self._demux = Demux(self.caches)

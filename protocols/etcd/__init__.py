@@ -29,7 +29,7 @@ from protocols.etcd.errors import (
     Unavailable,
     WatchCanceled,
 )
-from protocols.etcd.options import EtcdOptions, etcd_options
+from protocols.etcd.options import EtcdOptions, etcd_options, store_options
 from protocols.etcd.types import Granted, KeyValue, Ranged, StoreStatus, WatchBatch, WatchEvent, Written, prefix_end
 from protocols.etcd.watch import Watch
 
@@ -58,4 +58,5 @@ __all__ = [
     "Written",
     "etcd_options",
     "prefix_end",
+    "store_options",
 ]

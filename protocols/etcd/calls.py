@@ -2,27 +2,17 @@
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 from google.protobuf.message import Message
 
-from protocols.etcd.errors import Unavailable, etcd_error
+from protocols.etcd.errors import DeadlineExceeded, EtcdError, Unavailable, etcd_error
+from protocols.etcd.members import Method
 
-T = TypeVar("T", bound=Message)
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
-
-
-def method(channel: grpc.aio.Channel, path: str, answer: type[T]) -> Callable[..., Any]:
-    """A callable for `Service/Method` of the etcd API."""
-    return channel.unary_unary(
-        f"/etcdserverpb.{path}", request_serializer=_serialize, response_deserializer=answer.FromString
-    )
-
-
-def _serialize(message: Message) -> bytes:
-    return message.SerializeToString()
+TRIES = 3
+"""A member of several that is silent for this part of a repeatable call's time is left for the next one."""
 
 
 class Answer:
@@ -33,20 +23,39 @@ class Answer:
         self.retried = tries > 1
 
 
-async def call(stub: Callable[..., Any], request: Message, timeout: float, retry: bool) -> Answer:
+async def call(method: Method, request: Message, timeout: float, retry: bool) -> Answer:
     """Raises EtcdError. A call waits for the connection inside its deadline; `retry` also repeats one that broke."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
+    slice_ = timeout / TRIES if retry and method.members.several else timeout
     pause, tries = FIRST_PAUSE, 0
     while True:
         tries += 1
+        left = max(0.001, deadline - loop.time())
+        member = await method.members.connected(left)
+        left = max(0.001, min(deadline - loop.time(), slice_))
         try:
-            left = max(0.001, deadline - loop.time())
-            return Answer(await stub(request, timeout=left, wait_for_ready=True), tries)
-        except grpc.aio.AioRpcError as failure:
-            error = etcd_error(failure)
+            return Answer(await ask(method, member, request, left), tries)
+        except EtcdError as failure:
+            error = failure
         left = deadline - loop.time() - pause
-        if not retry or left <= 0 or type(error) is not Unavailable:
+        if not retry or left <= 0 or not _worth_another(error, method.members.several):
             raise error
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(pause * 2, LONGEST_PAUSE)
+
+
+async def ask(method: Method, member: int, request: Message, timeout: float) -> Any:
+    """One try at one member."""
+    members = method.members
+    try:
+        return await method.stubs[member](request, timeout=timeout, wait_for_ready=not members.several)
+    except grpc.aio.AioRpcError as failure:
+        error = etcd_error(failure)
+    if isinstance(error, Unavailable):
+        members.blame(member)
+    raise error
+
+
+def _worth_another(error: EtcdError, several: bool) -> bool:
+    return type(error) is Unavailable or (several and type(error) is DeadlineExceeded)

@@ -2,11 +2,10 @@
 
 from collections.abc import AsyncIterator
 
-import grpc
-
 from protocols.etcd import guarded
-from protocols.etcd.calls import Answer, call, method
-from protocols.etcd.channel import open_channel
+from protocols.etcd.calls import Answer, ask, call
+from protocols.etcd.errors import EtcdError
+from protocols.etcd.members import Members, Method
 from protocols.etcd.options import EtcdOptions
 from protocols.etcd.types import Granted, KeyValue, Ranged, StoreStatus, Written, key_value, prefix_end
 from protocols.etcd.watch import Watch
@@ -20,34 +19,31 @@ class EtcdClient:
     """`client = EtcdClient(options); await client.start(); ...; await client.close()`.
 
     Every call has a deadline (`timeout`, or that of the options) and raises EtcdError. It waits for the connection
-    within the deadline. Reads and guarded writes are repeated when the connection breaks under them; put, compact and
-    leases are not, since they may have happened.
+    within the deadline. Reads and guarded writes are repeated when the connection breaks under them, at the next member
+    of a cluster; put and compact are not, since they may have happened.
     """
 
     def __init__(self, options: EtcdOptions) -> None:
         self._options = options
-        self._channel: grpc.aio.Channel | None = None
+        self._members: Members | None = None
 
     async def start(self) -> None:
         """Connects in the background. Raises BadEndpoint."""
-        channel = self._channel = await open_channel(self._options)
-        self._range = method(channel, "KV/Range", pb.RangeResponse)
-        self._put = method(channel, "KV/Put", pb.PutResponse)
-        self._txn = method(channel, "KV/Txn", pb.TxnResponse)
-        self._compact = method(channel, "KV/Compact", pb.CompactionResponse)
-        self._grant = method(channel, "Lease/LeaseGrant", pb.LeaseGrantResponse)
-        self._revoke = method(channel, "Lease/LeaseRevoke", pb.LeaseRevokeResponse)
-        self._status = method(channel, "Maintenance/Status", pb.StatusResponse)
-        self._watch = channel.stream_stream(
-            "/etcdserverpb.Watch/Watch",
-            request_serializer=pb.WatchRequest.SerializeToString,
-            response_deserializer=pb.WatchResponse.FromString,
-        )
+        members = self._members = Members(self._options)
+        members.start()
+        self._range = Method(members, "KV/Range", pb.RangeResponse)
+        self._put = Method(members, "KV/Put", pb.PutResponse)
+        self._txn = Method(members, "KV/Txn", pb.TxnResponse)
+        self._compact = Method(members, "KV/Compact", pb.CompactionResponse)
+        self._grant = Method(members, "Lease/LeaseGrant", pb.LeaseGrantResponse)
+        self._revoke = Method(members, "Lease/LeaseRevoke", pb.LeaseRevokeResponse)
+        self._status = Method(members, "Maintenance/Status", pb.StatusResponse)
+        self._watch = Method(members, "Watch/Watch", pb.WatchResponse, stream=True)
 
     async def close(self) -> None:
-        if self._channel is not None:
-            await self._channel.close(grace=None)
-            self._channel = None
+        if self._members is not None:
+            await self._members.close()
+            self._members = None
 
     def _timeout(self, timeout: float | None) -> float:
         return self._options.timeout if timeout is None else timeout
@@ -140,7 +136,8 @@ class EtcdClient:
         return Watch(self._watch, request, self._options.timeout)
 
     async def lease_grant(self, ttl: int, timeout: float | None = None) -> Granted:
-        answer = await call(self._grant, pb.LeaseGrantRequest(TTL=ttl), self._timeout(timeout), retry=False)
+        """Repeated when the connection breaks: a lease nobody knows of ends by itself."""
+        answer = await call(self._grant, pb.LeaseGrantRequest(TTL=ttl), self._timeout(timeout), retry=True)
         return Granted(answer.message.ID, answer.message.TTL)
 
     async def lease_revoke(self, lease: int, timeout: float | None = None) -> None:
@@ -148,7 +145,22 @@ class EtcdClient:
         await call(self._revoke, pb.LeaseRevokeRequest(ID=lease), self._timeout(timeout), retry=False)
 
     async def status(self, timeout: float | None = None) -> StoreStatus:
-        answer: pb.StatusResponse = (
-            await call(self._status, pb.StatusRequest(), self._timeout(timeout), retry=True)
-        ).message
-        return StoreStatus(answer.version, answer.header.revision, answer.dbSize)
+        """Of the member in use."""
+        return _status((await call(self._status, pb.StatusRequest(), self._timeout(timeout), retry=True)).message)
+
+    async def statuses(self, timeout: float = 1.0) -> list[StoreStatus]:
+        """Of every member that answers; raises what the last one said when none does."""
+        found: list[StoreStatus] = []
+        failure: EtcdError | None = None
+        for member in range(len(self._options.endpoints)):
+            try:
+                found.append(_status(await ask(self._status, member, pb.StatusRequest(), timeout)))
+            except EtcdError as error:
+                failure = error
+        if failure and not found:
+            raise failure
+        return found
+
+
+def _status(answer: pb.StatusResponse) -> StoreStatus:
+    return StoreStatus(answer.version, answer.header.revision, answer.dbSize)

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.layout import Layout
-from protocols.settings import Settings
+from protocols.settings import EtcdFiles, Settings, Store
 
 
 class EtcdOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,11 +21,21 @@ class EtcdOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_message: int = 16 * 1024 * 1024
 
 
+def store_options(settings: Settings, layout: Layout) -> tuple[EtcdOptions, ...]:
+    """How the plane's own processes reach each of `settings.stores`."""
+    return tuple(_of(store, settings.etcd_files, layout) for store in settings.stores)
+
+
 def etcd_options(settings: Settings, layout: Layout) -> EtcdOptions:
-    """How the plane's own processes reach the store of these settings: TLS files are used where they exist and the
-    endpoint is not a unix socket."""
+    """How they reach the main store."""
+    return store_options(settings, layout)[0]
+
+
+def _of(store: Store, files: EtcdFiles, layout: Layout) -> EtcdOptions:
+    if not store.embedded:
+        ca, cert, key = (Path(path) if path else None for path in (files.ca, files.cert, files.key))
+        return EtcdOptions(endpoints=store.endpoints, ca=ca, cert=cert, key=key)
     cert, key = layout.client_cert("store-client")
-    tls = not settings.store_endpoints[0].startswith("unix:") and layout.ca_cert.exists() and cert.exists()
-    if not tls or not settings.store_embedded:
-        return EtcdOptions(endpoints=settings.store_endpoints)
-    return EtcdOptions(endpoints=settings.store_endpoints, ca=layout.ca_cert, cert=cert, key=key)
+    if store.endpoints[0].startswith("unix:") or not (layout.ca_cert.exists() and cert.exists()):
+        return EtcdOptions(endpoints=store.endpoints)
+    return EtcdOptions(endpoints=store.endpoints, ca=layout.ca_cert, cert=cert, key=key)

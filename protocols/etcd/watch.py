@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 
 from protocols.etcd.errors import Compacted, DeadlineExceeded, Unavailable, WatchCanceled, etcd_error
+from protocols.etcd.members import Method
 from protocols.etcd.types import WatchBatch, WatchEvent, watch_event
 from protocols.wire import etcd_pb2 as pb
 
@@ -21,8 +22,9 @@ class Watch:
     first batch tells. Entering and iterating raise Compacted, WatchCanceled, Unavailable. Revisions never fall.
     """
 
-    def __init__(self, stub: Any, request: pb.WatchCreateRequest, timeout: float) -> None:
-        self._stub, self._request, self._timeout = stub, request, timeout
+    def __init__(self, method: Method, request: pb.WatchCreateRequest, timeout: float) -> None:
+        self._method, self._request, self._timeout = method, request, timeout
+        self._member = 0
         self._call: Any = None
         self._ended = False
         self._parts: list[WatchEvent] = []
@@ -31,11 +33,15 @@ class Watch:
         """The store's revision when the watch was confirmed."""
 
     async def __aenter__(self) -> "Watch":
-        self._call = self._stub(metadata=LEADER, wait_for_ready=True)
+        members = self._method.members
+        self._member = await members.connected(self._timeout)
+        stub = self._method.stubs[self._member]
+        self._call = stub(metadata=LEADER, wait_for_ready=not members.several)
         try:
-            await asyncio.wait_for(self._open(), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                await self._open()
         except TimeoutError:
-            self._call.cancel()
+            self._leave()
             raise DeadlineExceeded(f"the store did not confirm a watch within {self._timeout:g} s") from None
         except BaseException:
             self._call.cancel()
@@ -77,30 +83,36 @@ class Watch:
         await self._write(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
 
     def cancel(self) -> None:
-        """End the stream from our side: the iteration raises Unavailable."""
+        """Give the stream up: the iteration raises Unavailable, and the next watch goes to another member."""
         self._ended = True
+        self._leave()
+
+    def _leave(self) -> None:
+        self._method.members.blame(self._member)
         self._call.cancel()
 
     async def _write(self, request: pb.WatchRequest) -> None:
-        try:
-            await self._call.write(request)
-        except grpc.aio.AioRpcError as error:
-            raise etcd_error(error) from None
-        except asyncio.InvalidStateError:
-            raise Unavailable("the watch is closed") from None
+        with self._method.members.blaming(self._member):
+            try:
+                await self._call.write(request)
+            except grpc.aio.AioRpcError as error:
+                raise etcd_error(error) from None
+            except asyncio.InvalidStateError:
+                raise Unavailable("the watch is closed") from None
 
     async def _read(self) -> pb.WatchResponse:
-        try:
-            response = await self._call.read()
-        except asyncio.CancelledError:
-            if self._ended:  # grpc tells our own cancel() like that; any other one is the task's
-                raise Unavailable("the watch was cancelled") from None
-            raise
-        except grpc.aio.AioRpcError as error:
-            raise etcd_error(error) from None
-        if not isinstance(response, pb.WatchResponse):
-            raise Unavailable("the store ended the watch stream")
-        return response
+        with self._method.members.blaming(self._member):
+            try:
+                response = await self._call.read()
+            except asyncio.CancelledError:
+                if self._ended:  # grpc tells our own cancel() like that; any other one is the task's
+                    raise Unavailable("the watch was cancelled") from None
+                raise
+            except grpc.aio.AioRpcError as error:
+                raise etcd_error(error) from None
+            if not isinstance(response, pb.WatchResponse):
+                raise Unavailable("the store ended the watch stream")
+            return response
 
 
 def _canceled(response: pb.WatchResponse) -> Compacted | WatchCanceled:

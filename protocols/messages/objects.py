@@ -4,8 +4,8 @@ import msgspec
 
 OWNER = "watchcache"
 FRESHEN = "freshen"
-"""RPC Freshen -> Empty: answered once every stream's mark has reached the revision (or was published beyond it); it
-fails with DEADLINE_EXCEEDED after 3 s. Idempotent."""
+"""RPC Freshen -> Empty: answered once the mark of every stream of that store has reached the revision (or was published
+beyond it); it fails with DEADLINE_EXCEEDED after 3 s. Idempotent."""
 
 ADDED, MODIFIED, DELETED, STORED, FLOOR = "ADDED", "MODIFIED", "DELETED", "STORED", "FLOOR"
 HISTORY_MARK = "@"
@@ -34,6 +34,8 @@ class ObjectEvent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Freshen(msgspec.Struct, frozen=True):
-    """Asks the watch cache to reach a revision soon."""
+    """Asks the watch cache to reach a revision of one store soon."""
 
     revision: int
+    store: int = 0
+    """Its place in `Settings.stores`."""

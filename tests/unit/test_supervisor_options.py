@@ -52,7 +52,7 @@ def test_gates() -> None:
         ("--feature-gates=EventedPLEG=maybe", "true or false"),
         ("--store=postgres://x", "is no store"),
         ("--store=etcd://nohost", "no HOST:PORT"),
-        ("--store=events=etcd://h:1", "not supported yet"),
+        ("--store=nothing=etcd://h:1", "no resource is called"),
         ("--runtime=docker", "is no runtime"),
         ("--node-name=UPPER", "no DNS name"),
         ("--metrics-port=70000", "is no port"),

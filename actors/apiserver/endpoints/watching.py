@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from aiohttp import web
 
+from actors.apiserver.causes import forbidden, invalid_options
 from actors.apiserver.endpoints.types import Request
 from actors.apiserver.errors import ServiceUnavailable
 from actors.apiserver.metrics import Metrics
@@ -21,6 +22,10 @@ SHORTEST, LONGEST = 1800.0, 3600.0
 """Without timeoutSeconds a watch lasts a random time between these, so that clients do not come back all at once."""
 
 
+NEEDS_PROGRESS = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+"""Clients match on this text."""
+
+
 class Watching:
     def __init__(self, reader: Reader, hubs: dict[str, Hub], metrics: Metrics) -> None:
         self._reader = reader
@@ -29,9 +34,12 @@ class Watching:
         self.closing = False
 
     async def watch(self, request: Request) -> web.StreamResponse:
-        """Raises TooManyRequests while the replica is empty, ServiceUnavailable while this process leaves."""
+        """Raises TooManyRequests while the replica is empty, ServiceUnavailable while this process leaves, Invalid for
+        what needs progress while the gate for it is off (clients list instead)."""
         if self.closing:
             raise ServiceUnavailable("apiserver is shutting down")
+        if request.options.initial_events is not None and not self._reader.efficient:
+            raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
         hub = self._hubs[request.target.resource.full_name]
         hub.replica.check_filled()
         sink = AiohttpSink(request.http)
@@ -65,12 +73,18 @@ class Watching:
         options = request.options
         scope = Scope(request.target.namespace, request.wanted, request.form)
         if options.version is None:
-            revision = await self._reader.fresh(request.target.resource)
+            await self._reach_now(hub)
             if options.initial_events is False:
-                options = replace(options, version=revision.mark)
+                options = replace(options, version=hub.replica.mark)
         elif options.initial_events:
             await hub.replica.wait_for(options.version)
         return open_watch(hub, scope, options)
+
+    async def _reach_now(self, hub: Hub) -> None:
+        """A watch of what is newest begins no earlier than the store stands now. Without progress nobody can tell how
+        new a replica is: it begins with what the replica has, as it did before the gate."""
+        if self._reader.efficient:
+            await self._reader.fresh(hub.resource)
 
 
 def _seconds(asked: int) -> float:

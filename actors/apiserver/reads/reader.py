@@ -34,9 +34,12 @@ class Listing:
 
 
 class Reader:
-    def __init__(self, storage: Storage, replicas: dict[str, Replica]) -> None:
+    def __init__(self, storage: Storage, replicas: dict[str, Replica], efficient: bool = True) -> None:
+        """`efficient`: the gate EfficientWatchResumption. Off, a replica stands still while its resource is idle, so
+        it cannot be known to be fresh, and what must be is read from the store."""
         self._storage = storage
         self._replicas = replicas
+        self.efficient = efficient
 
     async def get(self, target: Target, version: int | None) -> Stored:
         replica = self._replicas[target.resource.full_name]
@@ -64,19 +67,24 @@ class Reader:
         if options.match == EXACT or legacy:
             return await self._exact(query, options.version or 0)
         if options.version is None:
-            return _first_page(query, await self.fresh(target.resource))
+            return await self._newest(query)
         replica = self._replicas[target.resource.full_name]
         await replica.wait_for(options.version)
         if options.version == 0 and options.match in ("", NOT_OLDER_THAN):
             query = _Query(query.resource, query.prefix, wanted, 0)
         return _first_page(query, replica)
 
+    async def _newest(self, query: "_Query") -> Listing:
+        if not self.efficient:
+            return await self._page(query, 0, "")
+        return _first_page(query, await self.fresh(query.resource))
+
     async def _exact(self, query: "_Query", rv: int) -> Listing:
         replica = self._replicas[query.resource.full_name]
-        if replica.filled:
+        if replica.filled and self.efficient:
             await replica.wait_for(rv)
-            if replica.mark == rv:
-                return _first_page(query, replica)
+        if replica.filled and replica.mark == rv:
+            return _first_page(query, replica)
         return await self._page(query, rv, "")
 
     async def _continue(self, query: "_Query", text: str) -> Listing:

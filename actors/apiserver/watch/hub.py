@@ -108,10 +108,11 @@ class Hub:
         rv = self.replica.mark
         watcher.push_bookmark(rv, bookmark_bytes(self.resource, rv, watcher.form))
 
-    def close(self) -> None:
+    def close(self, bookmarks: bool = True) -> None:
         """A last bookmark to each watch, then its end."""
         for watcher in self.watchers():
-            self.bookmark(watcher)
+            if bookmarks:
+                self.bookmark(watcher)
             watcher.finish()
 
     def _on_change(self, change: Change) -> None:

@@ -1,0 +1,57 @@
+"""One store: its client, its state, the feed that keeps them together, and the streams of what it holds."""
+
+from collections.abc import Callable
+
+from actors.watchcache.compactor import Compactor
+from actors.watchcache.errors import StoreUnreachable
+from actors.watchcache.feed import Feed
+from actors.watchcache.options import WatchcacheOptions
+from actors.watchcache.source import Streams
+from actors.watchcache.state import Change, State
+from protocols.actor import Context
+from protocols.bus import Bus
+from protocols.etcd import BadEndpoint, EtcdClient
+
+
+class Backend:
+    """Shares nothing with other stores: revisions of one say nothing about another."""
+
+    def __init__(self, options: WatchcacheOptions, bus: Bus, on_told: Callable[[], None]) -> None:
+        self.options = options
+        self.state = State(options)
+        self.told = False
+        """Its streams are owned."""
+        self._client = EtcdClient(options.etcd)
+        self._streams = Streams(bus, self.state)
+        self._on_told = on_told
+        self.feed = Feed(options, self._client, self.state, self._tell)
+
+    @property
+    def name(self) -> str:
+        return ",".join(self.options.etcd.endpoints)
+
+    async def start(self, context: Context) -> None:
+        """Raises StoreUnreachable when its address or certificates cannot be used at all."""
+        try:
+            await self._client.start()
+        except BadEndpoint as error:
+            raise StoreUnreachable(str(error)) from None
+        context.spawn(self.feed.run(), f"feed of {self.name}")
+        context.spawn(self.feed.keep(), f"progress of {self.name}")
+        if self.options.compaction:
+            context.spawn(Compactor(self._client, self.options.compaction).run(), f"compaction of {self.name}")
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def reach(self, revision: int) -> bool:
+        """Whether all streams have come to `revision` within the bounded wait."""
+        if self.state.complete and self.state.position >= revision:
+            return True
+        return await self.feed.waiters.wait(revision, self.options.fresh_timeout)
+
+    def _tell(self, changes: list[Change]) -> None:
+        self._streams.tell(changes)
+        if not self.told:
+            self.told = True
+            self._on_told()

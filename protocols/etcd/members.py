@@ -1,0 +1,107 @@
+"""The members of a cluster, of which one is used until it fails: then the next one is."""
+
+import asyncio
+import random
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from protocols.etcd.channel import credentials_of, open_channel
+from protocols.etcd.errors import BadEndpoint, Unavailable
+from protocols.etcd.options import EtcdOptions
+
+PATIENCE = 1.0
+"""Seconds a member may take to let us connect before the next one is asked."""
+PAUSE = 0.05
+"""Seconds between two rounds when no member lets us connect."""
+
+
+class Members:
+    """`current` is where calls go. Whoever sees it fail says so by `blame`, which moves on; other clients are not
+    disturbed. The first one is chosen by chance, so that processes spread over the cluster."""
+
+    def __init__(self, options: EtcdOptions) -> None:
+        if not options.endpoints:
+            raise BadEndpoint("no endpoint of the store is given; set store_endpoints")
+        self._options = options
+        self.count = len(options.endpoints)
+        self.current = random.randrange(self.count)
+        self.channels: list[grpc.aio.Channel] = []
+
+    @property
+    def several(self) -> bool:
+        return self.count > 1
+
+    def start(self) -> None:
+        """Connects in the background. Raises BadEndpoint."""
+        credentials = credentials_of(self._options)
+        self.channels = [open_channel(endpoint, self._options, credentials) for endpoint in self._options.endpoints]
+
+    async def close(self) -> None:
+        channels, self.channels = self.channels, []
+        for channel in channels:
+            await channel.close(grace=None)
+
+    def blame(self, member: int) -> None:
+        if member == self.current:
+            self.current = (member + 1) % self.count
+
+    @contextmanager
+    def blaming(self, member: int) -> Generator[None]:
+        """What fails inside because the member is away or has no leader counts against it."""
+        try:
+            yield
+        except Unavailable:
+            self.blame(member)
+            raise
+
+    async def connected(self, timeout: float) -> int:
+        """A member that can be talked to now. Raises Unavailable when there is none in time. The only member is
+        given at once: a call waits for it by itself."""
+        if not self.several:
+            return 0
+        loop = asyncio.get_running_loop()
+        deadline, tried = loop.time() + timeout, 0
+        while True:
+            member = self.current
+            if await self._stands(member, min(PATIENCE, deadline - loop.time())):
+                return member
+            self.blame(member)
+            tried += 1
+            if loop.time() >= deadline:
+                raise Unavailable(f"no member of the store lets us connect: {', '.join(self._options.endpoints)}")
+            if tried % self.count == 0:
+                await asyncio.sleep(PAUSE)
+
+    async def _stands(self, member: int, patience: float) -> bool:
+        channel = self.channels[member]
+        state = channel.get_state(try_to_connect=True)
+        if state is grpc.ChannelConnectivity.READY:
+            return True
+        try:
+            async with asyncio.timeout(patience):
+                while state in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
+                    await channel.wait_for_state_change(state)
+                    state = channel.get_state(try_to_connect=True)
+        except TimeoutError:
+            return False
+        return state is grpc.ChannelConnectivity.READY
+
+
+class Method:
+    """A call of the etcd API, to any member."""
+
+    def __init__(self, members: Members, path: str, answer: type[Message], stream: bool = False) -> None:
+        kinds = [channel.stream_stream if stream else channel.unary_unary for channel in members.channels]
+        self.members = members
+        self.stubs: list[Callable[..., Any]] = [
+            kind(f"/etcdserverpb.{path}", request_serializer=_serialize, response_deserializer=answer.FromString)
+            for kind in kinds
+        ]
+
+
+def _serialize(message: Message) -> bytes:
+    return message.SerializeToString()
