@@ -26,6 +26,8 @@ from protocols.bus import Call, EdgeSource, Op, StateSource, error_for
 from protocols.messages import cri as messages
 
 KEY = "runtime"
+RING = 16_384
+"""Events kept for a pleg that was held up: seconds of a storm, after which it must list everything."""
 REORDER_S = 0.1
 """Longest time that reorder-events keeps an event back."""
 
@@ -43,7 +45,7 @@ class Cri:
         self._state = messages.RuntimeState()
         self._published: dict[str, messages.RuntimeState] = {}
         self._states = context.bus.own(messages.RUNTIME_STATE, StateSource(self._published))
-        self._events = context.bus.own(messages.CONTAINER_EVENTS, EdgeSource())
+        self._events = context.bus.own(messages.CONTAINER_EVENTS, EdgeSource(), ring=RING)
         self._stream = EventStream(EventStreamOptions(self._events_channel, self._on_event, self._on_stream))
         self._watch = StatusWatch(StatusWatchOptions(self._run, self._connected, self._away, self._silent))
 

@@ -15,6 +15,7 @@ from actors.pleg.errors import NotNewer
 from actors.pleg.ledger import Change, Ledger
 from actors.pleg.metrics import MetricsOptions, PlegMetrics
 from actors.pleg.missed import GRACE_NS, QUEUE_DROP, MissedEvents
+from actors.pleg.outbox import Outbox
 from actors.pleg.relister import Relister, RelisterOptions
 from actors.pleg.runtime import Runtime
 from actors.pleg.stance import Stance, StanceOptions
@@ -38,11 +39,11 @@ class Pleg:
         self._waiters = Waiters()
         self._distrusted_ns = 0
         """A full relist must begin later than this before events may be merged again."""
-        self._published: dict[str, messages.PodStatus] = {}
         self._told: dict[str, messages.PlegState] = {}
-        self._statuses = context.bus.own(messages.POD_STATUS, StateSource(self._published))
+        published: dict[str, messages.PodStatus] = {}
+        statuses = context.bus.own(messages.POD_STATUS, StateSource(published))
         self._states = context.bus.own(messages.PLEG_STATE, StateSource(self._told))
-        self._lifecycle = context.bus.own(messages.POD_LIFECYCLE, EdgeSource())
+        self._outbox = Outbox(published, statuses, context.bus.own(messages.POD_LIFECYCLE, EdgeSource()))
         self._relister = Relister(self._relister_options())
         self._stance = Stance(self._stance_options())
         gate = context.settings.gate("EventedPLEG")
@@ -176,14 +177,7 @@ class Pleg:
             self._stance.suspect()
 
     def _publish(self, change: Change) -> None:
-        if change.status is None:
-            self._published.pop(change.uid, None)
-            self._statuses.publish(Op.DELETE, change.uid, messages.PodStatus(uid=change.uid))
-        else:
-            self._published[change.uid] = change.status
-            self._statuses.publish(Op.UPSERT, change.uid, change.status)
-        for event in change.events:
-            self._lifecycle.publish(Op.APPEND, change.uid, event)
+        self._outbox.put(change)
         self._waiters.wake(change.uid)
 
     # what others ask

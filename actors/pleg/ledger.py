@@ -106,4 +106,4 @@ def _content(status: PodStatus | None) -> tuple[object, ...] | None:
     """All of a status but its time."""
     if status is None:
         return None
-    return tuple(getattr(status, name) for name in status.__struct_fields__ if name != "timestamp_ns")
+    return (status.uid, status.name, status.namespace, status.ips, status.sandboxes, status.containers, status.error)

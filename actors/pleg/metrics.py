@@ -10,13 +10,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from actors.pleg.ages import Ages
 from actors.pleg.build import sane_stamp
 from actors.pleg.ledger import Ledger
 from actors.pleg.missed import QUEUE_DROP, RUNTIME, STREAM_DOWN, MissedEvents
 from actors.pleg.relister import Relister
 from protocols.actor.metrics import PlainCounter
-
-LATENCY_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -45,20 +44,16 @@ class PlegMetrics:
         self.discarded = PlainCounter(
             "kubelet_pleg_discard_events", "Lifecycle events that could not be handed on.", registry=registry
         )
-        self._latency = Histogram(
-            "kubelet_evented_pleg_connection_latency_seconds", "Age of events when received.", registry=events
-        )
-        self._fine = Histogram(
-            "nodeplane_event_latency_seconds", "As above, finer.", buckets=LATENCY_BUCKETS, registry=events
-        )
+        self._ages = Ages()
+        if events is not None:
+            events.register(self._ages)
         self._received = PlainCounter("evented_pleg_notifications_received", "Events received.", registry=events)
 
     def received(self, created_ns: int, received_ns: int) -> None:
         """Stamps that cannot be one are counted as received, but have no age."""
         self._received.inc()
         if created := sane_stamp(created_ns, received_ns):
-            self._latency.observe((received_ns - created) / 1e9)
-            self._fine.observe((received_ns - created) / 1e9)
+            self._ages.observe((received_ns - created) / 1e9)
 
     def relisted(self, seconds: float) -> None:
         now = time.monotonic()

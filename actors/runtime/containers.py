@@ -58,11 +58,11 @@ class Containers:
             ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life), config, sandbox, script
         )
         try:
-            await self._save(container)
+            await self._save(container.record, script is not None)
             _require_ready(sandbox)
         except BaseException:
             self._pods.container_names.release(key)
-            self._state.remove(container.record, durable=False)
+            self._state.forget(container.record)
             raise
         self._pods.add_container(container)
         self._events.emit(pb.CONTAINER_CREATED_EVENT, id, sandbox)
@@ -132,7 +132,7 @@ class Containers:
         changed = pb.ContainerConfig.FromString(container.record.config)
         changed.linux.resources.MergeFrom(resources)
         fresh = msgspec.structs.replace(container.record, config=changed.SerializeToString())
-        await asyncio.to_thread(self._state.save, fresh)
+        await self._save(fresh, container.hollow is not None)
         container.record = msgspec.structs.replace(container.record, config=fresh.config)
         container.config = changed
 
@@ -144,11 +144,11 @@ class Containers:
             await asyncio.wait(starting)
         await asyncio.gather(*(self.stop(entry.id, grace) for entry in running(self._pods.containers.values())))
 
-    async def _save(self, container: Container) -> None:
-        if container.hollow is not None:
-            self._state.save(container.record, durable=False)  # no sync, so nothing a loop would have to wait for
+    async def _save(self, record: ContainerRecord, hollow: bool) -> None:
+        if hollow:
+            self._state.note(record)  # no sync, so nothing a loop would have to wait for
         else:
-            await asyncio.to_thread(self._state.save, container.record)
+            await asyncio.to_thread(self._state.save, record)
 
     async def _kill(self, container: Container) -> None:
         self.driver(container).kill(container)
@@ -163,7 +163,7 @@ class Containers:
     async def _erase(self, container: Container) -> None:
         """The record goes first: what a crash leaves of the rest is cleaned at the next start."""
         if container.hollow is not None:
-            self._state.remove(container.record, durable=False)
+            self._state.forget(container.record)
         else:
             await asyncio.to_thread(self._state.remove, container.record)
         self._events.emit(pb.CONTAINER_DELETED_EVENT, container.id, container.sandbox)

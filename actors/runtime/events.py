@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from actors.runtime.clock import Clock
 from actors.runtime.errors import SubscriberTooSlow
-from actors.runtime.status import container_statuses, sandbox_status
+from actors.runtime.payload import event
 from actors.runtime.types import Sandbox
 from protocols.wire import cri_pb2 as pb
 
@@ -74,13 +74,7 @@ class Events:
         at = self._clock.next()
         if not self._subscriptions:
             return
-        event = pb.ContainerEventResponse(
-            container_id=id,
-            container_event_type=kind,
-            created_at=at,
-            pod_sandbox_status=sandbox_status(sandbox),
-            containers_statuses=container_statuses(sandbox),
-        ).SerializeToString()
-        slow = {subscription for subscription in self._subscriptions if not subscription.put(event)}
+        told = event(kind, id, at, sandbox)
+        slow = {subscription for subscription in self._subscriptions if not subscription.put(told)}
         self._subscriptions -= slow
         self.overflows += len(slow)

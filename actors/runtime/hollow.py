@@ -93,6 +93,6 @@ class HollowDriver:
 
     def _save(self, container: Container) -> None:
         try:
-            self._state.save(container.record, durable=False)
+            self._state.note(container.record)
         except StateNotWritten:
             return  # a full disk: the life goes on in memory, and after a restart from the last state on disk

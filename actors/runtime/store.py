@@ -1,4 +1,4 @@
-"""The state directory: one JSON file per sandbox and container, one folder per shim."""
+"""The state directory: one JSON file per sandbox and container, one journal of simulated ones, one folder per shim."""
 
 import logging
 import os
@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.runtime.errors import StateNotWritten
+from actors.runtime.journal import Journal
 from actors.runtime.types import ContainerRecord, SandboxRecord
 from protocols.files import sync_directory, write_atomic
 
@@ -27,6 +28,7 @@ class StateDirectory:
         for directory in (root, self._sandboxes, self._containers, self._shims):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         root.chmod(0o700)
+        self._journal = Journal(root / "hollow.journal")
 
     def shim(self, container: str) -> Path:
         return self._shims / container
@@ -36,28 +38,38 @@ class StateDirectory:
 
     def load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
         """All records. A file that does not decode is left alone and named in the log."""
-        return _load(self._sandboxes, SandboxRecord), _load(self._containers, ContainerRecord)
+        filed = {record.id: record for record in _load(self._containers, ContainerRecord)}
+        containers = list((filed | {record.id: record for record in self._journal.load()}).values())
+        return _load(self._sandboxes, SandboxRecord), containers
 
-    def save(self, record: SandboxRecord | ContainerRecord, durable: bool = True) -> None:
-        """Replace the record's file. Without `durable` it survives kill -9, but not the loss of power."""
+    def save(self, record: SandboxRecord | ContainerRecord) -> None:
+        """Replace the record's file, durably."""
         try:
-            data = msgspec.json.encode(record)
-            if durable:
-                write_atomic(self._path(record), data)
-            else:
-                _replace(self._path(record), data)
+            write_atomic(self._path(record), msgspec.json.encode(record))
         except OSError as error:
-            raise StateNotWritten(
-                f"cannot write the runtime's state {self._path(record).parent}: {os.strerror(error.errno or 0).lower()}"
-            ) from None
+            raise _not_written(self._path(record).parent, error) from None
 
-    def remove(self, record: SandboxRecord | ContainerRecord, durable: bool = True) -> None:
+    def remove(self, record: SandboxRecord | ContainerRecord) -> None:
         try:
             self._path(record).unlink(missing_ok=True)
-            if durable:
-                sync_directory(self._path(record).parent)
+            sync_directory(self._path(record).parent)
         except OSError as error:
             raise StateNotWritten(f"cannot remove {self._path(record)}: {error.strerror}") from None
+
+    def note(self, record: ContainerRecord) -> None:
+        """Keep a simulated container's record: it survives kill -9, but not the loss of power."""
+        try:
+            self._journal.write(record)
+        except OSError as error:
+            raise _not_written(self._containers.parent, error) from None
+
+    def forget(self, record: ContainerRecord) -> None:
+        """Gone, but not durably. A simulated one has a file only if an older version wrote it."""
+        try:
+            self._journal.remove(record.id)
+            self._path(record).unlink(missing_ok=True)
+        except OSError as error:
+            raise StateNotWritten(f"cannot remove container {record.id}: {error.strerror}") from None
 
     def remove_shim(self, container: str) -> None:
         shutil.rmtree(self.shim(container), ignore_errors=True)
@@ -67,11 +79,8 @@ class StateDirectory:
         return directory / f"{record.id}.json"
 
 
-def _replace(path: Path, data: bytes) -> None:
-    temporary = f"{path.parent}/.{path.name}.tmp"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(data)
-    os.rename(temporary, path)
+def _not_written(directory: Path, error: OSError) -> StateNotWritten:
+    return StateNotWritten(f"cannot write the runtime's state {directory}: {os.strerror(error.errno or 0).lower()}")
 
 
 def _load(directory: Path, kind: type[Record]) -> list[Record]:

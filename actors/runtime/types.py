@@ -59,6 +59,8 @@ class Sandbox:
     containers: dict[str, "Container"] = field(default_factory=dict)
     stopping: bool = False
     """No container is created or started any more."""
+    told: tuple[SandboxRecord, bytes] | None = None
+    """Its status as last encoded, and of which record."""
 
     @property
     def id(self) -> str:
@@ -81,6 +83,8 @@ class Container:
     stop_sent: bool = False
     ended: asyncio.Event | None = None
     """Made by the first who waits: most containers have no waiter."""
+    told: tuple[ContainerRecord, bytes] | None = None
+    """Its status as last encoded, and of which record."""
 
     @property
     def id(self) -> str:

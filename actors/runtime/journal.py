@@ -1,0 +1,108 @@
+"""Records of simulated containers in one file that is appended to: a change costs one write, whatever their number.
+
+It survives kill -9, not the loss of power. A line is whole or not there: a write that fails is taken back, and what a
+kill cut off at the end is dropped when the file is read.
+"""
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+
+import msgspec
+
+from actors.runtime.states import Life
+from actors.runtime.types import ContainerRecord
+
+SLACK = 4 << 20
+"""Bytes of outdated lines that are kept before the file is written anew."""
+
+_LOG = logging.getLogger("runtime")
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change: the whole record, its life alone, or (neither) that it is gone."""
+
+    id: str
+    record: ContainerRecord | None = None
+    life: Life | None = None
+
+
+class Journal:
+    """Every method raises OSError and then has changed nothing. Used from one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._records: dict[str, ContainerRecord] = {}
+        self._encode = msgspec.json.Encoder().encode
+        self._size = 0
+        self._limit = SLACK
+        self._file = -1
+
+    def load(self) -> list[ContainerRecord]:
+        """Everything the file holds; afterwards it holds nothing else."""
+        with contextlib.suppress(FileNotFoundError):
+            self._replay(self._path.read_bytes())
+        self._rewrite()
+        return list(self._records.values())
+
+    def write(self, record: ContainerRecord) -> None:
+        known = self._records.get(record.id)
+        if known is not None and known.config is record.config:
+            self._append(Line(record.id, life=record.life))
+        else:
+            self._append(Line(record.id, record=record))
+        self._records[record.id] = record
+        if self._size > self._limit:
+            self._rewrite()
+
+    def remove(self, id: str) -> None:
+        if id in self._records:
+            self._append(Line(id))
+            del self._records[id]
+
+    def _replay(self, data: bytes) -> None:
+        whole, _, _ = data.rpartition(b"\n")
+        for text in whole.splitlines():
+            try:
+                self._take(msgspec.json.decode(text, type=Line))
+            except (msgspec.DecodeError, KeyError) as error:
+                _LOG.error("a line of %s is unusable and was passed over: %s", self._path, error)
+
+    def _take(self, line: Line) -> None:
+        if line.record is not None:
+            self._records[line.id] = line.record
+        elif line.life is not None:
+            self._records[line.id] = msgspec.structs.replace(self._records[line.id], life=line.life)
+        else:
+            self._records.pop(line.id, None)
+
+    def _append(self, line: Line) -> None:
+        data = self._encode(line) + b"\n"
+        if self._file < 0:
+            self._rewrite()
+        try:
+            written = os.write(self._file, data)
+            if written != len(data):
+                raise OSError(28, "no space left on device")
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += written
+
+    def _rewrite(self) -> None:
+        """The same records without what is outdated; the old file is in place until the new one is whole."""
+        data = b"".join(self._encode(Line(item.id, record=item)) + b"\n" for item in self._records.values())
+        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            with open(file, "wb", closefd=False) as out:
+                out.write(data)
+            os.rename(temporary, self._path)
+        except OSError:
+            os.close(file)
+            temporary.unlink(missing_ok=True)
+            raise
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._size, self._limit = file, len(data), 2 * len(data) + SLACK
