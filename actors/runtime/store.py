@@ -42,10 +42,14 @@ class StateDirectory:
         containers = list((filed | {record.id: record for record in self._journal.load()}).values())
         return _load(self._sandboxes, SandboxRecord), containers
 
-    def save(self, record: SandboxRecord | ContainerRecord) -> None:
-        """Replace the record's file, durably."""
+    def save(self, record: SandboxRecord | ContainerRecord, durable: bool = True) -> None:
+        """Replace the record's file. Without `durable` it survives kill -9, but not the loss of power."""
         try:
-            write_atomic(self._path(record), msgspec.json.encode(record))
+            data = msgspec.json.encode(record)
+            if durable:
+                write_atomic(self._path(record), data)
+            else:
+                _replace(self._path(record), data)
         except OSError as error:
             raise _not_written(self._path(record).parent, error) from None
 
@@ -77,6 +81,13 @@ class StateDirectory:
     def _path(self, record: SandboxRecord | ContainerRecord) -> Path:
         directory = self._sandboxes if isinstance(record, SandboxRecord) else self._containers
         return directory / f"{record.id}.json"
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = f"{path.parent}/.{path.name}.tmp"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(data)
+    os.rename(temporary, path)
 
 
 def _not_written(directory: Path, error: OSError) -> StateNotWritten:
