@@ -27,7 +27,7 @@ from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.freshener import Freshener
 from actors.apiserver.handler import Handler
 from actors.apiserver.lookups import Lookups
-from actors.apiserver.metrics import Metrics, ReplicaCollector
+from actors.apiserver.metrics import Metrics, ReplicaCollector, WatchMeter
 from actors.apiserver.node_graph import NodeGraph
 from actors.apiserver.node_rules import NodeRules
 from actors.apiserver.rbac.feed import PolicyFeed
@@ -40,7 +40,9 @@ from actors.apiserver.stores import Stores
 from actors.apiserver.table import TABLE
 from actors.apiserver.tokens.authority import AuthorityOptions, TokenAuthority
 from actors.apiserver.types import Resource
-from actors.apiserver.watch.hub import Hub
+from actors.apiserver.watch.alarms import Alarms
+from actors.apiserver.watch.flusher import Flusher
+from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
@@ -61,6 +63,7 @@ class ApiServer:
         numbers = range(len(context.settings.stores))
         self._fresheners = [Freshener(context.bus, number, context.spawn) for number in numbers]
         self._metrics = Metrics(context.registry)
+        self._alarms, self._flusher = Alarms(), Flusher()
         self.replicas = {row.full_name: self._replica(row) for row in TABLE.stored}
         self._hubs = {name: self._hub(replica) for name, replica in self.replicas.items()}
         context.registry.register(ReplicaCollector(self._positions))
@@ -70,6 +73,7 @@ class ApiServer:
         self._watching = Watching(reader, self._hubs, self._metrics)
         self._connecting = Connecting(reader, NodeClient(self._node_client_options()), self._look.of("nodes"))
         self._server = Server(self._server_options(), self._handler(reader))
+        self._watching.reuse = self._server.reuse
 
     async def start(self) -> None:
         await self._stores.start()
@@ -119,10 +123,8 @@ class ApiServer:
         return Replica(row, self._fresheners[self._stores.number_of(row)].nudge)
 
     def _hub(self, replica: Replica) -> Hub:
-        row = replica.resource
-        slow = self._metrics.terminated.labels(row.group, row.plural)
-        sent = self._metrics.watch_events.labels(row.group, row.version, row.plural)
-        return Hub(replica, slow.inc, sent.inc)
+        meter = WatchMeter(self._metrics, replica.resource)
+        return Hub(replica, HubOptions(meter, self._alarms, self._flusher))
 
     def _handler(self, reader: Reader) -> Handler:
         loop = WriteLoop(self._storage, self.replicas)

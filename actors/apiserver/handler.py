@@ -27,6 +27,7 @@ from actors.apiserver.selection import selection
 from actors.apiserver.table import Table
 from actors.apiserver.target import Target, parse_target
 from actors.apiserver.types import Attributes, User
+from actors.apiserver.watch.takeover import Detached
 from protocols.errors import NodeplaneError
 from protocols.kube.status import StatusError
 
@@ -70,15 +71,19 @@ class Handler:
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
         started = time.monotonic()
         call = _Call(http)
-        code = CLIENT_LEFT
+        code, answered = CLIENT_LEFT, True
         try:
             response = await self._respond(call)
-            code = response.status
+            code, answered = response.status, not isinstance(response, Detached)
             return response
         finally:
-            seconds = time.monotonic() - started
-            self._metrics.answered(call.target, call.verb, "dryRun" in http.query, code, seconds)
-            self._gate.note(http, call.identity, call.target, call.verb, Outcome(code, seconds))
+            if answered:
+                self._note(call, Outcome(code, time.monotonic() - started))
+
+    def _note(self, call: "_Call", outcome: Outcome) -> None:
+        dry = "dryRun" in call.http.query
+        self._metrics.answered(call.target, call.verb, dry, outcome.code, outcome.seconds)
+        self._gate.note(call.http, call.identity, call.target, call.verb, outcome)
 
     async def _respond(self, call: "_Call") -> web.StreamResponse:
         http = call.http

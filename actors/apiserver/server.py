@@ -8,6 +8,7 @@ from typing import ClassVar
 from aiohttp import web
 
 from actors.apiserver.handler import Handler
+from actors.apiserver.watch.takeover import give_back
 from protocols.errors import NodeplaneError
 
 KEEPALIVE_SECONDS = 75.0
@@ -35,6 +36,8 @@ class Server:
         server = web.Server(
             handler, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS, tcp_keepalive=True
         )
+        self.reuse = give_back(server)
+        """Takes back an open connection that was detached."""
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
         self._site: web.TCPSite | None = None
 

@@ -1,6 +1,9 @@
-"""A client that leaves an idle watch is noticed without an event; the others are served on."""
+"""Ends of watches: a client that leaves an idle one is noticed; a connection whose watch is over serves the next."""
 
 import asyncio
+from collections.abc import Iterator
+
+import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
 
@@ -21,7 +24,54 @@ async def until_open(plane: Plane, count: int) -> None:
     raise AssertionError(f"there are still {await open_watches(plane)} watches, not {count}")
 
 
-def test_a_client_that_leaves_an_idle_watch_is_noticed() -> None:
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        yield started
+
+
+async def answer_of(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """Head and body of a chunked answer."""
+    head, body = await reader.readuntil(b"\r\n\r\n"), b""
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        body += (await reader.readexactly(size + 2))[:-2]
+    await reader.readexactly(2)
+    return head, body
+
+
+def test_a_connection_whose_watch_is_over_serves_the_next_request(plane: Plane) -> None:
+    async def story() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", plane.port, ssl=plane.tls())
+        async with asyncio.timeout(10):
+            for _ in range(2):
+                writer.write(f"GET {PATH}?watch=1&timeoutSeconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                head, _ = await answer_of(reader)
+                assert b"Content-Type: application/json\r\n" in head
+            writer.write(f"GET {PATH}/none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            assert b"HTTP/1.1 404" in await reader.read()
+        writer.close()
+        await until_open(plane, 0)
+
+    asyncio.run(story())
+
+
+def test_http_1_0_gets_its_events_without_chunks(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session, asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", plane.port, ssl=plane.tls())
+            writer.write(f"GET {PATH}?watch=1&resourceVersion=0&timeoutSeconds=2 HTTP/1.0\r\n\r\n".encode())
+            assert b"chunked" not in await reader.readuntil(b"\r\n\r\n")
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}}
+            async with session.post(PATH, json=body) as answer:
+                assert answer.status == 201
+            assert (await reader.readline()).startswith(b'{"type":"ADDED"')
+            assert await reader.read() == b""
+            writer.close()
+
+    asyncio.run(story())
+
+
+def test_a_client_that_leaves_an_idle_watch_is_noticed(plane: Plane) -> None:
     async def story() -> None:
         async with plane.client() as session:
             query = {"watch": "true", "sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
@@ -36,5 +86,4 @@ def test_a_client_that_leaves_an_idle_watch_is_noticed() -> None:
             assert b'"ADDED"' in await asyncio.wait_for(staying.content.readline(), 5)
             staying.close()
 
-    with running_plane() as plane:
-        asyncio.run(story())
+    asyncio.run(story())

@@ -17,11 +17,12 @@ from actors.apiserver.replica.window import Window
 from actors.apiserver.selection import selection
 from actors.apiserver.table import TABLE
 from actors.apiserver.watch.begin import open_watch
-from actors.apiserver.watch.hub import Hub, Scope
+from actors.apiserver.watch.channel import Scope
+from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.transitions import transition
-from actors.apiserver.watch.watcher import QUEUE_LIMIT, Watcher
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, DELETED, FLOOR, FLOOR_KEY, MODIFIED, STORED, ObjectEvent
+from tests.support.watch_wire import ByHand, Wire
 
 CONFIGMAPS = TABLE.of("configmaps")
 
@@ -66,7 +67,7 @@ def deliver(replica: Replica, key: str, event: ObjectEvent) -> None:
 
 
 def hub_of(replica: Replica) -> Hub:
-    return Hub(replica, lambda: None, lambda _count: None)
+    return Hub(replica, HubOptions(flusher=ByHand()))
 
 
 def scope(labels: str = "", form: Form = PLAIN) -> Scope:
@@ -132,8 +133,8 @@ def test_a_watch_sees_every_change_once_over_restarts_of_the_owner(steps: list[t
     replica = Replica(CONFIGMAPS)
     replica.on_snapshot(world.snapshot(world.rv), world.rv)
     hub = hub_of(replica)
-    everything = open_watch(hub, scope(), ListOptions(version=world.rv)).watcher
-    chosen = open_watch(hub, scope("on=1"), ListOptions(version=world.rv)).watcher
+    everything = Wire(open_watch(hub, scope(), ListOptions(version=world.rv)))
+    chosen = Wire(open_watch(hub, scope("on=1"), ListOptions(version=world.rv)))
     mine: dict[str, dict[str, Any]] = {}
     theirs: dict[str, dict[str, Any]] = {}
     sent = 0
@@ -182,13 +183,13 @@ def test_without_history_the_difference_is_told_and_old_versions_expire() -> Non
     replica = Replica(CONFIGMAPS)
     replica.on_snapshot(world.snapshot(10), world.rv)
     hub = hub_of(replica)
-    opened = open_watch(hub, scope(), ListOptions(version=world.rv))
+    wire = Wire(open_watch(hub, scope(), ListOptions(version=world.rv)))
     before = world.rv
     world.put("b", "2")
     world.delete("a")
     world.put("d", "1")
     replica.on_snapshot(world.snapshot(world.rv), world.rv)
-    told = [(event["type"], event["object"]["metadata"]["name"]) for event in lines(opened.watcher.take())]
+    told = [(event["type"], event["object"]["metadata"]["name"]) for event in lines(wire.take())]
     assert told == [(MODIFIED, "b"), (ADDED, "d"), (DELETED, "a")]
     with pytest.raises(Expired, match="too old resource version"):
         open_watch(hub, scope(), ListOptions(version=before))
@@ -202,11 +203,11 @@ def test_a_watch_from_the_past_replays_then_follows() -> None:
     hub = hub_of(replica)
     world.put("a", "2")
     deliver(replica, *world.log[-1])
-    opened = open_watch(hub, scope(), ListOptions(version=11))
-    assert [event["object"]["data"]["v"] for event in lines(b"".join(opened.initial))] == ["2"]
+    wire = Wire(open_watch(hub, scope(), ListOptions(version=11)))
+    assert [event["object"]["data"]["v"] for event in lines(wire.take())] == ["2"]
     world.put("a", "3")
     deliver(replica, *world.log[-1])
-    assert [event["object"]["data"]["v"] for event in lines(opened.watcher.take())] == ["3"]
+    assert [event["object"]["data"]["v"] for event in lines(wire.take())] == ["3"]
 
 
 def test_equal_watches_share_one_encoding() -> None:
@@ -214,10 +215,11 @@ def test_equal_watches_share_one_encoding() -> None:
     replica = Replica(CONFIGMAPS)
     replica.on_snapshot([], world.rv)
     hub = hub_of(replica)
-    watchers = [open_watch(hub, scope(), ListOptions(version=world.rv)).watcher for _ in range(3)]
+    wires = [Wire(open_watch(hub, scope(), ListOptions(version=world.rv))) for _ in range(3)]
     world.put("a", "1")
     deliver(replica, *world.log[-1])
-    first, *others = [watcher.take() for watcher in watchers]
+    assert wires[0].take() == wires[2].take() != b""
+    first, *others = [wire.writes[-1] for wire in wires]
     assert all(other is first for other in others)
 
 
@@ -225,32 +227,10 @@ def test_table_columns_come_with_the_first_event_only() -> None:
     world = World()
     replica = Replica(CONFIGMAPS)
     replica.on_snapshot([], world.rv)
-    opened = open_watch(hub_of(replica), scope(form=Form(view="Table")), ListOptions(version=world.rv))
+    wire = Wire(open_watch(hub_of(replica), scope(form=Form(view="Table")), ListOptions(version=world.rv)))
     for value in "12":
         world.put("a", value)
         deliver(replica, *world.log[-1])
-    tables = [event["object"] for event in lines(opened.watcher.take())]
+    tables = [event["object"] for event in lines(wire.take())]
     assert [bool(table["columnDefinitions"]) for table in tables] == [True, False]
     assert tables[0]["rows"][0]["cells"][:2] == ["a", 1]
-
-
-def test_a_full_queue_ends_the_watch() -> None:
-    watcher = Watcher(0, PLAIN, bookmarks=True)
-    slow: list[bool] = []
-    watcher.on_slow = lambda: slow.append(True)
-    for rv in range(1, QUEUE_LIMIT + 2):
-        watcher.push(rv, b"x")
-    assert watcher.done
-    assert slow == [True]
-
-
-def test_bookmarks_stand_behind_what_they_cover() -> None:
-    watcher = Watcher(5, PLAIN, bookmarks=True)
-    watcher.push(7, b"event7\n")
-    watcher.push_bookmark(7, b"same\n")
-    watcher.push_bookmark(9, b"mark9\n")
-    watcher.push(5, b"old\n")
-    assert watcher.take() == b"event7\nmark9\n"
-    silent = Watcher(5, PLAIN, bookmarks=False)
-    silent.push_bookmark(9, b"mark9\n")
-    assert silent.take() == b""

@@ -1,10 +1,11 @@
 """How a watch's bytes reach its connection: order, one write for many events, congestion, the index of channels."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
-import pytest
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.apiserver.negotiate import PLAIN
 from actors.apiserver.query import ListOptions
@@ -13,59 +14,19 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.selection import selection
 from actors.apiserver.table import TABLE
+from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.begin import Opened, open_watch
+from actors.apiserver.watch.channel import Scope
 from actors.apiserver.watch.flusher import chunk
-from actors.apiserver.watch.hub import Hub, Scope
+from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.index import NODE, Index
-from actors.apiserver.watch.stream import run_watch
+from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.watcher import QUEUE_LIMIT
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, ObjectEvent
+from tests.support.watch_wire import ByHand, Wire
 
 PODS = TABLE.of("pods")
-
-
-class Sink:
-    """Remembers who wrote what; `congested` makes it refuse, `held` makes a patient write wait."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, bytes]] = []
-        self.congested = False
-        self.gone = False
-        self.held = asyncio.Event()
-        self.held.set()
-
-    async def open(self, media_type: str) -> None: ...
-
-    async def write(self, data: bytes) -> None:
-        if self.gone:
-            raise ConnectionResetError
-        self.told.append(("patient", data))
-        await self.held.wait()
-
-    def write_now(self, chunk: bytes) -> bool:
-        if self.congested or self.gone:
-            return False
-        self.told.append(("now", chunk))
-        return True
-
-    async def close(self) -> None:
-        self.told.append(("end", b""))
-
-    def abort(self) -> None: ...
-
-    @property
-    def ways(self) -> list[str]:
-        return [way for way, _ in self.told]
-
-    def names(self) -> list[str]:
-        """Of the objects seen, `*` for a bookmark."""
-        found = []
-        for _, data in self.told:
-            for part in data.split(b'{"type":"')[1:]:
-                found.append(
-                    "*" if part.startswith(b"BOOKMARK") else part.split(b'"name":"')[1].split(b'"')[0].decode()
-                )
-        return found
 
 
 def pod(name: str, node: str = "") -> bytes:
@@ -74,20 +35,34 @@ def pod(name: str, node: str = "") -> bytes:
     return head + spec + b"}"
 
 
+class Told(Meter):
+    def __init__(self) -> None:
+        self.events = 0
+        self.slow_ones = 0
+        self.bookmarks: list[bool] = []
+
+    def sent(self, watches: int, size: int) -> None:
+        self.events += watches
+
+    def slow(self) -> None:
+        self.slow_ones += 1
+
+    def last_bookmark(self, told: bool) -> None:
+        self.bookmarks.append(told)
+
+
 class Lab:
-    """A hub and one running watch with bookmarks."""
+    """A hub, driven by hand."""
 
     def __init__(self) -> None:
         self.replica = Replica(PODS)
         self.replica.on_snapshot([], 10)
-        self.hub = Hub(self.replica, lambda: None, lambda _count: None)
-        self.sink = Sink()
-        self.opened = self.open()
-        self.task = asyncio.create_task(run_watch(self.hub, self.opened, self.sink, 60.0))
+        self.flusher, self.meter = ByHand(), Told()
+        self.hub = Hub(self.replica, HubOptions(self.meter, Alarms(), self.flusher))
 
-    def open(self, fields: str = "", namespace: str = "") -> Opened:
-        scope = Scope(namespace, selection(PODS, "", fields), PLAIN)
-        return open_watch(self.hub, scope, ListOptions(version=10, bookmarks=True))
+    def open(self, fields: str = "", version: int = 10, bookmarks: bool = True) -> Opened:
+        scope = Scope("", selection(PODS, "", fields), PLAIN)
+        return open_watch(self.hub, scope, ListOptions(version=version, bookmarks=bookmarks))
 
     def put(self, *names: str) -> None:
         for name in names:
@@ -95,100 +70,199 @@ class Lab:
             self.replica.on_event(Event(Op.UPSERT, f"ns/{name}", event, mark=event.rv))
 
 
-async def turns() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
+def names(data: bytes) -> list[str]:
+    """Of the objects seen, `*` for a bookmark."""
+    return [event["object"]["metadata"].get("name", "*") for event in events(data)]
 
 
-def story(told: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
-    async def run() -> None:
-        lab = Lab()
-        await turns()
-        try:
-            await told(lab)
-        finally:
-            lab.task.cancel()
-            await asyncio.gather(lab.task, return_exceptions=True)
-
-    asyncio.run(run())
+def events(data: bytes) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(line) for line in data.splitlines()]
 
 
-def test_events_of_one_turn_leave_in_one_write_in_order() -> None:
-    async def told(lab: Lab) -> None:
-        lab.put("a", "b", "c")
-        lab.hub.bookmark(lab.opened.watcher)
-        await turns()
-        assert lab.sink.ways == ["now"]
-        assert lab.sink.names() == ["a", "b", "c"]
-        size, _, rest = lab.sink.told[0][1].partition(b"\r\n")
-        assert len(rest) == int(size, 16) + 2
-
-    story(told)
+def test_events_of_one_turn_leave_in_one_write_that_all_share() -> None:
+    lab = Lab()
+    one, two = Wire(lab.open()), Wire(lab.open())
+    lab.put("a", "b", "c")
+    lab.hub.bookmark(one.watcher)
+    lab.flusher.turn()
+    assert len(one.writes) == 1
+    assert one.writes[0] is two.writes[0]
+    assert names(one.take()) == ["a", "b", "c"], "a bookmark that moves nothing is left out"
 
 
-def test_watches_that_get_the_same_share_one_chunk() -> None:
-    async def told(lab: Lab) -> None:
-        other = Sink()
-        task = asyncio.create_task(run_watch(lab.hub, lab.open(), other, 60.0))
-        await turns()
-        lab.put("a", "b")
-        await turns()
-        assert other.told[0][1] is lab.sink.told[0][1]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    story(told)
-
-
-def test_a_congested_connection_is_written_patiently_and_nothing_overtakes() -> None:
-    async def told(lab: Lab) -> None:
-        lab.sink.congested = True
-        lab.sink.held.clear()
-        lab.put("a")
-        await turns()
-        lab.sink.congested = False
-        lab.put("b")
-        lab.replica.on_mark(40)
-        lab.hub.bookmark(lab.opened.watcher)
-        lab.put("c")
-        await turns()
-        assert lab.sink.ways == ["patient"]
-        lab.sink.held.set()
-        await turns()
-        lab.put("d")
-        await turns()
-        assert lab.sink.ways == ["patient", "patient", "now"]
-        assert lab.sink.names() == ["a", "b", "*", "c", "d"]
-
-    story(told)
+def test_nobody_waits_for_a_connection_that_is_congested() -> None:
+    lab = Lab()
+    slow, quick = Wire(lab.open()), Wire(lab.open())
+    slow.jam()
+    lab.put("a")
+    lab.flusher.settle()
+    lab.put("b")
+    lab.replica.on_mark(40)
+    assert not lab.hub.bookmark(slow.watcher), "it waits"
+    assert lab.hub.bookmark(quick.watcher)
+    lab.put("c")
+    assert names(quick.take()) == ["a", "b", "*", "c"]
+    assert names(slow.take()) == ["a"]
+    slow.relieve()
+    lab.put("d")
+    assert names(slow.take()) == ["b", "*", "c", "d"]
+    lab.put("e")
+    lab.flusher.turn()
+    assert slow.writes[-1] is quick.writes[-1], "it shares again"
 
 
 def test_the_end_comes_after_what_was_queued_and_its_bookmark() -> None:
-    async def told(lab: Lab) -> None:
-        lab.put("a")
-        lab.replica.on_mark(50)
-        lab.hub.close()
-        await asyncio.wait_for(lab.task, 1)
-        assert lab.sink.names() == ["a", "*"]
-        assert lab.sink.ways[-1] == "end"
-        assert lab.hub.empty.is_set()
+    lab = Lab()
+    open_one, slow, plain = Wire(lab.open()), Wire(lab.open(), jammed=True), Wire(lab.open(bookmarks=False))
+    lab.put("a")
+    lab.flusher.settle()
+    lab.put("b")
+    lab.replica.on_mark(50)
+    lab.hub.close()
+    assert names(open_one.take()) == ["a", "b", "*"]
+    assert names(plain.take()) == ["a", "b"]
+    assert (open_one.ended, slow.ended) == (False, None), "not reusable; not yet"
+    assert lab.meter.bookmarks == [True, False] or lab.meter.bookmarks == [False, True]
+    assert not lab.hub.empty.is_set()
+    slow.relieve()
+    assert names(slow.take()) == ["a", "b", "*"]
+    assert slow.ended is False
+    assert lab.hub.empty.is_set()
 
-    story(told)
+
+def test_a_watch_that_is_over_leaves_a_connection_for_the_next_request() -> None:
+    lab = Lab()
+    wire = Wire(lab.open())
+    lab.put("a")
+    wire.watcher.finish()
+    assert names(wire.take()) == ["a"]
+    assert wire.ended is True
+    assert lab.hub.empty.is_set()
 
 
-def test_a_lost_connection_ends_the_watch_at_the_next_event() -> None:
-    async def told(lab: Lab) -> None:
-        lab.sink.gone = True
-        lab.put("a")
-        with pytest.raises(ConnectionError):
-            await asyncio.wait_for(lab.task, 1)
-        assert lab.hub.empty.is_set()
+def test_a_lost_connection_costs_nobody_anything() -> None:
+    lab = Lab()
+    gone, other = Wire(lab.open()), Wire(lab.open())
+    lab.put("a")
+    gone.watcher.lost()
+    lab.put("b")
+    assert names(other.take()) == ["a", "b"]
+    assert gone.take() == b""
+    other.watcher.lost()
+    assert lab.hub.empty.is_set()
 
-    story(told)
+
+def test_a_reader_far_behind_is_ended_alone() -> None:
+    lab = Lab()
+    slow, quick = Wire(lab.open(), jammed=True), Wire(lab.open())
+    for number in range(QUEUE_LIMIT + 2):
+        lab.put(f"p{number}")
+        lab.flusher.settle()
+    assert (slow.ended, quick.ended) == (False, None)
+    assert lab.meter.slow_ones == 1
+    assert len(names(quick.take())) == QUEUE_LIMIT + 2
+
+
+def test_bookmarks_only_for_those_who_asked() -> None:
+    lab = Lab()
+    silent = Wire(lab.open(bookmarks=False))
+    lab.replica.on_mark(40)
+    lab.hub.bookmark(silent.watcher)
+    assert silent.take() == b""
+
+
+def test_a_watch_from_the_future_stands_apart_until_it_comes() -> None:
+    lab = Lab()
+    wire = Wire(lab.open(version=13))
+    for name in "abcd":
+        lab.put(name)
+        lab.flusher.settle()
+    assert names(wire.take()) == ["d"]
+    assert wire.watcher.live
+
+
+def test_without_chunks_a_watch_writes_for_itself() -> None:
+    lab = Lab()
+    old, new = Wire(lab.open(), chunked=False), Wire(lab.open())
+    lab.put("a", "b")
+    assert names(old.take()) == names(new.take()) == ["a", "b"]
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(("put", "put", "turn", "jam", "relieve", "bookmark", "mark", "lose")), st.integers(0, 3)),
+    max_size=60,
+)
+
+
+@given(steps)
+def test_every_event_once_in_order_and_no_bookmark_overtakes(told: list[tuple[str, int]]) -> None:
+    lab = Lab()
+    wires = [Wire(lab.open()), Wire(lab.open()), Wire(lab.open(version=12)), Wire(lab.open(), chunked=False)]
+    put: list[int] = []
+    for verb, which in told:
+        wire = wires[which]
+        if verb == "put":
+            put.append(lab.replica.mark + 1)
+            lab.put(f"p{which}")
+        elif verb == "mark":
+            lab.replica.on_mark(lab.replica.mark + which)
+        elif verb == "turn":
+            lab.flusher.turn()
+        elif verb == "bookmark":
+            lab.hub.bookmark(wire.watcher)
+        elif verb == "lose":
+            wire.watcher.lost()
+            wires[which] = Wire(lab.open(version=lab.replica.mark))
+        else:
+            wire.jam() if verb == "jam" else wire.relieve()
+    for wire in wires:
+        wire.relieve()
+    for wire in wires:
+        _check(wire, put)
+
+
+def _check(wire: Wire, put: list[int]) -> None:
+    seen, told = [], wire.watcher.start
+    for event in events(wire.take()):
+        rv = int(event["object"]["metadata"]["resourceVersion"])
+        assert rv > told, "order, and nothing a bookmark has covered"
+        told = rv
+        if event["type"] != "BOOKMARK":
+            seen.append(rv)
+    assert seen == [rv for rv in put if rv > wire.watcher.start]
 
 
 def test_chunk_says_its_size_in_hex() -> None:
-    assert chunk((b"x" * 10, b"y" * 7)) == b"11\r\n" + b"x" * 10 + b"y" * 7 + b"\r\n"
+    assert chunk([b"x" * 10, b"y" * 7]) == b"11\r\n" + b"x" * 10 + b"y" * 7 + b"\r\n"
+
+
+def test_alarms_ring_once_in_time_and_not_when_cancelled() -> None:
+    rung: list[str] = []
+
+    class Sleeper:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def alarm(self) -> None:
+            rung.append(self.name)
+            if self.name == "late":
+                over.set()
+
+    over = asyncio.Event()
+
+    async def story() -> None:
+        alarms, now = Alarms(), asyncio.get_running_loop().time()
+        late, never, soon = Sleeper("late"), Sleeper("never"), Sleeper("soon")
+        alarms.set(late, now + 0.3)
+        slot = alarms.set(never, now + 0.01)
+        alarms.set(soon, now + 0.02)
+        alarms.cancel(never, slot)
+        async with asyncio.timeout(5):
+            await over.wait()
+        assert asyncio.get_running_loop().time() - now >= 0.3
+
+    asyncio.run(story())
+    assert rung == ["soon", "late"]
 
 
 def test_a_change_visits_only_channels_it_may_concern() -> None:

@@ -1,7 +1,8 @@
 """WATCH: everything that can fail after the options are read is an ERROR event inside a stream that began with 200."""
 
+import asyncio
 import random
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 
 from aiohttp import web
@@ -12,14 +13,16 @@ from actors.apiserver.errors import ServiceUnavailable
 from actors.apiserver.metrics import Metrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import Opened, open_watch
+from actors.apiserver.watch.channel import Scope
+from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
 from actors.apiserver.watch.encode import error_bytes
-from actors.apiserver.watch.hub import Hub, Scope
-from actors.apiserver.watch.sink import AiohttpSink
-from actors.apiserver.watch.stream import run_watch
+from actors.apiserver.watch.hub import Hub
+from actors.apiserver.watch.takeover import Detached, take_over
 from protocols.kube.status import StatusError
 
 SHORTEST, LONGEST = 1800.0, 3600.0
 """Without timeoutSeconds a watch lasts a random time between these, so that clients do not come back all at once."""
+NO_CACHE = {"Cache-Control": "no-cache, private"}
 
 
 NEEDS_PROGRESS = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
@@ -32,6 +35,8 @@ class Watching:
         self._hubs = hubs
         self._metrics = metrics
         self.closing = False
+        self.reuse: Callable[[asyncio.Transport], None] = asyncio.Transport.close
+        """What becomes of a connection whose watch is over."""
 
     async def watch(self, request: Request) -> web.StreamResponse:
         """Raises TooManyRequests while the replica is empty, ServiceUnavailable while this process leaves, Invalid for
@@ -42,32 +47,33 @@ class Watching:
             raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
         hub = self._hubs[request.target.resource.full_name]
         hub.replica.check_filled()
-        sink = AiohttpSink(request.http)
-        fault: StatusError | None = None
         try:
             opened = await self._open(request, hub)
-        except StatusError as error:
-            fault = error
-        # A client that leaves is an ordinary end.
-        with suppress(ConnectionError):
-            await self._prepare(sink, request, fault, None if fault else opened, hub)
-            if fault is not None:
-                await sink.write(error_bytes(fault.status, request.form))
-                await sink.close()
-            else:
-                with self._metrics.watching(request.target):
-                    await run_watch(hub, opened, sink, _seconds(request.options.timeout))
-        return sink.response
+        except StatusError as fault:
+            body = error_bytes(fault.status, request.form)
+            return web.Response(body=body, headers={"Content-Type": request.form.stream_type, **NO_CACHE})
+        self._begin(request, hub, opened)
+        return Detached()
 
-    async def _prepare(
-        self, sink: AiohttpSink, request: Request, fault: StatusError | None, opened: Opened | None, hub: Hub
-    ) -> None:
+    def _begin(self, request: Request, hub: Hub, opened: Opened) -> None:
+        """From joining the hub to here nothing was awaited."""
+        http = request.http
+        congested = http.protocol.writing_paused
         try:
-            await sink.open(request.form.stream_type)
-        except BaseException:
-            if opened is not None:
-                hub.leave(opened.channel, opened.watcher)
+            transport = take_over(http)
+        except ServiceUnavailable:
+            opened.watcher.lost()
             raise
+        options = ConnectionOptions(
+            hub=hub,
+            seconds=_seconds(request.options.timeout),
+            chunked=http.version >= (1, 1),
+            keep_alive=http.keep_alive and not self.closing,
+            ended=self._metrics.watching(request.target),
+            reuse=self.reuse,
+        )
+        connection = WatchConnection(options, transport, opened.watcher)
+        connection.begin(request.form.stream_type, opened.initial, congested)
 
     async def _open(self, request: Request, hub: Hub) -> Opened:
         options = request.options

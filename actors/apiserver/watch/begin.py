@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from actors.apiserver.errors import Expired
 from actors.apiserver.query import ListOptions
+from actors.apiserver.watch.channel import Scope
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
-from actors.apiserver.watch.hub import Channel, Hub, Scope
+from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.watcher import Watcher
 from protocols.messages.objects import ADDED
 
@@ -14,7 +15,6 @@ from protocols.messages.objects import ADDED
 @dataclass(frozen=True)
 class Opened:
     watcher: Watcher
-    channel: Channel
     initial: Iterator[bytes]
     """Written before anything queued; lazily encoded, its content fixed when the watch joined."""
 
@@ -30,15 +30,14 @@ def open_watch(hub: Hub, scope: Scope, options: ListOptions) -> Opened:
     """Join without a gap: no await between reading the replica and joining. Raises Expired."""
     replica = hub.replica
     if wants_state(options):
-        watcher = Watcher(replica.mark, scope.form, options.bookmarks)
-        channel = hub.join(scope, watcher)
-        return Opened(watcher, channel, _state(hub, scope, watcher))
+        watcher = hub.join(scope, replica.mark, options.bookmarks)
+        return Opened(watcher, _state(hub, scope, watcher))
     start = options.version or replica.mark
     if start < replica.window.floor:
+        hub.meter.expired()
         raise Expired(f"too old resource version: {start} ({replica.window.floor})")
-    watcher = Watcher(start, scope.form, options.bookmarks)
-    channel = hub.join(scope, watcher)
-    return Opened(watcher, channel, _history(hub, channel, watcher, start))
+    watcher = hub.join(scope, start, options.bookmarks)
+    return Opened(watcher, _history(hub, watcher, start))
 
 
 def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
@@ -48,17 +47,19 @@ def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
     end = bookmark_bytes(resource, replica.mark, scope.form, initial_end=True) if watcher.bookmarks else b""
     watcher.virgin = not found
     events = (event_bytes(resource, ADDED, stored, scope.form, first=index == 0) for index, stored in enumerate(found))
+    hub.meter.replayed(len(found), sum(len(stored.raw) for stored in found))
     return _chain(events, end)
 
 
-def _history(hub: Hub, channel: Channel, watcher: Watcher, start: int) -> Iterator[bytes]:
+def _history(hub: Hub, watcher: Watcher, start: int) -> Iterator[bytes]:
     events = []
     for change in hub.replica.window.since(start):
-        data = channel.event_for(change, first=watcher.virgin)
+        data = watcher.channel.event_for(change, first=watcher.virgin)
         if data is not None:
             events.append(data)
             watcher.virgin = False
             watcher.position = change.rv
+    hub.meter.replayed(len(events), sum(map(len, events)))
     return iter(events)
 
 

@@ -1,40 +1,32 @@
-"""Hands what is pending to the connections: once a loop turn, in one write each, framed once for all that get the same.
-
-A change for a thousand watches wakes no task. Only a watch whose connection is congested wakes its own.
-"""
+"""Writes what is pending once a loop turn: several events of one turn leave in one write to each watch."""
 
 import asyncio
+from typing import Protocol
 
-from actors.apiserver.watch.watcher import Watcher
 
-Framed = dict[tuple[bytes, ...], bytes]
+class Due(Protocol):
+    def flush(self) -> None:
+        """Write what is pending. Called once for each time it was wanted."""
 
 
 class Flusher:
-    """Bound to the running loop when first used."""
+    """Bound to the running loop when first used. Who wants to be flushed says so once, until it has been."""
 
     def __init__(self) -> None:
-        self._due: list[Watcher] = []
+        self._due: list[Due] = []
 
-    def want(self, watcher: Watcher) -> None:
-        """`watcher` has something for its connection."""
+    def want(self, due: Due) -> None:
         if not self._due:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._due.append(watcher)
+        self._due.append(due)
 
     def _flush(self) -> None:
         due, self._due = self._due, []
-        framed: Framed = {}
-        for watcher in due:
-            pending = watcher.pending_events()
-            if pending and watcher.direct is not None:
-                data = framed.get(pending)
-                if data is None:
-                    data = framed[pending] = chunk(pending)
-                watcher.hand_over(data)
+        for each in due:
+            each.flush()
 
 
-def chunk(events: tuple[bytes, ...]) -> bytes:
+def chunk(events: list[bytes]) -> bytes:
     """One chunk of a chunked body."""
     size = sum(map(len, events))
     return b"".join((b"%x\r\n" % size, *events, b"\r\n"))

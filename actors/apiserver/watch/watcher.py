@@ -1,116 +1,217 @@
-"""One open watch: a bounded queue of ready bytes, filled in revision order, drained by its connection."""
+"""One open watch: what it may be sent, in which order, and how it ends. It owns no socket: a Wire does."""
 
-import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
 
-from actors.apiserver.negotiate import Form
+from actors.apiserver.watch.flusher import chunk
+
+if TYPE_CHECKING:
+    from actors.apiserver.watch.channel import Channel
 
 QUEUE_LIMIT = 1000
 """Events a client may lag behind live ones before its watch is ended."""
 QUEUE_BYTES = 16 * 1024 * 1024
+BATCH_BYTES = 64 * 1024
+"""Small events are joined into writes of about this size."""
+TURN_BYTES = 4 * BATCH_BYTES
+"""Written to one watch in one turn of the loop."""
 
 
-def _nothing() -> None:
-    pass
+class Wire(Protocol):
+    """The connection of a watch."""
 
+    chunked: bool
 
-class Wants(Protocol):
-    def want(self, watcher: "Watcher") -> None: ...
+    def write(self, data: bytes) -> None:
+        """Never waits. What the connection cannot take yet is kept by it, and it says so by `Watcher.congested`."""
+
+    def end(self, reusable: bool) -> None:
+        """End the body cleanly; `reusable`: the connection may serve another request."""
 
 
 class Watcher:
-    """Invariant: what is queued has revisions in order, and a bookmark's revision covers only what stands before it.
+    """Invariant: bytes go out in the order of their revisions, and a bookmark covers only what stands before it.
 
-    Its bytes have one writer at a time: its task, or, while the task is parked, the flusher by `direct`.
+    Either it shares its channel's writes (`live`), with nothing queued, or it stands apart with a queue. A bookmark of
+    a live watch is written at once, behind a flush of the channel.
     """
 
     __slots__ = (
-        "_flusher", "_pending", "_size", "_wake", "bookmarks", "direct", "done", "form", "on_slow", "position", "start",
-        "virgin",
+        "_initial", "_queue", "_size", "_wanted", "_wire", "bookmarks", "channel", "congested", "done", "position",
+        "reusable", "start", "virgin",
     )  # fmt: skip
 
-    def __init__(self, start: int, form: Form, bookmarks: bool) -> None:
+    def __init__(self, channel: "Channel", start: int, bookmarks: bool) -> None:
+        self.channel = channel
         self.start = start
         """Only events above this revision are sent."""
         self.position = start
-        self.form = form
+        """Newest revision it was told while it stood apart, or by a bookmark."""
         self.bookmarks = bookmarks
         self.virgin = True
         """Nothing has been sent: the first event of a table carries its columns."""
+        self.congested = False
         self.done = False
-        self.on_slow: Callable[[], None] = _nothing
-        self.direct: Callable[[bytes], bool] | None = None
-        """While parked: takes a chunk for the connection, or False when that is congested or gone."""
-        self._flusher: Wants | None = None
-        self._wake: asyncio.Future[None] | None = None
-        self._pending: list[bytes] = []
+        self.reusable = True
+        self._wire: Wire | None = None
+        self._initial: Iterator[bytes] | None = None
+        self._queue: deque[bytes] | None = None
         self._size = 0
+        self._wanted = False
+        channel.apart.add(self)
 
-    def push(self, rv: int, data: bytes) -> None:
-        """Queue an event; a full queue ends the watch instead."""
+    @property
+    def live(self) -> bool:
+        return self in self.channel.live
+
+    def begin(self, wire: Wire, initial: Iterator[bytes]) -> None:
+        """`initial` is written before anything queued; it is encoded lazily, its content is fixed."""
+        self._wire, self._initial = wire, initial
+        self.flush()
+
+    def push(self, rv: int, data: bytes) -> bool:
+        """Queue an event of a watch that stands apart; False when it is not for it. A full queue ends the watch."""
         if self.done or rv <= self.start:
-            return
-        if len(self._pending) >= QUEUE_LIMIT or self._size + len(data) > QUEUE_BYTES:
-            self._pending.clear()
-            self.finish()
-            self.on_slow()
-            return
+            return False
+        if self._queue is not None and (len(self._queue) >= QUEUE_LIMIT or self._size + len(data) > QUEUE_BYTES):
+            self._give_up()
+            return False
         self.virgin = False
         self.position = rv
         self._add(data)
+        return True
 
-    def push_bookmark(self, rv: int, data: bytes, forced: bool = False) -> None:
-        """Queue a bookmark behind all that is queued; one that moves nothing is left out."""
-        if self.done or not self.bookmarks or (rv <= self.position and not forced):
-            return
-        self.position = max(self.position, rv)
-        self._add(data)
-
-    def finish(self) -> None:
-        """No more events; the task ends the stream once it has written what is queued."""
-        self.done = True
-        self._rouse()
-
-    def take(self) -> bytes:
-        """All that is queued, as one write."""
-        data = b"".join(self._pending) if len(self._pending) != 1 else self._pending[0]
-        self._clear()
-        return data
-
-    async def park(self, flusher: Wants, direct: Callable[[bytes], bool]) -> None:
-        """Leave the writing to the flusher until the watch is done or `direct` refuses. Nothing may be queued."""
-        if self.done or self._pending:
-            return
-        self._flusher, self.direct = flusher, direct
-        self._wake = asyncio.get_running_loop().create_future()
-        try:
-            await self._wake
-        finally:
-            self._flusher = self.direct = self._wake = None
-
-    def pending_events(self) -> tuple[bytes, ...]:
-        return tuple(self._pending)
-
-    def hand_over(self, chunk: bytes) -> None:
-        """`chunk` is all that is pending: it goes to the connection, or stays for the task to write."""
-        if self.direct is not None and self.direct(chunk):
-            self._clear()
+    def bookmark(self, rv: int) -> bool:
+        """Every event up to `rv` has been offered. False when it must wait behind a congested connection; a bookmark
+        that moves nothing is left out."""
+        live = self.live
+        newest = max(self.position, self.channel.position) if live else self.position
+        if self.done or not self.bookmarks or rv <= newest:
+            return True
+        if live:
+            self.channel.flush()
+        self.position = rv
+        if self.live:  # the flush may have met congestion
+            self._write(self.channel.bookmark(rv))
         else:
-            self._rouse()
+            self._add(self.channel.bookmark(rv))
+        return not self.congested
+
+    def finish(self, reusable: bool = True) -> None:
+        """No more events; the body ends once what is queued is written."""
+        if self.done:
+            return
+        if self.live:
+            self.channel.flush()
+        self.done, self.reusable = True, reusable
+        if self.live:
+            self._end()
+        else:
+            self.flush()
+
+    def write_shared(self, data: bytes) -> None:
+        """The channel's chunk, while live."""
+        if self._wire is not None:
+            self._wire.write(data)
+
+    def pause(self) -> None:
+        """The connection is congested: from now on events queue here."""
+        self.congested = True
+        if self.live:
+            self.channel.part(self)
+
+    def resume(self) -> None:
+        self.congested = False
+        self.flush()
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        self.done = True
+        self._forget()
+
+    def flush(self) -> None:
+        """Write what the connection takes; with nothing left, share the channel's writes."""
+        self._wanted = False
+        if self._wire is None or self.live:
+            return
+        if not self.congested and self._write_initial():
+            self._write_queue()
+            if self._queue or self.congested:
+                return
+            if self.done:
+                self._end()
+            elif self._may_share():
+                self.channel.share(self)
+
+    def _write_initial(self) -> bool:
+        """True once all of it is written; a long one takes several turns of the loop."""
+        written = 0
+        while self._initial is not None and not self.congested:
+            if written >= TURN_BYTES:
+                self._want()
+                return False
+            batch = _batch(self._initial)
+            if batch:
+                written += sum(map(len, batch))
+                self._write(*batch)
+            else:
+                self._initial = None
+        return self._initial is None
+
+    def _write_queue(self) -> None:
+        if self._queue and not self.congested:
+            queue, self._queue, self._size = self._queue, None, 0
+            self._write(*queue)
+
+    def _write(self, *events: bytes) -> None:
+        wire = self._wire
+        if wire is not None:
+            wire.write(chunk(list(events)) if wire.chunked else b"".join(events))
+
+    def _may_share(self) -> bool:
+        """What is shared has chunks, has no columns, and is newer than `start`."""
+        channel, wire = self.channel, self._wire
+        columns = self.virgin and channel.scope.form.view == "Table"
+        return wire is not None and wire.chunked and not columns and self.start <= channel.newest()
 
     def _add(self, data: bytes) -> None:
-        self._pending.append(data)
+        if self._queue is None:
+            self._queue = deque()
+        self._queue.append(data)
         self._size += len(data)
-        if self._flusher is not None and len(self._pending) == 1:
-            self._flusher.want(self)
+        if not self.congested and self._initial is None:
+            self._want()
 
-    def _clear(self) -> None:
-        self._pending.clear()
-        self._size = 0
+    def _want(self) -> None:
+        if not self._wanted and self._wire is not None:
+            self._wanted = True
+            self.channel.flusher.want(self)
 
-    def _rouse(self) -> None:
-        """The task writes from now on."""
-        self.direct = self._flusher = None
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+    def _give_up(self) -> None:
+        """Too slow: it loses what is queued, nobody else waits."""
+        self.channel.meter.slow()
+        self.done, self.reusable = True, False
+        self._end()
+
+    def _end(self) -> None:
+        wire = self._wire
+        self._forget()
+        if wire is not None:
+            wire.end(self.reusable)
+
+    def _forget(self) -> None:
+        self._initial = self._queue = self._wire = None
+        self.channel.leave(self)
+
+
+def _batch(events: Iterator[bytes]) -> list[bytes]:
+    """About BATCH_BYTES of them; empty at the end."""
+    batch: list[bytes] = []
+    size = 0
+    for data in events:
+        batch.append(data)
+        size += len(data)
+        if size >= BATCH_BYTES:
+            break
+    return batch

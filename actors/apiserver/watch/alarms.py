@@ -1,0 +1,58 @@
+"""Timers of many watches from one timer of the loop: those due in the same quarter of a second share a slot.
+
+A timer of the loop for each bookmark and each end would cost a watch more memory than all the rest of it.
+"""
+
+import asyncio
+import heapq
+import math
+from typing import Protocol
+
+SLOTS_A_SECOND = 4
+
+
+class Sleeper(Protocol):
+    def alarm(self) -> None: ...
+
+
+class Alarms:
+    """Bound to the running loop when first used. A sleeper is woken once, up to a quarter of a second late."""
+
+    def __init__(self) -> None:
+        self._slots: dict[int, set[Sleeper]] = {}
+        self._order: list[int] = []
+        """Every slot once, as a heap; those that were cancelled empty stay until their time."""
+        self._ordered: set[int] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, sleeper: Sleeper, at: float) -> int:
+        """Call `sleeper.alarm()` at loop time `at`. Returns the slot, for `cancel`."""
+        slot = math.ceil(at * SLOTS_A_SECOND)
+        self._slots.setdefault(slot, set()).add(sleeper)
+        if slot not in self._ordered:
+            self._ordered.add(slot)
+            heapq.heappush(self._order, slot)
+            if self._order[0] == slot:
+                self._arm()
+        return slot
+
+    def cancel(self, sleeper: Sleeper, slot: int) -> None:
+        sleepers = self._slots.get(slot, set())
+        sleepers.discard(sleeper)
+        if not sleepers:
+            self._slots.pop(slot, None)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        at = self._order[0] / SLOTS_A_SECOND
+        self._timer = asyncio.get_running_loop().call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        slot = heapq.heappop(self._order)
+        self._ordered.discard(slot)
+        for sleeper in self._slots.pop(slot, set()):
+            sleeper.alarm()
+        if self._order and self._timer is None:
+            self._arm()

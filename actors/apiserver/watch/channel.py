@@ -1,0 +1,134 @@
+"""Watches that ask the same: a change is judged, encoded and framed once for all of them.
+
+A watch shares the channel's writes while its connection takes what comes; until it has caught up, and while its
+connection is congested, it stands apart with a queue of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actors.apiserver.negotiate import Form
+from actors.apiserver.replica.change import Change
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.selection import Selection
+from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
+from actors.apiserver.watch.flusher import Flusher, chunk
+from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.transitions import transition
+from actors.apiserver.watch.watcher import Watcher
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a watch looks at; equal scopes share a channel."""
+
+    namespace: str
+    selection: Selection
+    form: Form
+
+    def covers(self, key: str) -> bool:
+        """Whether objects under `key` can be of interest at all."""
+        name = self.selection.name
+        if self.namespace and not key.startswith(f"{self.namespace}/"):
+            return False
+        return not name or key.rpartition("/")[2] == name
+
+
+@dataclass(frozen=True)
+class ChannelOptions:
+    replica: Replica
+    flusher: Flusher
+    meter: Meter
+    emptied: "Callable[[Channel], None]"
+    """The last watch left."""
+
+
+class Channel:
+    """Invariant: what is pending was offered to every watch of `live` and to none of `apart`."""
+
+    def __init__(self, about: ChannelOptions, scope: Scope) -> None:
+        self.scope = scope
+        self.flusher = about.flusher
+        self.meter = about.meter
+        self._resource = about.replica.resource
+        self._replica = about.replica
+        self._emptied = about.emptied
+        self.live: set[Watcher] = set()
+        self.apart: set[Watcher] = set()
+        self.position = 0
+        """Revision of the newest event offered."""
+        self._pending: list[bytes] = []
+        self._bookmark = (0, b"")
+
+    def newest(self) -> int:
+        """Events to come are above this revision."""
+        return self._replica.mark
+
+    def watchers(self) -> tuple[Watcher, ...]:
+        return (*self.live, *self.apart)
+
+    def offer(self, change: Change) -> None:
+        """Queue the change for all watches that see it."""
+        seen = transition(change, self.scope.selection) if self.scope.covers(change.key) else None
+        if seen is None:
+            return
+        data = self._encoded(change, seen, first=False)
+        self.position = change.rv
+        if self.live:
+            if not self._pending:
+                self.flusher.want(self)
+            self._pending.append(data)
+        count = len(self.live)
+        for watcher in tuple(self.apart):
+            first = self._encoded(change, seen, first=True) if watcher.virgin else data
+            count += watcher.push(change.rv, first)
+        self.meter.sent(count, len(data))
+
+    def event_for(self, change: Change, first: bool) -> bytes | None:
+        """What a resuming watch gets for a change of the past."""
+        seen = transition(change, self.scope.selection) if self.scope.covers(change.key) else None
+        return None if seen is None else self._encoded(change, seen, first)
+
+    def flush(self) -> None:
+        """Write what is pending to all that share."""
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        data = chunk(pending)
+        for watcher in tuple(self.live):
+            watcher.write_shared(data)
+
+    def share(self, watcher: Watcher) -> None:
+        """The watch has caught up with everything offered so far."""
+        self.flush()
+        self.apart.discard(watcher)
+        self.live.add(watcher)
+
+    def part(self, watcher: Watcher) -> None:
+        """The watch goes on with a queue of its own."""
+        self.flush()
+        watcher.position = max(watcher.position, self.position)
+        self.live.discard(watcher)
+        self.apart.add(watcher)
+
+    def leave(self, watcher: Watcher) -> None:
+        self.live.discard(watcher)
+        self.apart.discard(watcher)
+        if not self.live and not self.apart:
+            self._emptied(self)
+
+    def bookmark(self, rv: int) -> bytes:
+        """One encoding for all that get it now."""
+        if self._bookmark[0] != rv:
+            self._bookmark = (rv, bookmark_bytes(self._resource, rv, self.scope.form))
+        return self._bookmark[1]
+
+    def _encoded(self, change: Change, seen: tuple[str, Stored], first: bool) -> bytes:
+        """`first`: of its watch, which matters to tables only."""
+        first = first and self.scope.form.view == "Table"
+        key = (seen[0], self.scope.form, first)
+        data = change.encoded.get(key)
+        if data is None:
+            data = change.encoded[key] = event_bytes(self._resource, seen[0], seen[1], self.scope.form, first)
+        return data

@@ -1,0 +1,114 @@
+"""The connection of an open watch, once the HTTP server has let go of it: a protocol of its own and one alarm.
+
+Nothing of the request is kept, no task waits: an idle watch costs its socket, its TLS state and these few fields.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from email.utils import formatdate
+
+from actors.apiserver.watch.hub import Hub
+from actors.apiserver.watch.watcher import Watcher
+
+BOOKMARK_SECONDS = 60.0
+LAST_BOOKMARK_BEFORE_END = 2.0
+CONGESTED_BYTES = 64 * 1024
+"""Unsent bytes above which a watch stops sharing its channel's writes."""
+GRACE_SECONDS = 1.0
+"""A connection that is closed may take what is under way; after that it is dropped."""
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    hub: Hub
+    seconds: float
+    """How long the watch lasts."""
+    chunked: bool
+    """False for HTTP/1.0: the body ends with the connection."""
+    keep_alive: bool
+    ended: Callable[[], None]
+    """Called once."""
+    reuse: Callable[[asyncio.Transport], None]
+    """Takes the connection back, for its next request."""
+
+
+class WatchConnection(asyncio.Protocol):
+    __slots__ = ("_ends_at", "_hub", "_last_mark", "_options", "_slot", "_transport", "_watcher", "chunked")
+
+    def __init__(self, options: ConnectionOptions, transport: asyncio.Transport, watcher: Watcher) -> None:
+        self.chunked = options.chunked
+        self._hub = options.hub
+        self._options: ConnectionOptions | None = options
+        self._transport = transport
+        self._watcher = watcher
+        now = asyncio.get_running_loop().time()
+        self._ends_at = now + options.seconds
+        self._last_mark = self._ends_at - min(LAST_BOOKMARK_BEFORE_END, options.seconds / 4)
+        self._slot = self._hub.alarms.set(self, self._next_alarm(now))
+
+    def begin(self, media_type: str, initial: Iterator[bytes], congested: bool) -> None:
+        """From here on the transport is ours."""
+        self._transport.set_protocol(self)
+        self._transport.set_write_buffer_limits(high=CONGESTED_BYTES)
+        self._watcher.congested = congested
+        self._transport.write(_head(media_type, self.chunked))
+        self._watcher.begin(self, initial)
+
+    def alarm(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._ends_at:
+            self._watcher.finish()
+            return
+        self._hub.bookmark(self._watcher)
+        self._slot = self._hub.alarms.set(self, self._next_alarm(now))
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def end(self, reusable: bool) -> None:
+        options = self._end()
+        if self.chunked:
+            self._transport.write(LAST_CHUNK)
+        free = not self._transport.is_closing() and not self._watcher.congested
+        if options is not None and reusable and options.keep_alive and free:
+            options.reuse(self._transport)
+            return
+        self._transport.close()
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._transport.abort)
+
+    def pause_writing(self) -> None:
+        self._watcher.pause()
+
+    def resume_writing(self) -> None:
+        self._watcher.resume()
+
+    def data_received(self, data: bytes) -> None:
+        """A client has nothing to say during a watch; what it says is not kept, so the connection is not reused."""
+        self._watcher.reusable = False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end()
+        self._watcher.lost()
+
+    def _end(self) -> ConnectionOptions | None:
+        """The options, the first time."""
+        options, self._options = self._options, None
+        if options is not None:
+            self._hub.alarms.cancel(self, self._slot)
+            options.ended()
+        return options
+
+    def _next_alarm(self, now: float) -> float:
+        """Its end, or a bookmark: each minute, and shortly before the end."""
+        if not self._watcher.bookmarks:
+            return self._ends_at
+        return min(now + BOOKMARK_SECONDS, self._last_mark if now < self._last_mark else self._ends_at)
+
+
+def _head(media_type: str, chunked: bool) -> bytes:
+    framing = "Transfer-Encoding: chunked" if chunked else "Connection: close"
+    date = formatdate(usegmt=True)
+    head = f"Content-Type: {media_type}\r\nCache-Control: no-cache, private\r\nDate: {date}\r\n{framing}\r\n"
+    return f"HTTP/1.1 200 OK\r\n{head}\r\n".encode()
