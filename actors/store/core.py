@@ -27,6 +27,8 @@ class Core:
     def __init__(self, options: StoreOptions) -> None:
         """Opens or creates the file. Raises StoreCorrupt, StoreUnusable."""
         self.options = options
+        self.address = ""
+        """Where TCP clients come, once that is known."""
         self.log = ObjectLog(options)
         loaded = self.log.open()
         self.cluster_id, self.member_id = loaded.cluster_id, loaded.member_id

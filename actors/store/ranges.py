@@ -42,7 +42,8 @@ def evaluate_range(request: pb.RangeRequest, view: View) -> pb.RangeResponse:
         found = _load(view, keys[:limit] if limit else keys)
         more = bool(limit) and len(keys) > limit
     else:
-        found = _order(request, [kv for kv in _load(view, keys) if _wanted(request, kv)])
+        looked_at = keys[: limit + 1] if limit and _cut_first(request) else keys
+        found = _order(request, [kv for kv in _load(view, looked_at) if _wanted(request, kv)])
         more = bool(limit) and len(found) > limit
         found = found[:limit] if limit else found
     return pb.RangeResponse(kvs=[to_wire(kv, request.keys_only) for kv in found], more=more, count=len(keys))
@@ -52,12 +53,24 @@ def _load(view: View, keys: list[bytes]) -> list[KeyValue]:
     return [kv for key in keys if (kv := view.get(key)) is not None]
 
 
+def _bounded(request: pb.RangeRequest) -> bool:
+    return bool(
+        request.min_mod_revision
+        or request.max_mod_revision
+        or request.min_create_revision
+        or request.max_create_revision
+    )
+
+
 def _plain(request: pb.RangeRequest) -> bool:
     """Nothing to filter or sort: the index is in key order already."""
-    bounded = request.min_mod_revision or request.max_mod_revision
-    bounded = bounded or request.min_create_revision or request.max_create_revision
     by_key = request.sort_target == pb.RangeRequest.KEY and request.sort_order != pb.RangeRequest.DESCEND
-    return by_key and not bounded
+    return by_key and not _bounded(request)
+
+
+def _cut_first(request: pb.RangeRequest) -> bool:
+    """A target without an order: etcd takes one key more than the limit, sorts these, and cuts."""
+    return request.sort_order == pb.RangeRequest.NONE and not _bounded(request)
 
 
 def _wanted(request: pb.RangeRequest, kv: KeyValue) -> bool:

@@ -1,14 +1,14 @@
 """The gRPC server: which method is whose, how errors are answered, where it listens."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from actors.store.errors import NotDecoded, StoreUnusable
+from actors.store.errors import NotDecoded, NotSupported, StoreUnusable
 from actors.store.kv import KvService
 from actors.store.lease import LeaseService
 from actors.store.maintenance import MaintenanceService
@@ -64,6 +64,19 @@ def guarded(
     return call
 
 
+def guarded_stream(
+    method: Callable[[Any], AsyncIterator[Message]], request: type[Message]
+) -> Callable[[bytes, Context], AsyncIterator[Message]]:
+    async def call(data: bytes, context: Context) -> AsyncIterator[Message]:
+        try:
+            async for message in method(decoded(data, request)):
+                yield message
+        except NodeplaneError as error:
+            await _abort(context, error)
+
+    return call
+
+
 def unary(method: Callable[[Any], Awaitable[Message]], request: type[Message]) -> Handler:
     return grpc.unary_unary_rpc_method_handler(guarded(method, request), None, serialize)
 
@@ -107,11 +120,33 @@ class Services:
                 "Hash": unary(maintenance.hash, pb.HashRequest),
                 "HashKV": unary(maintenance.hash_kv, pb.HashKVRequest),
                 "Snapshot": grpc.unary_stream_rpc_method_handler(
-                    guarded(maintenance.snapshot, pb.SnapshotRequest), None, serialize
+                    guarded_stream(maintenance.snapshot, pb.SnapshotRequest), None, serialize
                 ),
             },
             "Cluster": {"MemberList": unary(maintenance.members, pb.MemberListRequest)},
         }
+
+
+async def healthy(data: bytes, context: Context) -> bytes:
+    """grpc.health.v1: whoever is answered at all is served."""
+    return b"\x08\x01"
+
+
+async def unsupported(data: bytes, context: Context) -> bytes:
+    text = "nodeplane's store has one member, no users and no roles: this call is for a cluster of etcd"
+    await _abort(context, NotSupported(text))
+    return b""
+
+
+class Others(grpc.GenericRpcHandler):
+    """Health checks, and a sentence for the rest of etcd's API."""
+
+    def service(self, details: grpc.HandlerCallDetails) -> "Handler | None":
+        if details.method == "/grpc.health.v1.Health/Check":
+            return grpc.unary_unary_rpc_method_handler(healthy)
+        if details.method.startswith((f"/{PACKAGE}.", "/v3electionpb.", "/v3lockpb.")):
+            return grpc.unary_unary_rpc_method_handler(unsupported)
+        return None
 
 
 class Server:
@@ -125,6 +160,7 @@ class Server:
         for name, handlers in services.table().items():
             handler = grpc.method_handlers_generic_handler(f"{PACKAGE}.{name}", handlers)
             self._server.add_generic_rpc_handlers((handler,))
+        self._server.add_generic_rpc_handlers((Others(),))
 
     async def start(self) -> None:
         """Raises StoreUnusable."""

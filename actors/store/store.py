@@ -36,6 +36,7 @@ class Store:
         """Raises StoreUnusable. Serving when this returns."""
         spawn(self.core.writer.run(), "writer")
         await self._server.start()
+        self.core.address = self._server.address
         spawn(self._compactor.run(), "compactor")
         spawn(self._lease.run(), "leases")
 

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable
 
 from actors.store.draft import Draft
-from actors.store.errors import Compacted, FutureRevision, KeyNotFound
+from actors.store.errors import Compacted, FutureRevision, KeyNotFound, LeaseNotFound
 from actors.store.ranges import View, evaluate_range, to_wire
 from actors.store.types import KeyValue
 from protocols.wire import etcd_pb2 as pb
@@ -65,6 +65,13 @@ def _operands(compare: pb.Compare, kv: KeyValue) -> tuple[int | bytes, int | byt
 
 
 def put(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
+    """Raises LeaseNotFound, KeyNotFound: in this order, and in a transaction in the other one, as etcd does."""
+    if request.lease and draft.lease(request.lease) is None:
+        raise LeaseNotFound()
+    return put_in_txn(request, draft)
+
+
+def put_in_txn(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
     """Raises KeyNotFound, LeaseNotFound."""
     value, lease = request.value, request.lease
     if request.ignore_value or request.ignore_lease:
@@ -103,13 +110,15 @@ def range_in_txn(request: pb.RangeRequest, draft: Draft, history: History) -> pb
 
 
 def txn(request: pb.TxnRequest, draft: Draft, history: History) -> pb.TxnResponse:
-    return _run(Branch(request, draft), draft, history)
+    response = _run(Branch(request, draft), draft, history)
+    response.header.revision = draft.current
+    return response
 
 
 def _run(branch: Branch, draft: Draft, history: History) -> pb.TxnResponse:
+    """The header stays empty: etcd gives one to the outermost transaction only."""
     responses = [_execute(op, nested, draft, history) for op, nested in branch.plan]
-    header = pb.ResponseHeader(revision=draft.current)
-    return pb.TxnResponse(header=header, succeeded=branch.succeeded, responses=responses)
+    return pb.TxnResponse(header=pb.ResponseHeader(), succeeded=branch.succeeded, responses=responses)
 
 
 def _execute(operation: pb.RequestOp, nested: Branch | None, draft: Draft, history: History) -> pb.ResponseOp:
@@ -119,6 +128,6 @@ def _execute(operation: pb.RequestOp, nested: Branch | None, draft: Draft, histo
         case "request_range":
             return pb.ResponseOp(response_range=range_in_txn(operation.request_range, draft, history))
         case "request_put":
-            return pb.ResponseOp(response_put=put(operation.request_put, draft))
+            return pb.ResponseOp(response_put=put_in_txn(operation.request_put, draft))
         case _:
             return pb.ResponseOp(response_delete_range=delete_range(operation.request_delete_range, draft))

@@ -16,7 +16,7 @@ import msgspec
 
 from actors.store import upkeep
 from actors.store.draft import Draft
-from actors.store.errors import Stopped, StoreError, TooManyRequests
+from actors.store.errors import NoSpace, Stopped, StoreError, TooManyRequests
 from actors.store.index import Index
 from actors.store.leases import Leases
 from actors.store.log import ObjectLog
@@ -63,6 +63,8 @@ class Writer:
         self._stopped = False
         self.commits = 0
         self.failures = 0
+        self.full = False
+        """The last commit failed for want of space."""
 
     async def submit(self, operation: Operation[T]) -> T:
         """The answer of `operation` once it is on disk. Raises StoreError, and then nothing of it was kept."""
@@ -110,11 +112,13 @@ class Writer:
     def _settle(self, batch: list[Waiting], outcome: Outcome | StoreError) -> None:
         if isinstance(outcome, StoreError):
             self.failures += 1
+            self.full = isinstance(outcome, NoSpace)
             for waiting in batch:
                 _answer(waiting.future, outcome)
             return
         commit = outcome.commit
         self.commits += 1
+        self.full = self.full and commit.empty
         self._dirty += len(commit.changes) + 1
         self._index.apply(commit.changes, outcome.revision, commit.compacted)
         self._leases.apply(commit, time.monotonic())

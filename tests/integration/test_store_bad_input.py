@@ -61,6 +61,8 @@ def test_a_full_disk_fails_writes_whole_and_ends_when_space_is_back() -> None:
                 await api.put(pb.PutRequest(key=b"fill/%03d" % kept, value=b"x" * 50_000))
                 kept += 1
         assert await api.fails(api.put(pb.PutRequest(key=b"fill/x", value=b"x" * 50_000))) == FULL
+        assert [alarm.alarm for alarm in (await api.alarm(pb.AlarmRequest())).alarms] == [pb.NOSPACE]
+        assert "NOSPACE" in (await api.status(pb.StatusRequest())).errors[0]
         before = await api.range(pb.RangeRequest(key=b"fill/", range_end=b"fill0", keys_only=True))
         assert before.count == kept
         both = [pb.PutRequest(key=b"half/a", value=b"1"), pb.PutRequest(key=b"half/b", value=b"x" * 900_000)]
@@ -71,6 +73,7 @@ def test_a_full_disk_fails_writes_whole_and_ends_when_space_is_back() -> None:
         store.core.log.db.execute("PRAGMA max_page_count = 100000")
         answer = await api.txn(txn)
         assert answer.header.revision == before.header.revision + 1
+        assert len((await api.alarm(pb.AlarmRequest())).alarms) == 0
 
     with short_directory() as root:
         serve(story, options(root, max_pages=150))
@@ -92,8 +95,11 @@ def test_a_failing_operation_does_not_take_its_batch_with_it() -> None:
 
 def test_unsupported_calls_say_so() -> None:
     async def story(api: Api, store: Store) -> None:
-        code, text = await api.fails(api.hash_kv(pb.HashKVRequest()))
-        assert (code, "nodeplane" in text) == ("UNIMPLEMENTED", True)
+        for name in ("Cluster/MemberAdd", "Auth/AuthEnable", "Maintenance/MoveLeader"):
+            code, text = await api.fails(api.channel.unary_unary(f"/etcdserverpb.{name}", bytes, bytes)(b"", timeout=5))
+            assert (code, "nodeplane's store has one member" in text) == ("UNIMPLEMENTED", True)
+        activate = api.alarm(pb.AlarmRequest(action=pb.AlarmRequest.ACTIVATE, alarm=pb.NOSPACE))
+        assert (await api.fails(activate))[0] == "UNIMPLEMENTED"
         await api.put(pb.PutRequest(key=b"a"))
         await api.defragment(pb.DefragmentRequest())
         assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1

@@ -1,5 +1,7 @@
 """Debian's etcdctl, over loopback with mutual TLS, against our store."""
 
+import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -7,7 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.store_lab import Authority, Lab, lab, until
+from protocols.wire import etcd_pb2 as pb
+from tests.integration.etcd_fixture import etcd_binary
+from tests.support.store_lab import Api, Authority, Lab, etcd_process, lab, play, short_directory, until
 
 
 class Ctl:
@@ -21,12 +25,17 @@ class Ctl:
         limits = ["--command-timeout=5s", "--dial-timeout=2s"]
         return [self._binary, f"--endpoints=https://{self.endpoint}", *tls, *limits, *arguments]
 
-    def run(self, *arguments: str, text: str = "") -> str:
+    @property
+    def target(self) -> str:
+        return self._lab.target
+
+    def run(self, *arguments: str, text: str = "", fails: bool = False) -> str:
+        """What it prints; with `fails` what it complains of."""
         environment = {**os.environ, "ETCDCTL_API": "3"}
         command = self.command(*arguments)
         done = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, timeout=20)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert (done.returncode != 0) == fails, done.stderr
+        return done.stderr.splitlines()[-1] if fails else done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +97,60 @@ def test_lease(ctl: Ctl) -> None:
 def test_maintenance(ctl: Ctl) -> None:
     ctl.run("endpoint", "health")
     assert ctl.endpoint in ctl.run("endpoint", "status")
-    assert "nodeplane" in ctl.run("member", "list")
+    assert f"nodeplane, , https://{ctl.endpoint}" in ctl.run("member", "list")
+    ctl.run("endpoint", "health", "--cluster")
+    assert ctl.endpoint in ctl.run("endpoint", "hashkv")
+    assert "Finished" in ctl.run("defrag")
+    assert ctl.run("alarm", "list") + ctl.run("alarm", "disarm") == ""
     ctl.run("compact", ctl.run("endpoint", "status", "--write-out=fields").split('"Revision" : ')[1].split()[0])
+
+
+def test_locks_and_elections_and_leases(ctl: Ctl) -> None:
+    """Built by etcdctl from transactions, leases and watches."""
+    assert ctl.run("lock", "one", "echo", "held").strip() == "held"
+    assert "found" in ctl.run("lease", "list")
+    assert ctl.run("move-leader", "1", fails=True).count("nodeplane's store has one member") == 1
+
+
+def test_a_snapshot_becomes_an_etcd(ctl: Ctl) -> None:
+    """Keys, values, revisions, history, deletions and leases: restored by etcdctl, read from the etcd it made."""
+    play(ctl.target, _fill)
+    with short_directory() as folder:
+        copy, data = str(folder / "copy.db"), folder / "data"
+        ctl.run("snapshot", "save", copy)
+        assert json.loads(ctl.run("snapshot", "status", copy, "--write-out=json"))["totalKey"] > 400
+        ctl.run("snapshot", "restore", copy, f"--data-dir={data}")
+        with etcd_process(etcd_binary(), data) as etcd:
+            asyncio.run(_same_history(ctl.target, etcd))
+
+
+async def _fill(api: Api) -> None:
+    revision = 0
+    for number in range(600):
+        name, value = b"/snap/%d" % (number % 150), b"v" * (number % 90)
+        revision = (await api.put(pb.PutRequest(key=name, value=value))).header.revision
+        if number % 20 == 0:
+            await api.delete_range(pb.DeleteRangeRequest(key=name))
+        if number == 200:
+            await api.compact(pb.CompactionRequest(revision=revision))
+    both = [pb.RequestOp(request_put=pb.PutRequest(key=b"/snap/%s" % name)) for name in (b"left", b"right")]
+    await api.txn(pb.TxnRequest(success=both))
+    lease = (await api.grant(pb.LeaseGrantRequest(TTL=600))).ID
+    await api.put(pb.PutRequest(key=b"/snap/leased", value=b"x" * 1_000_000, lease=lease))
+
+
+async def _same_history(ours: str, etcd: str) -> None:
+    one, other = Api(ours), Api(etcd)
+    newest = (await one.range(pb.RangeRequest(key=b"/"))).header.revision
+    for revision in (0, newest, newest - 100, newest - 400):
+        request = pb.RangeRequest(key=b"\0", range_end=b"\0", revision=revision)
+        found, expected = await other.range(request), await one.range(request)
+        assert (found.header.revision, list(found.kvs)) == (expected.header.revision, list(expected.kvs))
+    leases = [sorted(each.ID for each in (await api.leases(pb.LeaseLeasesRequest())).leases) for api in (one, other)]
+    assert leases[0] == leases[1] != []
+    assert (await other.put(pb.PutRequest(key=b"/snap/new"))).header.revision == newest + 1
+    for api in (one, other):
+        await api.channel.close()
 
 
 def test_no_certificate_no_service(ctl: Ctl) -> None:

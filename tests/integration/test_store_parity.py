@@ -1,12 +1,13 @@
 """What a client of etcd sees, exactly: every test runs against our store and against Debian's etcd."""
 
 import asyncio
+import hashlib
 from typing import Any
 
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 from tests.integration.etcd_fixture import backend
-from tests.support.store_lab import Api, play, read
+from tests.support.store_lab import Api, play, read, serialize
 
 __all__ = ["backend"]  # a fixture
 
@@ -301,6 +302,93 @@ def test_watch_refusals_and_cancel(backend: str) -> None:
         ended = await read(stream)
         assert (ended.watch_id, ended.canceled, ended.created, ended.cancel_reason) == (5, True, False, "")
         stream.cancel()
+
+    play(backend, story)
+
+
+def test_watches_of_one_stream_are_apart(backend: str) -> None:
+    async def story(api: Api) -> None:
+        stream = api.watch()
+        for key in (b"m/a", b"m/b"):
+            await stream.write(create(key))
+        await stream.write(create(b"m/b", watch_id=7))
+        assert [(await read(stream)).watch_id for _ in range(3)] == [0, 1, 7]
+        for unknown in (99, 0):
+            await stream.write(pb.WatchRequest(cancel_request=pb.WatchCancelRequest(watch_id=unknown)))
+        assert (await read(stream)).canceled
+        await put(api, b"m/a")
+        await put(api, b"m/b")
+        assert sorted([(await read(stream)).watch_id for _ in range(2)]) == [1, 7]
+        await stream.write(create(b"m/a"))
+        assert (await read(stream)).watch_id == 2
+        stream.cancel()
+
+    play(backend, story)
+
+
+def test_a_watch_of_the_future_waits_for_it(backend: str) -> None:
+    async def story(api: Api) -> None:
+        revision = await put(api, b"fu/a")
+        stream = api.watch()
+        await stream.write(create(b"fu/a", start_revision=revision + 2))
+        assert (await read(stream)).created
+        await put(api, b"fu/a", b"early")
+        await put(api, b"fu/a", b"late")
+        assert [event.kv.value for event in await events(stream, 1)] == [b"late"]
+        stream.cancel()
+
+    play(backend, story)
+
+
+def test_a_large_revision_comes_in_fragments_when_asked(backend: str) -> None:
+    async def story(api: Api) -> None:
+        names = [b"fr/%d" % number for number in range(4)]
+        for name in names:
+            await put(api, name, b"x" * 1_000_000)
+        stream = api.watch()
+        await stream.write(create(b"fr/", range_end=b"fr0", fragment=True, prev_kv=True))
+        await read(stream)
+        await api.delete_range(pb.DeleteRangeRequest(key=b"fr/", range_end=b"fr0"))
+        pieces = [await read(stream)]
+        while pieces[-1].fragment:
+            pieces.append(await read(stream))
+        assert len(pieces) > 1
+        assert [event.kv.key for piece in pieces for event in piece.events] == names
+        stream.cancel()
+
+    play(backend, story)
+
+
+def test_hashes_tell_the_same_history_apart_from_another(backend: str) -> None:
+    async def story(api: Api) -> None:
+        revision = await put(api, b"h/a")
+        first = await api.hash_kv(pb.HashKVRequest(revision=revision))
+        await put(api, b"h/b")
+        again, now = await api.hash_kv(pb.HashKVRequest(revision=revision)), await api.hash_kv(pb.HashKVRequest())
+        assert first.hash == again.hash != now.hash
+        assert await api.fails(api.hash_kv(pb.HashKVRequest(revision=revision + 1000))) == FUTURE
+        assert (await api.hash(pb.HashRequest())).hash
+
+    play(backend, story)
+
+
+def test_a_snapshot_ends_with_its_digest(backend: str) -> None:
+    async def story(api: Api) -> None:
+        await put(api, b"sn/a", b"x" * 100_000)
+        stub = api.channel.unary_stream("/etcdserverpb.Maintenance/Snapshot", serialize, pb.SnapshotResponse.FromString)
+        pieces = [piece async for piece in stub(pb.SnapshotRequest(), timeout=10)]
+        whole = b"".join(piece.blob for piece in pieces)
+        assert hashlib.sha256(whole[:-32]).digest() == whole[-32:]
+        left = [piece.remaining_bytes for piece in pieces]
+        assert (left[-1], left == sorted(left, reverse=True), len(whole) % 512) == (0, True, 32)
+
+    play(backend, story)
+
+
+def test_health_checks_are_answered(backend: str) -> None:
+    async def story(api: Api) -> None:
+        check = api.channel.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)
+        assert await check(b"", timeout=5) == b"\x08\x01"
 
     play(backend, story)
 

@@ -38,6 +38,7 @@ UNARY: dict[str, tuple[str, Any]] = {
     "leases": ("Lease/LeaseLeases", pb.LeaseLeasesResponse),
     "status": ("Maintenance/Status", pb.StatusResponse),
     "alarm": ("Maintenance/Alarm", pb.AlarmResponse),
+    "hash": ("Maintenance/Hash", pb.HashResponse),
     "hash_kv": ("Maintenance/HashKV", pb.HashKVResponse),
     "defragment": ("Maintenance/Defragment", pb.DefragmentResponse),
     "members": ("Cluster/MemberList", pb.MemberListResponse),
@@ -199,12 +200,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def etcd_process(binary: str) -> Iterator[str]:
-    """A fresh etcd of one member; gives its gRPC target."""
+def etcd_process(binary: str, data: Path | None = None) -> Iterator[str]:
+    """An etcd of one member, fresh or with the data it finds; gives its gRPC target."""
     with short_directory() as root:
         client, peer = free_port(), free_port()
         flags = {
-            "data-dir": str(root / "data"),
+            "data-dir": str(data or root / "data"),
             "listen-client-urls": f"http://127.0.0.1:{client}",
             "advertise-client-urls": f"http://127.0.0.1:{client}",
             "listen-peer-urls": f"http://127.0.0.1:{peer}",

@@ -1,0 +1,73 @@
+"""Random requests, told to our store and to Debian's etcd: every answer and every event is the same.
+
+NODEPLANE_STORE_ROUNDS=100 runs longer, NODEPLANE_STORE_SEED=n repeats a run.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from protocols.wire import etcd_pb2 as pb
+from protocols.wire import mvcc_pb2
+from tests.integration.etcd_fixture import etcd_binary
+from tests.support.etcd_script import Script, answer
+from tests.support.store_lab import Api, etcd_process, lab, read, until
+
+ROUNDS = int(os.environ.get("NODEPLANE_STORE_ROUNDS", "1"))
+SEED = int(os.environ.get("NODEPLANE_STORE_SEED", "0")) or random.randrange(1, 10**6)
+CALLS = 400
+
+
+@asynccontextmanager
+async def api_of(target: str) -> AsyncIterator[Api]:
+    api = Api(target)
+    yield api
+    await api.channel.close()
+
+
+async def watch_all(api: Api) -> Any:
+    stream = api.watch()
+    create = pb.WatchCreateRequest(key=b"s/", range_end=b"s0", prev_kv=True)
+    await stream.write(pb.WatchRequest(create_request=create))
+    await read(stream)
+    return stream
+
+
+async def events_to(stream: Any, revision: int) -> list[mvcc_pb2.Event]:
+    """All events up to the one of `revision`."""
+    events: list[mvcc_pb2.Event] = []
+    while not events or events[-1].kv.mod_revision < revision:
+        events.extend((await read(stream)).events)
+    stream.cancel()
+    return events
+
+
+async def same_answers(ours: Api, etcd: Api, seed: int) -> None:
+    script = Script(seed)
+    streams = [await watch_all(ours), await watch_all(etcd)]
+    script.revision = (await etcd.range(pb.RangeRequest(key=b"s/a"))).header.revision
+    for kind in script.calls(CALLS):
+        request = script.request(kind)
+        expected, found = await answer(etcd, kind, request), await answer(ours, kind, request)
+        assert found == expected, f"NODEPLANE_STORE_SEED={SEED}, {kind} at {script.revision}: {request}"
+        script.revision = getattr(getattr(expected, "header", None), "revision", script.revision)
+    last = [(await api.put(pb.PutRequest(key=b"s/last"))).header.revision for api in (ours, etcd)]
+    heard = [await events_to(stream, revision) for stream, revision in zip(streams, last, strict=True)]
+    assert heard[0] == heard[1], f"NODEPLANE_STORE_SEED={SEED}"
+
+
+@pytest.mark.timeout(60 + 20 * ROUNDS)
+def test_random_requests_are_answered_as_etcd_answers_them() -> None:
+    async def story(ours: str, theirs: str) -> None:
+        async with api_of(ours) as one, api_of(theirs) as other:
+            for seed in range(SEED, SEED + 4 * ROUNDS):
+                await same_answers(one, other, seed)
+
+    with lab("store") as made, etcd_process(etcd_binary()) as etcd:
+        until("the store listens", made.socket.exists)
+        asyncio.run(story(made.target, etcd))
