@@ -13,6 +13,7 @@ from actors.apiserver.admission import Admission
 from actors.apiserver.audit import AuditLog
 from actors.apiserver.authz import Authorizer
 from actors.apiserver.bootstrap import Bootstrap
+from actors.apiserver.catalog import Catalog, CatalogOptions
 from actors.apiserver.connect.node_client import NodeClient, NodeClientOptions
 from actors.apiserver.endpoints.connecting import Connecting
 from actors.apiserver.endpoints.evicting import Evicting
@@ -27,7 +28,7 @@ from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.freshener import Freshener
 from actors.apiserver.handler import Handler
 from actors.apiserver.lookups import Lookups
-from actors.apiserver.metrics import Metrics, ReplicaCollector, WatchMeter
+from actors.apiserver.metrics import Metrics, ReplicaCollector
 from actors.apiserver.node_graph import NodeGraph
 from actors.apiserver.node_rules import NodeRules
 from actors.apiserver.rbac.feed import PolicyFeed
@@ -37,17 +38,14 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.server import Server, ServerOptions
 from actors.apiserver.storage import Storage
 from actors.apiserver.stores import Stores
-from actors.apiserver.table import TABLE
+from actors.apiserver.table import TABLE, Table
 from actors.apiserver.tokens.authority import AuthorityOptions, TokenAuthority
-from actors.apiserver.types import Resource
 from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.flusher import Flusher
-from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
 from protocols.errors import NodeplaneError
-from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
 FRESH_BEFORE_STOP = 1.0
 """Seconds a leaving process waits for its replicas to reach the store's revision, so that last bookmarks carry far."""
@@ -63,25 +61,20 @@ class ApiServer:
         numbers = range(len(context.settings.stores))
         self._fresheners = [Freshener(context.bus, number, context.spawn) for number in numbers]
         self._metrics = Metrics(context.registry)
-        self._alarms, self._flusher = Alarms(), Flusher()
-        self.replicas = {row.full_name: self._replica(row) for row in TABLE.stored}
-        self._hubs = {name: self._hub(replica) for name, replica in self.replicas.items()}
+        self._catalog = Catalog(Table(TABLE.built_in), self._catalog_options())
+        self.replicas = self._catalog.replicas
         context.registry.register(ReplicaCollector(self._positions))
         self._look = Lookups(self.replicas, self._storage)
         self._gate = Gate(self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log"))
         reader = Reader(self._storage, self.replicas, self._efficient)
-        self._watching = Watching(reader, self._hubs, self._metrics)
+        self._watching = Watching(reader, self._catalog.hubs, self._metrics)
         self._connecting = Connecting(reader, NodeClient(self._node_client_options()), self._look.of("nodes"))
         self._server = Server(self._server_options(), self._handler(reader))
         self._watching.reuse = self._server.reuse
 
     async def start(self) -> None:
         await self._stores.start()
-        for replica in self.replicas.values():
-            row = replica.resource
-            self._context.bus.follow(
-                owner=OWNER, stream=stream_of(row.group, row.plural), sink=replica, type=ObjectEvent
-            )
+        self._catalog.start()
         await self._server.start()
         self._context.note("waiting for the watch cache")
         self._context.spawn(self._become_ready(), "become-ready")
@@ -93,8 +86,8 @@ class ApiServer:
         if self._efficient:
             with suppress(NodeplaneError, TimeoutError):
                 async with asyncio.timeout(FRESH_BEFORE_STOP):
-                    await asyncio.gather(*(self._freshen(replica) for replica in self.replicas.values()))
-        for hub in self._hubs.values():
+                    await asyncio.gather(*(self._freshen(replica) for replica, _ in self._catalog.watched()))
+        for hub in self._catalog.hubs.values():
             hub.close(bookmarks=self._efficient)
         await self._drain()
         await self._server.close()
@@ -113,18 +106,19 @@ class ApiServer:
         """The streams' last bytes go out; a client that does not read is not waited for long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
-                await asyncio.gather(*(hub.empty.wait() for hub in self._hubs.values()))
+                await asyncio.gather(*(hub.empty.wait() for hub in self._catalog.hubs.values()))
 
     async def _freshen(self, replica: Replica) -> None:
-        if not self._hubs[replica.resource.full_name].empty.is_set():
-            await replica.wait_for(await self._storage.revision(replica.resource), FRESH_BEFORE_STOP)
+        await replica.wait_for(await self._storage.revision(replica.resource), FRESH_BEFORE_STOP)
 
-    def _replica(self, row: Resource) -> Replica:
-        return Replica(row, self._fresheners[self._stores.number_of(row)].nudge)
-
-    def _hub(self, replica: Replica) -> Hub:
-        meter = WatchMeter(self._metrics, replica.resource)
-        return Hub(replica, HubOptions(meter, self._alarms, self._flusher))
+    def _catalog_options(self) -> CatalogOptions:
+        return CatalogOptions(
+            bus=self._context.bus,
+            metrics=self._metrics,
+            nudge_of=lambda row: self._fresheners[self._stores.number_of(row)].nudge,
+            alarms=Alarms(),
+            flusher=Flusher(),
+        )
 
     def _handler(self, reader: Reader) -> Handler:
         loop = WriteLoop(self._storage, self.replicas)
@@ -132,9 +126,9 @@ class ApiServer:
         address = self._context.settings.api_url.removeprefix("https://")
         gate = self._gate
         return Handler(
-            table=TABLE,
+            table=self._catalog.table,
             gate=gate,
-            static=Static(TABLE, Health(self._checks()), OpenId(gate.authority, address), address),
+            static=Static(self._catalog.table, Health(self._checks()), OpenId(gate.authority, address), address),
             reading=Reading(reader),
             writing=Writing(creator, loop, reader, Admission(gate.authorizer, self._look.of("nodes"))),
             watching=self._watching,

@@ -38,7 +38,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 COMMON = (
-    Rule("", ("events",), ("create", "update", "patch", "get", "list", "watch")),
+    *(Rule(group, ("events",), (*READ, "create", "update", "patch")) for group in ("", "events.k8s.io")),
     Rule("coordination.k8s.io", ("leases",), (*READ, "create", "update", "patch")),
     Rule("", ("namespaces", "nodes", "pods"), READ),
     Rule("resource.k8s.io", ("*",), READ),

@@ -17,7 +17,8 @@ _encode = msgspec.json.Encoder().encode
 
 def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
     """One object; plain JSON needs no decoding."""
-    return stored.json if form == PLAIN else render_object(resource, stored.obj, form)
+    shown = resource.face.view(stored)
+    return shown.json if form == PLAIN else render_object(resource, shown.obj, form)
 
 
 def render_object(resource: Resource, obj: Obj, form: Form, columns: bool = True) -> bytes:
@@ -27,6 +28,8 @@ def render_object(resource: Resource, obj: Obj, form: Form, columns: bool = True
 
 
 def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> bytes:
+    if resource.face.changes:
+        found = map(resource.face.view, found)
     if form == PLAIN:
         body = b",".join([stored.json for stored in found])
         return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}\n' % (

@@ -18,6 +18,7 @@ class Selection:
         self.labels, self.fields = labels, fields
         self._labels = _label_matcher(labels) if labels.strip() else None
         self.terms = _field_terms(resource, fields) if fields.strip() else ()
+        self._view = resource.face.view
         self._fields = tuple((_getter(resource, term.field), term.equal, term.value) for term in self.terms)
 
     @property
@@ -35,7 +36,7 @@ class Selection:
         return next((value for path, value in self.equals if path == "metadata.name"), "")
 
     def matches(self, stored: Stored) -> bool:
-        return self.everything or self.matches_object(stored.obj)
+        return self.everything or self.matches_object(self._view(stored).obj)
 
     def matches_object(self, obj: Obj) -> bool:
         if self._labels is not None and not self._labels(at(obj, "metadata", "labels") or {}):

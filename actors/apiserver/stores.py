@@ -26,7 +26,7 @@ class Stores:
             await client.close()
 
     def number_of(self, resource: Resource) -> int:
-        return self._settings.store_of(resource.full_name)
+        return self._settings.store_of(resource.store)
 
     def of(self, resource: Resource) -> EtcdClient:
         return self._clients[self.number_of(resource)]

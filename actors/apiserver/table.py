@@ -8,6 +8,7 @@ from actors.apiserver.resources import (
     events,
     leases,
     namespaces,
+    new_events,
     nodes,
     pods,
     rbac,
@@ -19,12 +20,18 @@ from actors.apiserver.types import Resource
 
 
 class Table:
-    """Rows by (group, version, plural)."""
+    """Rows by (group, version, plural). The ones it is made of stay first; custom ones come and go behind them."""
 
     def __init__(self, rows: Iterable[Resource]) -> None:
-        self.rows = tuple(rows)
-        self.stored = tuple(row for row in self.rows if not row.virtual)
-        self._by_path = {(row.group, row.version, row.plural): row for row in self.rows}
+        self.built_in = tuple(rows)
+        self.stored = tuple(row for row in self.built_in if not row.virtual and not row.stored_as)
+        """One for each kind of stored object."""
+        self.replace(())
+
+    def replace(self, custom: Iterable[Resource]) -> None:
+        """The custom rows from now on."""
+        self.rows = (*self.built_in, *custom)
+        self._by_path = {(row.group, row.version, row.plural): row for row in reversed(self.rows)}
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         return self._by_path.get((group, version, plural))
@@ -56,6 +63,7 @@ TABLE = Table(
         secrets.SECRETS,
         serviceaccounts.SERVICEACCOUNTS,
         leases.LEASES,
+        new_events.NEW_EVENTS,
         *devices.ROWS,
         *rbac.ROWS,
         *reviews.ROWS,

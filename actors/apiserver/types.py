@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.apiserver.face import SAME, Face
 from actors.apiserver.objects import Obj
 from actors.apiserver.strategy import Strategy
 
@@ -66,6 +67,10 @@ class Resource:
     """Names may hold anything a path segment can, colons above all."""
     virtual: bool = False
     """A question, not an object: POST answers, nothing is stored."""
+    stored_as: str = ""
+    """Full name of the row whose objects these are, under another version or group; empty = its own."""
+    face: Face = SAME
+    """How stored objects look in this version."""
 
     @property
     def api_version(self) -> str:
@@ -75,6 +80,16 @@ class Resource:
     def full_name(self) -> str:
         """`pods`, `leases.coordination.k8s.io`: how error texts name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def store(self) -> str:
+        """Key of the replica that holds its objects."""
+        return self.stored_as or self.full_name
+
+    @property
+    def path(self) -> str:
+        """Tells rows apart: `apps/v1/deployments`."""
+        return f"{self.api_version}/{self.plural}"
 
     @property
     def storage_prefix(self) -> str:

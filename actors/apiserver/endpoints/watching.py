@@ -45,7 +45,7 @@ class Watching:
             raise ServiceUnavailable("apiserver is shutting down")
         if request.options.initial_events is not None and not self._reader.efficient:
             raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
-        hub = self._hubs[request.target.resource.full_name]
+        hub = self._hubs[request.target.resource.path]
         hub.replica.check_filled()
         try:
             opened = await self._open(request, hub)

@@ -145,7 +145,8 @@ def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
     if stored.rv:
         body = render_stored(request.target.resource, stored, request.form)
     else:
-        bare = {**stored.obj, "metadata": {k: v for k, v in stored.obj["metadata"].items() if k != "resourceVersion"}}
+        obj = request.target.resource.face.view(stored).obj
+        bare = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
         body = render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
     return Reply(body, status, request.form.media_type)
 

@@ -1,6 +1,5 @@
-"""One document for each group and version, made when the first client asks: the table does not change while we run."""
+"""One document for each group and version, made when a client asks, and made anew when its rows have changed."""
 
-import functools
 import hashlib
 
 import msgspec
@@ -17,14 +16,21 @@ from actors.apiserver.types import Resource
 class OpenApi:
     def __init__(self, table: Table) -> None:
         self._table = table
+        self._made: dict[str, tuple[list[Resource], bytes]] = {}
 
-    @functools.cached_property
+    @property
     def documents(self) -> dict[str, bytes]:
-        return {
-            root_of(group, version): msgspec.json.encode(_document(self._table.in_version(group, version)))
-            for group, versions in self._table.versions().items()
-            for version in versions
-        }
+        roots = {root_of(g, v): (g, v) for g, versions in self._table.versions().items() for v in versions}
+        for gone in self._made.keys() - roots.keys():
+            del self._made[gone]
+        return {root: self._document(root, *where) for root, where in roots.items()}
+
+    def _document(self, root: str, group: str, version: str) -> bytes:
+        rows = self._table.in_version(group, version)
+        held = self._made.get(root)
+        if held is None or len(held[0]) != len(rows) or any(a is not b for a, b in zip(held[0], rows, strict=True)):
+            held = self._made[root] = (rows, msgspec.json.encode(_document(rows)))
+        return held[1]
 
     def index(self) -> Obj:
         return {

@@ -30,6 +30,7 @@ EVERYTHING = (on("*", ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 VIEW = (
     on("", ("configmaps", "events", "namespaces", "namespaces/status", "pods", "serviceaccounts"), READ),
     on("", ("pods/log", "pods/status"), READ),
+    on("events.k8s.io", ("events",), READ),
     on(LEASES, ("leases",), READ),
     on(DRA, (*CLAIMS, "resourceclaims/status"), READ),
 )
@@ -51,6 +52,7 @@ NODE = (
     on("", ("nodes",), ("create", "get", "list", "watch", "patch", "update")),
     on("", ("nodes/status",), ("patch", "update")),
     on("", ("events",), ("create", "patch", "update")),
+    on("events.k8s.io", ("events",), ("create", "patch", "update")),
     on("", ("pods",), (*READ, "create", "delete")),
     on("", ("pods/status",), ("patch", "update")),
     on("", ("pods/eviction", "serviceaccounts/token"), ("create",)),

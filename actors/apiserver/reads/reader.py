@@ -42,7 +42,7 @@ class Reader:
         self.efficient = efficient
 
     async def get(self, target: Target, version: int | None) -> Stored:
-        replica = self._replicas[target.resource.full_name]
+        replica = self._replicas[target.resource.store]
         if version is None or not replica.filled:
             found = await self._storage.get(target.resource, target.key)
         else:
@@ -54,7 +54,7 @@ class Reader:
 
     async def fresh(self, resource: Resource) -> Replica:
         """The replica, once it shows everything acknowledged before this call."""
-        replica = self._replicas[resource.full_name]
+        replica = self._replicas[resource.store]
         replica.check_filled()
         await replica.wait_for(await self._storage.revision(resource))
         return replica
@@ -68,7 +68,7 @@ class Reader:
             return await self._exact(query, options.version or 0)
         if options.version is None:
             return await self._newest(query)
-        replica = self._replicas[target.resource.full_name]
+        replica = self._replicas[target.resource.store]
         await replica.wait_for(options.version)
         if options.version == 0 and options.match in ("", NOT_OLDER_THAN):
             query = _Query(query.resource, query.prefix, wanted, 0)
@@ -80,7 +80,7 @@ class Reader:
         return _first_page(query, await self.fresh(query.resource))
 
     async def _exact(self, query: "_Query", rv: int) -> Listing:
-        replica = self._replicas[query.resource.full_name]
+        replica = self._replicas[query.resource.store]
         if replica.filled and self.efficient:
             await replica.wait_for(rv)
         if replica.filled and replica.mark == rv:

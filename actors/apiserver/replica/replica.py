@@ -48,6 +48,9 @@ class Replica:
         """`listener` is told each change after the objects show it."""
         self._listeners.append(listener)
 
+    def forget(self, listener: Callable[[Change], None]) -> None:
+        self._listeners.remove(listener)
+
     def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
         snapshot = read_snapshot(items, mark)
         if self.filled:

@@ -14,7 +14,7 @@ _HEAD = 256
 class Stored:
     """Immutable by convention: shared by every request and watch that shows this object."""
 
-    __slots__ = ("_json", "_obj", "key", "raw", "rv")
+    __slots__ = ("_json", "_obj", "key", "raw", "rv", "view")
 
     def __init__(self, key: str, rv: int, raw: bytes) -> None:
         self.key = key
@@ -22,6 +22,8 @@ class Stored:
         self.raw = raw
         self._obj: Obj | None = None
         self._json: bytes | None = None
+        self.view: tuple[object, Stored | None] | None = None
+        """What another version of the API made of it last (see face.py); None in second place: nothing else."""
 
     @property
     def obj(self) -> Obj:

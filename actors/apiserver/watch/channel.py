@@ -12,6 +12,7 @@ from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.selection import Selection
+from actors.apiserver.types import Resource
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
 from actors.apiserver.watch.flusher import Flusher, chunk
 from actors.apiserver.watch.meter import Meter
@@ -37,6 +38,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class ChannelOptions:
+    resource: Resource
     replica: Replica
     flusher: Flusher
     meter: Meter
@@ -51,7 +53,9 @@ class Channel:
         self.scope = scope
         self.flusher = about.flusher
         self.meter = about.meter
-        self._resource = about.replica.resource
+        self._resource = about.resource
+        self._face = about.resource.path if about.resource.face.changes else ""
+        """Channels of one replica share what they encode, unless versions of it look different."""
         self._replica = about.replica
         self._emptied = about.emptied
         self.live: set[Watcher] = set()
@@ -127,7 +131,7 @@ class Channel:
     def _encoded(self, change: Change, seen: tuple[str, Stored], first: bool) -> bytes:
         """`first`: of its watch, which matters to tables only."""
         first = first and self.scope.form.view == "Table"
-        key = (seen[0], self.scope.form, first)
+        key = (seen[0], self.scope.form, first, self._face)
         data = change.encoded.get(key)
         if data is None:
             data = change.encoded[key] = event_bytes(self._resource, seen[0], seen[1], self.scope.form, first)

@@ -12,9 +12,10 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first: bool = False) -> bytes:
     """One event; `first` matters to tables only: the first carries the columns."""
+    shown = resource.face.view(stored)
     if form == PLAIN:
-        return b'{"type":"%b","object":%b}\n' % (kind.encode(), stored.json)
-    return frame(kind, render_object(resource, stored.obj, form, columns=first), form)
+        return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown.json)
+    return frame(kind, render_object(resource, shown.obj, form, columns=first), form)
 
 
 def bookmark_bytes(resource: Resource, rv: int, form: Form, initial_end: bool = False) -> bytes:

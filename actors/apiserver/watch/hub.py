@@ -1,11 +1,13 @@
 """All open watches of one resource, in channels: what a change may concern is found without asking each."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from actors.apiserver.objects import Obj
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.types import Resource
 from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.channel import Channel, ChannelOptions, Scope
 from actors.apiserver.watch.flusher import Flusher
@@ -26,18 +28,23 @@ class HubOptions:
 class Hub:
     """Listens to a replica. `join` and everything before it in one request run without an await in between."""
 
-    def __init__(self, replica: Replica, options: HubOptions) -> None:
+    def __init__(self, replica: Replica, options: HubOptions, resource: Resource | None = None) -> None:
+        """`resource`: which of the rows with these objects; the one that stores them if none is given."""
         self.replica = replica
         self.meter = options.meter
         self.alarms = options.alarms
-        self.resource = replica.resource
+        self.resource = resource or replica.resource
         self.empty = asyncio.Event()
         """No watch is open."""
         self.empty.set()
         self._channels: dict[Scope, Channel] = {}
-        self._options = ChannelOptions(replica, options.flusher, options.meter, self._emptied)
-        self._index: Index[Channel] = Index(self.resource.fields.get(NODE))
+        self._options = ChannelOptions(self.resource, replica, options.flusher, options.meter, self._emptied)
+        self._index: Index[Channel] = Index(self._node_of())
         replica.listen(self._on_change)
+
+    def _node_of(self) -> Callable[[Obj], str] | None:
+        """Stored objects are looked at, so fields of another form are of no use."""
+        return None if self.resource.face.changes else self.resource.fields.get(NODE)
 
     def join(self, scope: Scope, start: int, bookmarks: bool) -> Watcher:
         channel = self._channels.get(scope)
@@ -61,6 +68,11 @@ class Hub:
             if bookmarks and watcher.bookmarks:
                 self.meter.last_bookmark(self.bookmark(watcher))
             watcher.finish(reusable=False)
+
+    def retire(self) -> None:
+        """Its resource is served no more, or differently: nothing new is told, open watches end."""
+        self.replica.forget(self._on_change)
+        self.close()
 
     def _emptied(self, channel: Channel) -> None:
         if self._channels.pop(channel.scope, None) is not None:

@@ -47,12 +47,13 @@ class Creator:
         if resource.namespaced:
             await self._check_namespace(target, body)
         named = Target(resource, target.verb, target.namespace, body["metadata"]["name"])
+        raw = encode_object(resource.face.to_stored(body))
         if not dry_run:
-            return await self._storage.create(resource, named.key, encode_object(body))
+            return await self._storage.create(resource, named.key, raw)
         existing = await self._storage.get(resource, named.key)
         if existing is not None:
             raise Taken(existing)
-        return Stored(named.key, 0, encode_object(body))
+        return Stored(named.key, 0, raw)
 
     async def _check_namespace(self, target: Target, body: Obj) -> None:
         namespaces = TABLE.of("namespaces")

@@ -37,14 +37,15 @@ class WriteLoop:
     async def run(self, target: Target, mutate: Mutation, dry_run: bool = False) -> Outcome:
         """Raises NotFound, Conflict after ATTEMPTS, and whatever `mutate` raises on fresh data."""
         resource = target.resource
-        current = self._replicas[resource.full_name].objects.get(target.key)
+        current = self._replicas[resource.store].objects.get(target.key)
         fresh = current is None
         if current is None:
             current = await self._read(target)
         for _ in range(ATTEMPTS):
             try:
-                before = decode_stored(current.raw, current.rv)
-                wanted = mutate(decode_stored(current.raw, current.rv))
+                shown = resource.face.view(current)
+                before = decode_stored(shown.raw, current.rv)
+                wanted = mutate(decode_stored(shown.raw, current.rv))
             except StatusError as fault:
                 if fresh or not may_be_stale(fault):
                     raise
@@ -72,9 +73,9 @@ class WriteLoop:
         if wanted is None:
             rv = current.rv if dry_run else await self.storage.delete(target.resource, current)
             return Outcome(current.at(rv), removed=True)
-        if same(wanted, before):
+        if same(wanted, before) and not target.resource.face.outdated(current):
             return Outcome(current)
-        raw = encode_object(wanted)
+        raw = encode_object(target.resource.face.to_stored(wanted))
         if dry_run:
             return Outcome(Stored(current.key, current.rv, raw))
         return Outcome(await self.storage.update(target.resource, current, raw))

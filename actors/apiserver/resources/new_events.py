@@ -1,0 +1,117 @@
+"""events.k8s.io/v1: the same stored events under the names and the stricter rules of their own group."""
+
+from collections.abc import Mapping
+
+from actors.apiserver.causes import Cause, forbidden, invalid, required
+from actors.apiserver.cells import field
+from actors.apiserver.face import ChangingFace
+from actors.apiserver.objects import Obj, at, text
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.resources.events import EVENTS, INVOLVED, TTL, EventStrategy
+from actors.apiserver.strategy import Strategy
+from actors.apiserver.types import Column, Resource
+from actors.apiserver.writes.encode import encode_object
+
+GROUP = "events.k8s.io"
+NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+"""What is called otherwise here than in v1. Everything else is the same in both."""
+STORED_NAMES = {old: new for new, old in NAMES.items()}
+TYPES = ("Normal", "Warning")
+LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
+UNSET = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount", "deprecatedSource")
+
+
+def to_core(obj: Obj) -> Obj:
+    return {**_renamed(obj, NAMES), "apiVersion": "v1"}
+
+
+def from_core(obj: Obj) -> Obj:
+    return {**_renamed(obj, STORED_NAMES), "apiVersion": f"{GROUP}/v1"}
+
+
+def _renamed(obj: Obj, names: Mapping[str, str]) -> Obj:
+    return {names.get(key, key): value for key, value in obj.items()}
+
+
+class EventsFace(ChangingFace):
+    def make(self, stored: Stored) -> Stored:
+        return Stored(stored.key, stored.rv, encode_object(from_core(stored.obj)))
+
+    def to_stored(self, obj: Obj) -> Obj:
+        return to_core(obj)
+
+
+class NewEventStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        causes = EventStrategy().validate_create(to_core(obj))
+        causes += [required(name) for name in ("eventTime", "reportingController", *LENGTHS) if not _said(obj, name)]
+        for name, limit in LENGTHS.items():
+            if len(text(obj, name)) > limit:
+                causes.append(invalid(name, "", f"can have at most {limit} characters"))
+        if obj.get("type") not in TYPES:
+            causes.append(invalid("type", "", f"has invalid value: {text(obj, 'type')}"))
+        causes += [invalid(name, "", "needs to be unset") for name in UNSET if obj.get(name)]
+        return causes + _series_causes(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        """Only the series goes on. Events written through v1 may lack what is required here, and may stay so."""
+        names = (*NAMES, "eventTime", "reportingInstance", "action", "reason", "related", "type")
+        changed = [name for name in names if new.get(name) != old.get(name)]
+        return [forbidden(name, "field is immutable") for name in changed] + _series_causes(new)
+
+
+def _said(obj: Obj, name: str) -> bool:
+    return bool(obj.get(name)) or name == "note"
+
+
+def _series_causes(obj: Obj) -> list[Cause]:
+    if not isinstance(obj.get("series"), dict):
+        return []
+    causes = [] if at(obj, "series", "lastObservedTime") else [required("series.lastObservedTime")]
+    count = at(obj, "series", "count")
+    if not isinstance(count, int) or count < 2:
+        causes.append(invalid("series.count", "", "should be at least 2"))
+    return causes
+
+
+def _column(column: Column) -> Column:
+    return Column(
+        column.name,
+        lambda obj: column.cell(to_core(obj)),
+        column.priority,
+        column.type,
+        column.format,
+        column.description,
+    )
+
+
+NEW_EVENTS = Resource(
+    group=GROUP,
+    version="v1",
+    plural="events",
+    singular="event",
+    kind="Event",
+    namespaced=True,
+    strategy=NewEventStrategy(),
+    short_names=("ev",),
+    columns=tuple(map(_column, EVENTS.columns)),
+    prefix="events",
+    fields={
+        **{f"regarding.{key}": field("regarding", key) for key in INVOLVED},
+        "reason": field("reason"),
+        "reportingController": field("reportingController"),
+        "type": field("type"),
+    },
+    create_on_update=True,
+    ttl=TTL,
+    stored_as="events",
+    face=EventsFace(),
+)
