@@ -2,7 +2,8 @@
 
 Why a process: what it does is nobody's way of doing something else; it may lag or die and only chores wait.
 Owns: nothing.
-On kill -9: chores wait; each is decided anew from the API.
+On kill -9: chores wait; each is decided anew from the API. Where other control planes use the same store only the one
+that holds the lease works, and this one takes over when that ends.
 """
 
 import asyncio
@@ -14,11 +15,13 @@ from actors.controllers.namespaces import ROOT_CA
 from actors.controllers.node_keeper import NodeKeeper
 from actors.controllers.pod_keeper import PodKeeper, slim_pod
 from protocols.actor import Context, run_actor
+from protocols.actor.candidate import candidate
 from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.informer import Handler, Informer, InformerOptions
 from protocols.kube.resources import ALL, CONFIGMAPS, EVENTS, LEASES, NAMESPACES, NODES, PODS, SERVICEACCOUNTS, Resource
 
 SYNC_S = 3600.0
+LEASE = "kube-controller-manager"
 PARTIAL = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 METADATA_ONLY = f"{PARTIAL.format('List')},{PARTIAL.format('')}"
 
@@ -45,6 +48,7 @@ class Controllers:
         self._inform(LEASES, self._node_keeper.leases, namespace="kube-node-lease")
         self._owned = [self._follow(resource) for resource in ALL if resource is not EVENTS]
         self._pod_keeper.known = self._node_keeper.nodes
+        self._leader = candidate(context, self._client, LEASE)
 
     def _inform(self, resource: Resource, handler: Handler, namespace: str = "", field: str = "") -> Informer:
         options = InformerOptions(namespace=namespace, field_selector=field)
@@ -68,14 +72,21 @@ class Controllers:
         self._context.spawn(self._run(), "namespaces")
 
     async def stop(self) -> None:
+        if self._leader:
+            await self._leader.release()
         await self._metadata.close()
         await self._client.close()
 
     async def _run(self) -> None:
         await asyncio.gather(*(informer.wait_synced(SYNC_S) for informer in self._informers))
+        if self._leader:
+            self._context.ready()
+            await self._leader.lead(self._context.note)
+            self._context.spawn(self._leader.keep(), "lease")
         self._keeper.look("default")
         self._context.spawn(self._node_keeper.run(), "nodes")
-        self._context.ready()
+        if not self._leader:
+            self._context.ready()
         self._context.spawn(self._collect(), "garbage")
         await self._keeper.run()
 

@@ -2,7 +2,8 @@
 
 Why a process: placement may take long and must not delay what is running already.
 Owns: nothing; what it assumes of bindings under way is rebuilt from the API.
-On kill -9: pending pods wait; a binding is one write, so none is half done.
+On kill -9: pending pods wait; a binding is one write, so none is half done. Where other control planes use the same
+store only the one that holds the lease places pods; the others know them all and take over when it ends.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from actors.scheduler.queue import Queue
 from actors.scheduler.types import PodView
 from actors.scheduler.views import is_over, node_name_of, node_view, pod_view, readable, wants_placement
 from protocols.actor import Context, run_actor
+from protocols.actor.candidate import candidate
 from protocols.kube.client import ApiAway, ApiClient, ApiError, ClientOptions, Object
 from protocols.kube.events import EventRecorder, RecorderOptions
 from protocols.kube.informer import Informer, InformerOptions
@@ -23,6 +25,7 @@ from protocols.kube.meta import key_of, name_of, uid_of
 from protocols.kube.resources import NODES, PODS
 
 NAME = "default-scheduler"
+LEASE = "kube-scheduler"
 CLAIMS = "resource claims are not supported yet by this scheduler (DRA is stored and served only)"
 
 
@@ -39,6 +42,7 @@ class Scheduler:
         self._pending: dict[str, Object] = {}
         self._wake = asyncio.Event()
         self._pods = Informer(self._client, PODS, InformerOptions(), self)
+        self._leader = candidate(context, self._client, LEASE)
         self._nodes = Informer(self._client, NODES, InformerOptions(), _Nodes(self._cache, context.log, self._changed))
 
     async def start(self) -> None:
@@ -49,6 +53,8 @@ class Scheduler:
         self._context.spawn(self._run(), "placement")
 
     async def stop(self) -> None:
+        if self._leader:
+            await self._leader.release()
         await self._client.close()
 
     # pods, as the informer tells them
@@ -103,6 +109,9 @@ class Scheduler:
     async def _run(self) -> None:
         await asyncio.gather(self._nodes.wait_synced(3600), self._pods.wait_synced(3600))
         self._context.ready()
+        if self._leader:
+            await self._leader.lead(self._context.note)
+            self._context.spawn(self._leader.keep(), "lease")
         while True:
             for uid in self._queue.ready(self._now()):
                 await self._place(uid)

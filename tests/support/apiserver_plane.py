@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -84,14 +85,16 @@ class Authority:
 
 
 class Plane:
-    """Start with `start()`; processes are killed and the root removed by `close()`."""
+    """Start with `start()`; processes are killed and the root removed by `close()`. `changes` are to its settings;
+    `sharing` names a plane whose CA and keys this one uses, so that clients may move between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, sharing: "Plane | None" = None, **changes: Any) -> None:
+        self._sharing = sharing
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.port = _free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.settings = Settings(
+        settings = Settings(
             root=str(self.root),
             kubelet_dir=str(self.root / "kubelet"),
             node_name="n1",
@@ -103,22 +106,34 @@ class Plane:
             runtime_embedded=True,
             metrics_port=0,
         )
+        self.settings = msgspec.structs.replace(settings, **changes)
 
     def start(self) -> None:
+        self.prepare()
+        for instance in ("store", "watchcache", "apiserver-0"):
+            if instance != "store" or self.settings.runs_store:
+                self.spawn(instance)
+        self.wait_ready()
+        if self._sharing is None:
+            self.create_namespaces("default", "kube-node-lease")
+
+    def prepare(self) -> None:
         layout = self.settings.layout
         layout.run.mkdir(mode=0o700, parents=True)
-        authority = Authority(layout.pki)
+        if self._sharing is None:
+            self._issue()
+        else:
+            shutil.copytree(self._sharing.settings.layout.pki, layout.pki)
+        save_settings(layout.settings, self.settings)
+        (self.root / "kubeconfig").write_text(json.dumps(self._kubeconfig("admin")))
+
+    def _issue(self) -> None:
+        authority = Authority(self.settings.layout.pki)
         for file, (name, organization) in USERS.items():
             authority.issue(file, name, organization)
         for file in ("apiserver", "store", "store-client"):
             authority.issue(file, file)
         authority.issue("sa", "sa")  # only its key is used: it signs tokens
-        save_settings(layout.settings, self.settings)
-        (self.root / "kubeconfig").write_text(json.dumps(self._kubeconfig("admin")))
-        for instance in ("store", "watchcache", "apiserver-0"):
-            self.spawn(instance)
-        self.wait_ready()
-        self.create_namespaces("default", "kube-node-lease")
 
     def create_namespaces(self, *names: str) -> None:
         """In a whole plane the controllers do this."""
@@ -231,8 +246,8 @@ class Plane:
 
 
 @contextlib.contextmanager
-def running_plane() -> Iterator[Plane]:
-    plane = Plane()
+def running_plane(sharing: Plane | None = None, **changes: Any) -> Iterator[Plane]:
+    plane = Plane(sharing, **changes)
     try:
         plane.start()
         yield plane

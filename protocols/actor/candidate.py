@@ -1,0 +1,32 @@
+"""An actor of which only one may work among all control planes of a store."""
+
+import socket
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from protocols.actor.context import Context
+from protocols.files import write_atomic
+from protocols.kube.client import ApiClient
+from protocols.kube.election import ElectionOptions
+from protocols.kube.leader import Leader
+
+
+def candidate(context: Context, client: ApiClient, lease: str) -> Leader | None:
+    """None where nobody else can be there: the settings say whether to elect."""
+    if not context.settings.leader_elect:
+        return None
+    options = ElectionOptions(name=lease, identity=identity(context.layout.run / f"{context.instance}.id"))
+    return Leader(client, options, context.log)
+
+
+def identity(path: Path) -> str:
+    """An instance's name in elections, for all its lives: its lock on the bus keeps two from having it at once, so one
+    that was killed leads again as soon as it is back."""
+    with suppress(OSError):
+        known = path.read_text().strip()
+        if known:
+            return known
+    made = f"{socket.gethostname()}_{uuid.uuid4()}"
+    write_atomic(path, f"{made}\n".encode())
+    return made

@@ -1,0 +1,81 @@
+"""A control plane on three members of Debian's etcd, TLS and client certificates: members die, no client notices."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.etcd_fixture import etcd_binary
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.etcd_cluster import Cluster, cluster
+from tests.support.resuming import CONFIGMAPS, Churn, Crowd
+
+WATCHES = 20
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    with cluster(etcd_binary(), members=3, tls=True) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def plane(three: Cluster) -> Iterator[Plane]:
+    changes = {"store_endpoints": three.endpoints, "store_embedded": False, "etcd_files": three.files}
+    with running_plane(**changes) as started:
+        yield started
+
+
+async def stored(plane: Plane) -> dict[str, int]:
+    """Revision by name, as the store says."""
+    async with plane.client() as session, session.get(CONFIGMAPS) as answer:
+        items = (await answer.json())["items"]
+    return {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in items}
+
+
+async def judge(plane: Plane, crowd: Crowd, churn: Churn, before: set[str]) -> None:
+    """What was acknowledged is there, what is there was seen by everybody, once; nobody listed again."""
+    now = {name: rv for name, rv in (await stored(plane)).items() if name not in before}
+    assert {name: now.get(name) for name in churn.acknowledged} == churn.acknowledged, "acknowledged and lost"
+    assert now.keys() <= churn.acknowledged.keys() | churn.unknown
+    await crowd.caught_up(max(now.values()))
+    crowd.check(sorted(now.values()))
+
+
+def test_members_killed_one_after_the_other(plane: Plane, three: Cluster) -> None:
+    async def story() -> None:
+        before = set(await stored(plane))
+        async with Crowd([plane], WATCHES) as crowd:
+            async with Churn([plane], "one") as churn:
+                await churn.at_least(5)
+                for member in range(3):
+                    three.kill(member)
+                    await churn.at_least(5)
+                    three.start(member)
+                    await asyncio.to_thread(three.wait)
+                    await churn.at_least(2)
+            assert not churn.refused, churn.refused
+            await judge(plane, crowd, churn, before)
+            assert all(client.opened == 1 for client in crowd.clients), "no stream even broke"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("victims", [(0, 1), (0, 1, 2)], ids=["no quorum", "all"])
+def test_a_cluster_that_is_away_and_comes_back(plane: Plane, three: Cluster, victims: tuple[int, ...]) -> None:
+    async def story() -> None:
+        before = set(await stored(plane))
+        async with Crowd([plane], WATCHES) as crowd:
+            async with Churn([plane], f"away{len(victims)}") as churn, plane.client() as session:
+                await churn.at_least(3)
+                three.kill(*victims)
+                async with session.get(f"{CONFIGMAPS}?resourceVersion=0") as answer:
+                    assert answer.status == 200, "what any version will do for is still served"
+                await asyncio.sleep(0.5)
+                three.start(*victims)
+                await asyncio.to_thread(three.wait)
+                await churn.at_least(5)
+            await judge(plane, crowd, churn, before)
+            assert all(client.opened == 1 for client in crowd.clients)
+
+    asyncio.run(story())

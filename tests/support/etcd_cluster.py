@@ -1,0 +1,111 @@
+"""Members of a real etcd cluster on loopback, each to be killed and started again alone."""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from protocols.settings import EtcdFiles
+from supervisor.pki import Certificate, Wanted
+from supervisor.pki_issue import issue
+from tests.support.store_lab import free_port, short_directory, until
+
+LOCAL = ("127.0.0.1", "localhost")
+
+
+class Cluster:
+    """Clients speak TLS with certificates when `pki` is given; members trust each other on loopback."""
+
+    def __init__(
+        self, binary: str, root: Path, members: int = 1, pki: Path | None = None, progress: str = "1s"
+    ) -> None:
+        self._binary, self._root, self._pki, self._progress = binary, root, pki, progress
+        self._clients = [free_port() for _ in range(members)]
+        self._peers = [free_port() for _ in range(members)]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        return tuple(f"127.0.0.1:{port}" for port in self._clients)
+
+    @property
+    def store(self) -> str:
+        """As `--store` takes it."""
+        return f"etcd://{','.join(self.endpoints)}"
+
+    @property
+    def files(self) -> EtcdFiles:
+        if self._pki is None:
+            return EtcdFiles()
+        return EtcdFiles(ca=str(self._pki / "ca.crt"), cert=str(self._pki / "np.crt"), key=str(self._pki / "np.key"))
+
+    def start(self, *members: int) -> None:
+        for member in members or range(len(self._clients)):
+            with (self._root / f"m{member}.log").open("ab") as log:
+                command = [self._binary, *(f"--{name}={value}" for name, value in self._flags(member).items())]
+                self._processes[member] = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._root)
+
+    def wait(self) -> None:
+        """All members that were started serve."""
+        for member in self._processes:
+            until(f"member {member} serves", lambda member=member: self._serves(member), 20.0)  # type: ignore[misc]
+
+    def kill(self, *members: int) -> None:
+        """-9, all at once."""
+        chosen = members or tuple(self._processes)
+        for member in chosen:
+            self._processes[member].kill()
+        for member in chosen:
+            self._processes.pop(member).wait(10)
+
+    def close(self) -> None:
+        if self._processes:
+            self.kill()
+
+    def _serves(self, member: int) -> bool:
+        """Its client port opens once it has joined the cluster."""
+        try:
+            with socket.create_connection(("127.0.0.1", self._clients[member]), 0.2):
+                return True
+        except OSError:
+            return False
+
+    def _flags(self, member: int) -> dict[str, str]:
+        scheme = "https" if self._pki else "http"
+        client, peer = f"{scheme}://127.0.0.1:{self._clients[member]}", f"http://127.0.0.1:{self._peers[member]}"
+        flags = {
+            "name": f"m{member}",
+            "data-dir": str(self._root / f"m{member}"),
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": ",".join(f"m{at}=http://127.0.0.1:{port}" for at, port in enumerate(self._peers)),
+            "experimental-watch-progress-notify-interval": self._progress,
+            "heartbeat-interval": "50",
+            "election-timeout": "500",
+            "log-level": "error",
+        }
+        if self._pki:
+            flags |= {
+                "cert-file": str(self._pki / "etcd.crt"),
+                "key-file": str(self._pki / "etcd.key"),
+                "trusted-ca-file": str(self._pki / "ca.crt"),
+                "client-cert-auth": "true",
+            }
+        return flags
+
+
+@contextmanager
+def cluster(binary: str, members: int = 1, tls: bool = False, progress: str = "1s") -> Iterator[Cluster]:
+    with short_directory() as root:
+        if tls:
+            issue(root / "pki", Wanted((Certificate("etcd", "etcd", hosts=LOCAL), Certificate("np", "nodeplane"))))
+        made = Cluster(binary, root, members, root / "pki" if tls else None, progress)
+        try:
+            made.start()
+            made.wait()
+            yield made
+        finally:
+            made.close()

@@ -1,0 +1,120 @@
+"""Never do two candidates both feel sure that they lead, whatever is lost, late or killed; and somebody does lead."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocols.kube.election import Election, ElectionOptions
+
+LEASE = dict[str, Any]
+
+
+def candidate(name: str) -> Election:
+    return Election(ElectionOptions(name="l", identity=name))
+
+
+class Server:
+    """One lease, writes guarded by its version."""
+
+    def __init__(self) -> None:
+        self.lease: LEASE | None = None
+        self.version = 0
+
+    def write(self, lease: LEASE) -> LEASE | None:
+        """None = refused."""
+        expected = lease["metadata"].get("resourceVersion")
+        if (self.lease or {"metadata": {}})["metadata"].get("resourceVersion") != expected:
+            return None
+        self.version += 1
+        self.lease = {**lease, "metadata": {**lease["metadata"], "resourceVersion": str(self.version)}}
+        return self.lease
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(["try", "try", "try", "kill", "release", "delete", "answer lost"]),
+        st.floats(0, 6),
+        st.floats(0, 3),
+    ),
+    max_size=60,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(STEPS)
+def test_at_most_one_is_sure(steps: list[tuple[int, str, float, float]]) -> None:
+    server, all_ = Server(), [candidate(name) for name in "abc"]
+    now = 0.0
+    for who, what, later, slow in steps:
+        now += later
+        me = all_[who]
+        if what == "kill":
+            all_[who] = candidate("abc"[who])
+        elif what == "delete":
+            if not any(one.leads(now) for one in all_):
+                server.lease = None
+        elif what == "release":
+            lease = me.released("t")
+            if lease is not None:
+                server.write(lease)
+        else:
+            now = attempt(server, me, now, slow, lost=what == "answer lost")
+        assert sum(one.leads(now) for one in all_) <= 1
+
+
+def attempt(server: Server, me: Election, now: float, slow: float, lost: bool) -> float:
+    """A look, a write, and an answer that may be late or never come."""
+    asked_at = now
+    if not me.leads(now):
+        me.seen(server.lease, now)
+    lease = me.wanted(now, f"t{now}")
+    if lease is None:
+        return now
+    taken = server.write(lease)
+    now += slow
+    if taken is None:
+        me.seen(server.lease, now)
+    elif not lost:
+        me.written(taken, asked_at, now)
+    return now
+
+
+def test_a_killed_leader_is_followed_after_its_term_and_leads_again_at_once_itself() -> None:
+    server, a, b = Server(), candidate("a"), candidate("b")
+    attempt(server, a, 0.0, 0.0, False)
+    assert a.leads(0.0)
+    for now in (1.0, 8.0, 15.9):
+        attempt(server, b, now, 0.0, False)
+        assert not b.leads(now)
+    again = candidate("a")
+    attempt(server, again, 15.95, 0.0, False)
+    assert again.leads(15.95)
+    attempt(server, b, 16.1, 0.0, False)
+    assert not b.leads(16.1), "the term is counted from the last renewal that was seen"
+    attempt(server, b, 31.2, 0.0, False)
+    assert b.leads(31.2)
+    assert server.lease is not None
+    assert server.lease["spec"]["leaseTransitions"] == 1
+
+
+def test_a_released_lease_is_free_at_once() -> None:
+    server, a, b = Server(), candidate("a"), candidate("b")
+    attempt(server, a, 0.0, 0.0, False)
+    lease = a.released("t")
+    assert lease is not None
+    server.write(lease)
+    assert not a.leads(0.1)
+    attempt(server, b, 0.2, 0.0, False)
+    assert b.leads(0.2)
+
+
+def test_who_loses_the_lease_is_not_sure_any_more() -> None:
+    server, a = Server(), candidate("a")
+    attempt(server, a, 0.0, 0.0, False)
+    assert a.leads(9.9)
+    assert not a.leads(10.0)
+    assert server.lease is not None
+    a.seen({**server.lease, "spec": {**server.lease["spec"], "holderIdentity": "b"}}, 1.0)
+    assert not a.leads(1.0)
