@@ -1,0 +1,160 @@
+"""Servers of KEP-1904's scenarios: a watch cache and an API process each, all on one store, sharing CA and keys."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from protocols.settings import save_settings
+from tests.support.apiserver_plane import Plane
+from tests.support.resuming import until
+
+X, Y = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
+KINDS = {X: "ConfigMap", Y: "Secret"}
+MERGE = {"Content-Type": "application/merge-patch+json"}
+GATE = "EfficientWatchResumption"
+
+
+class Server:
+    """One of them, as its clients see it."""
+
+    def __init__(self, plane: Plane) -> None:
+        self.plane = plane
+
+    @property
+    def gate(self) -> bool:
+        return self.plane.settings.gate(GATE)
+
+    def restart(self, gate: bool = True, number: int = signal.SIGKILL) -> None:
+        """Both processes, `number` to the API process; the gate may change with it."""
+        self.stop(number)
+        self.start(gate)
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        self.plane.kill("apiserver-0", number)
+        self.plane.kill("watchcache")
+
+    def start(self, gate: bool = True) -> None:
+        if gate != self.gate:
+            self.plane.settings = msgspec.structs.replace(self.plane.settings, feature_gates={GATE: gate})
+            save_settings(self.plane.settings.layout.settings, self.plane.settings)
+        self.plane.spawn("watchcache")
+        self.plane.spawn("apiserver-0")
+        self.plane.wait_ready()
+
+    def signal(self, instance: str, number: int) -> None:
+        self.plane.processes[instance].send_signal(number)
+
+    async def metric(self, instance: str, name: str, resource: str = "configmaps") -> float:
+        """0 when it is not there."""
+        head = f'{name}{{group="",resource="{resource}"}}'
+        lines = (await self.plane.metrics(instance)).splitlines()
+        return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(head)), 0.0)
+
+    async def cache_rv(self, resource: str = "configmaps") -> int:
+        """Of the watch cache, as its metric tells."""
+        return int(await self.metric("watchcache", "apiserver_watch_cache_resource_version", resource))
+
+    async def listed(self) -> int:
+        """The version at which the X cache was read at the server's last start, the gate being off."""
+        assert not self.gate
+        return await self.cache_rv()
+
+
+class Session:
+    """Requests to one server."""
+
+    def __init__(self, http: aiohttp.ClientSession) -> None:
+        self.http = http
+
+    async def create(self, path: str, name: str) -> int:
+        body = {"apiVersion": "v1", "kind": KINDS[path], "metadata": {"name": name}}
+        async with self.http.post(path, json=body) as answer:
+            return version_of(await told(answer, 201))
+
+    async def touch(self, path: str, name: str, value: str) -> int:
+        body = {"metadata": {"annotations": {"touched": value}}}
+        async with self.http.patch(f"{path}/{name}", data=json.dumps(body), headers=MERGE) as answer:
+            return version_of(await told(answer, 200))
+
+    async def version(self, path: str = X, **query: str) -> int:
+        async with self.http.get(path, params=query) as answer:
+            return version_of(await told(answer, 200))
+
+    @asynccontextmanager
+    async def watch(self, rv: int, path: str = X, **query: str) -> AsyncIterator["Stream"]:
+        wanted = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": str(rv), **query}
+        async with self.http.get(path, params=wanted) as answer:
+            assert answer.status == 200, await answer.text()
+            yield Stream(answer)
+
+
+class Stream:
+    """One watch's events."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+
+    async def next(self, within: float = 10.0) -> tuple[str, int, str]:
+        """(type, version, name); ("", 0, "") at a clean end; an ERROR is ("ERROR", code, message)."""
+        line = await asyncio.wait_for(self._answer.content.readline(), within)
+        if not line:
+            return "", 0, ""
+        event = json.loads(line)
+        obj = event["object"]
+        if event["type"] == "ERROR":
+            return "ERROR", int(obj["code"]), str(obj["message"])
+        return event["type"], version_of(obj), str(obj["metadata"].get("name", ""))
+
+    async def silent(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(self._answer.content.wait_eof())), seconds)
+        except TimeoutError:
+            return self._answer.content.total_bytes == 0
+        return False
+
+    async def rest(self) -> list[tuple[str, int, str]]:
+        """All that still comes, up to a clean end."""
+        found = []
+        while (event := await self.next())[0]:
+            found.append(event)
+        return found
+
+
+@asynccontextmanager
+async def session(server: Server) -> AsyncIterator[Session]:
+    async with server.plane.client() as http:
+        yield Session(http)
+
+
+async def told(answer: aiohttp.ClientResponse, status: int) -> dict[str, Any]:
+    body = dict(await answer.json())
+    assert answer.status == status, body
+    return body
+
+
+def version_of(obj: dict[str, Any]) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+async def reaches(server: Server, rv: int, within: float = 5.0) -> None:
+    """The X cache comes to this version without a write of X."""
+    seen = 0
+
+    async def look() -> None:
+        nonlocal seen
+        while (seen := await server.cache_rv()) < rv:
+            await asyncio.sleep(0.05)
+
+    try:
+        await asyncio.wait_for(look(), within)
+    except TimeoutError:
+        raise AssertionError(f"the X cache stays at {seen}, below {rv}") from None
+
+
+__all__ = ["X", "Y", "Server", "Session", "Stream", "reaches", "session", "until"]
