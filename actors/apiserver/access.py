@@ -50,7 +50,7 @@ class Gate(msgspec.Struct, frozen=True):
                 code=outcome.code,
                 received=time.time() - outcome.seconds,
                 seconds=outcome.seconds,
-                agent=http.headers.get("User-Agent", "")[:256],
+                agent=http.headers.get("User-Agent", "")[:256].encode(errors="replace").decode(),
                 address=http.remote or "",
             )
         )

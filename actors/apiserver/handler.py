@@ -18,10 +18,11 @@ from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
-from actors.apiserver.errors import InternalError, RequestTimeout
+from actors.apiserver.errors import BadRequest, InternalError, MethodNotAllowed, RequestTimeout
 from actors.apiserver.faults import as_fault
 from actors.apiserver.metrics import Metrics
 from actors.apiserver.negotiate import check_form, negotiate
+from actors.apiserver.numbers import request_seconds
 from actors.apiserver.query import ListOptions, list_options
 from actors.apiserver.selection import selection
 from actors.apiserver.table import Table
@@ -93,6 +94,8 @@ class Handler:
             return status_reply(fault).response()
         except NodeplaneError as error:
             return status_reply(as_fault(error)).response()
+        except RecursionError:  # only what a client sent can be nested that deep
+            return status_reply(BadRequest("the object provided is nested too deeply")).response()
         except ConnectionError:
             return web.Response(status=CLIENT_LEFT)
         except Exception as error:  # a bug of ours: the client gets a Status, the log the place
@@ -117,7 +120,7 @@ class Handler:
         if call.verb == "watch":
             return await self._watching.watch(request)
         limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
-        return await _within(limit, self._action(target)(request))
+        return await _within(request_seconds(http.query, limit), self._action(target)(request))
 
     def _action(self, target: Target) -> Callable[[Request], Awaitable[Reply]]:
         if target.resource.virtual:
@@ -126,6 +129,8 @@ class Handler:
 
     async def _answer_static(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
         self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))
+        if http.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
         reply = self._static.reply(http.path, http.query, http.headers.get("Accept", ""))
         return await _within(REQUEST_SECONDS, reply)
 

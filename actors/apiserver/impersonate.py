@@ -16,6 +16,8 @@ USER, GROUP, UID, EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-
 def impersonated(authorizer: Authorizer, user: User, headers: CIMultiDictProxy[str], path: str) -> User:
     """Whom `user` speaks for: itself without headers. Raises BadRequest, Forbidden."""
     extra = [key for key in headers if key.lower().startswith(EXTRA)]
+    if not all(value.isprintable() for key, value in headers.items() if key.lower().startswith("impersonate-")):
+        raise BadRequest("Impersonate-* headers must be printable text in UTF-8")
     if USER not in headers:
         if extra or GROUP in headers or UID in headers:
             raise BadRequest("requested to impersonate a group, uid or extra without impersonating a user")

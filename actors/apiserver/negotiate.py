@@ -42,7 +42,7 @@ def negotiate(accept: str, include: str = "") -> Form:
     """The first form in `accept` that we can write; protobuf, which must be made from the JSON we keep, only for those
     who accept nothing else. Raises NotAcceptable, BadRequest."""
     if include and include not in INCLUDE_OBJECT:
-        raise BadRequest(f'invalid includeObject value "{include}": must be Metadata, Object or None')
+        raise BadRequest(f'unrecognized includeObject value: "{include}"')
     clauses = accept.split(",") if accept.strip() else ["*/*"]
     for clause in clauses:
         form = _form(clause, include or "Metadata")

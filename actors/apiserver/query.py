@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from actors.apiserver.causes import Cause, forbidden, invalid, invalid_options, unsupported
+from actors.apiserver.causes import Cause, forbidden, invalid, invalid_options, too_long, unsupported
 from actors.apiserver.errors import BadRequest
+from actors.apiserver.numbers import integer, resource_version
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
-INT64_MAX = 2**63 - 1
+MANAGER_LIMIT = 128
 
 
 @dataclass(frozen=True)
@@ -61,33 +62,41 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
     return options
 
 
-def write_options(query: Mapping[str, str], dry_runs: list[str], user_agent: str) -> WriteOptions:
-    """Options of create, update, patch; `dry_runs` are all values of dryRun."""
+def write_options(
+    query: Mapping[str, str], dry_runs: list[str], user_agent: str, kind: str = "CreateOptions"
+) -> WriteOptions:
+    """Options of create, update, patch; `dry_runs` are all values of dryRun. Raises Invalid."""
     causes = [unsupported("dryRun", value, ("All",)) for value in dry_runs if value != "All"]
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
-        causes.append(unsupported("fieldValidation", validation, ("Ignore", "Warn", "Strict")))
+        causes.append(unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     manager = query.get("fieldManager", "")
-    if len(manager) > 128 or not manager.isprintable():
-        causes.append(invalid("fieldManager", manager, "must be at most 128 printable characters"))
+    causes += _manager_causes(manager)
     if causes:
-        raise invalid_options("PatchOptions", *causes)
+        raise invalid_options(kind, *causes)
     return WriteOptions(
         dry_run=bool(dry_runs),
         manager=manager,
-        agent=user_agent.partition("/")[0][:128],
+        agent=_agent(user_agent),
         validation=validation,
         force=flag(query, "force"),
     )
 
 
-def resource_version(text: str) -> int | None:
-    """A resourceVersion parameter; empty = None. Raises BadRequest."""
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit()) or int(text) > INT64_MAX:
-        raise BadRequest(f'invalid resourceVersion "{text}": must be a decimal number')
-    return int(text)
+def _manager_causes(manager: str) -> list[Cause]:
+    if len(manager.encode()) > MANAGER_LIMIT:
+        return [too_long("fieldManager", MANAGER_LIMIT)]
+    for at, character in enumerate(manager):
+        if not character.isprintable():
+            text = f"invalid character U+{ord(character):04X} (at position {at})"
+            return [invalid("fieldManager", manager, text)]
+    return []
+
+
+def _agent(user_agent: str) -> str:
+    """What stands for a manager of its own; bytes that are no text, and what cannot be printed, are left out."""
+    name = "".join(filter(str.isprintable, user_agent.partition("/")[0]))
+    return name.encode()[:MANAGER_LIMIT].decode(errors="ignore")
 
 
 def flag(query: Mapping[str, str], name: str) -> bool | None:
@@ -100,10 +109,7 @@ def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name, "")
     if not text:
         return 0
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or int(digits) > INT64_MAX:
-        raise BadRequest(f'invalid {name} "{text}": must be an integer')
-    return max(0, int(text))
+    return max(0, integer(text))
 
 
 def _list_causes(options: ListOptions) -> list[Cause]:
@@ -123,21 +129,24 @@ def _match_causes(options: ListOptions) -> list[Cause]:
     if options.resume:
         causes.append(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
     if options.match not in (EXACT, NOT_OLDER_THAN):
-        causes.append(unsupported(field, options.match, (EXACT, NOT_OLDER_THAN)))
+        causes.append(unsupported(field, options.match, (EXACT, NOT_OLDER_THAN, "")))
     if options.match == EXACT and options.version == 0:
-        causes.append(forbidden(field, 'resourceVersionMatch "Exact" is forbidden for resourceVersion "0"'))
+        causes.append(forbidden(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
     return causes
 
 
 def _watch_causes(options: ListOptions) -> list[Cause]:
     field = "resourceVersionMatch"
+    causes = []
+    if options.initial_events is not None and options.match != NOT_OLDER_THAN:
+        causes.append(forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if not options.match:
+        return causes
     if options.initial_events is None:
         text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        return [forbidden(field, text)] if options.match else []
-    if not options.match:
-        return [forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")]
+        causes.append(forbidden(field, text))
     if options.match != NOT_OLDER_THAN:
-        return [unsupported(field, options.match, (NOT_OLDER_THAN,))]
+        causes.append(unsupported(field, options.match, (NOT_OLDER_THAN,)))
     if options.resume:
-        return [forbidden(field, "resourceVersionMatch is forbidden when continue is provided")]
-    return []
+        causes.append(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
+    return causes

@@ -12,7 +12,12 @@ from actors.apiserver.watch.takeover import give_back
 from protocols.errors import NodeplaneError
 
 KEEPALIVE_SECONDS = 75.0
+"""Also what a client has for its first request, and for the header of each: half-open connections end."""
 BACKLOG = 4096
+LINE_LIMIT = 512 * 1024
+"""Bytes of a request's first line: label selectors of hundreds of names are in use."""
+HEADER_LIMIT = 64 * 1024
+"""Bytes of one header; there may be 128."""
 
 
 class CannotListen(NodeplaneError):
@@ -34,7 +39,14 @@ class Server:
     def __init__(self, options: ServerOptions, handler: Handler) -> None:
         self._options = options
         server = web.Server(
-            handler, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS, tcp_keepalive=True
+            handler,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+            tcp_keepalive=True,
+            auto_decompress=False,
+            max_line_size=LINE_LIMIT,
+            max_field_size=HEADER_LIMIT,
         )
         self.reuse = give_back(server)
         """Takes back an open connection that was detached."""

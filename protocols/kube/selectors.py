@@ -119,7 +119,6 @@ class _LabelParser:
     """Recursive descent over tokens; words and symbols are told apart by the first character of a symbol."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
         self._tokens = [symbol or word for symbol, word in _TOKEN.findall(text)]
         self._at = 0
 
@@ -134,8 +133,8 @@ class _LabelParser:
 
     def _requirement(self) -> Requirement:
         if self._take_if("!"):
-            return requirement(self._word("a key"), ABSENT, ())
-        key = self._word("a key")
+            return requirement(self._word("identifier"), ABSENT, ())
+        key = self._word("identifier")
         operator = self._peek()
         if operator in ("", ","):
             return requirement(key, EXISTS, ())
@@ -183,13 +182,12 @@ class _LabelParser:
         return token
 
     def _unexpected(self, token: str, wanted: str) -> SelectorInvalid:
-        found = f"{token!r}" if token else "its end"
-        return SelectorInvalid(f"unable to parse label selector {self._text[:200]!r}: found {found}, expected {wanted}")
+        return SelectorInvalid(f"found '{token:.200}', expected: {wanted}")
 
 
 def parse_field_selector(text: str) -> FieldSelector:
     """Read the query form: `metadata.name=a,status.phase!=Running`; a backslash escapes itself, comma and equals."""
-    return FieldSelector(tuple(_field_term(part) for part in _split_unescaped(text) if part))
+    return FieldSelector(tuple(_field_term(text, part) for part in _split_unescaped(text) if part))
 
 
 def _split_unescaped(text: str) -> list[str]:
@@ -202,12 +200,10 @@ def _split_unescaped(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _field_term(part: str) -> FieldTerm:
+def _field_term(text: str, part: str) -> FieldTerm:
     match = re.fullmatch(r"(?P<field>[^=!\\]+)(?P<operator>==|!=|=)(?P<value>(?s:.)*)", part)
     if match is None:
-        raise SelectorInvalid(
-            f"invalid field selector {part[:200]!r}: write it as name=value, name==value or name!=value"
-        )
+        raise SelectorInvalid(f"invalid selector: '{text:.200}'; can't understand '{part:.200}'")
     return FieldTerm(match["field"], match["operator"] != "!=", _unescape(match["value"]))
 
 

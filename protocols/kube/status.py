@@ -166,8 +166,8 @@ def _invalid(group: str, kind: str, qualified: str, name: str, causes: list[Caus
 
 
 def unprocessable(message: str) -> StatusError:
-    """A patch that cannot be applied to what is stored."""
-    return failure(422, "Invalid", message, {})
+    """A patch that cannot be applied to what is stored; clients know the first half of the sentence."""
+    return failure(422, "Invalid", f"the server rejected our request due to an error in our request: {message}", {})
 
 
 def bad_request(message: str) -> StatusError:

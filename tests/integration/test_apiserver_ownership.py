@@ -124,11 +124,11 @@ def test_status_has_owners_of_its_own(plane: Plane) -> None:
 
 BAD_APPLIES = [
     ("", config_map("bad", a="1"), 422, "fieldManager: Required value"),
-    ("?fieldManager=m", {**config_map("bad"), "apiVersion": "v2"}, 400, "apiVersion"),
+    ("?fieldManager=m", {**config_map("bad"), "apiVersion": "v2"}, 400, "Incorrect version specified in apply patch"),
     ("?fieldManager=m", {**config_map("bad"), "metadata": {"name": "bad", "managedFields": [{}]}}, 400, "must be nil"),
     ("?fieldManager=m", {**config_map("bad"), "colour": 1}, 400, ".colour: field not declared in schema"),
     ("?fieldManager=m", [], 400, "object"),
-    ("?fieldManager=m", b"{: -", 400, "unrecognized"),
+    ("?fieldManager=m", b"{: -", 400, "error decoding patch"),
 ]
 
 

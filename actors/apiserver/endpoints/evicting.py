@@ -1,6 +1,6 @@
 """POST pods/NAME/eviction: a pod is asked to leave; there are no disruption budgets here that could say no."""
 
-from actors.apiserver.body import decode_object, read_body
+from actors.apiserver.body import read_object
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors import BadRequest
 from actors.apiserver.objects import Obj, items
@@ -21,7 +21,7 @@ class Evicting:
     async def create(self, request: Request) -> Reply:
         """First the pod says why it goes, then it is deleted, as it would be by anybody."""
         target = request.target
-        body = decode_object(await read_body(request.http), request.http.headers.get("Content-Type", ""))
+        body = await read_object(request.http, "Eviction")
         asked = _asked(target, body)
         options = delete_options(asked, {}, request.dry_runs)
 

@@ -1,7 +1,7 @@
 """GET and LIST."""
 
 from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.query import resource_version
+from actors.apiserver.numbers import resource_version
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.render import render_list, render_stored
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors.apiserver.authz import Authorizer
-from actors.apiserver.body import decode_object, read_body
+from actors.apiserver.body import read_object
 from actors.apiserver.causes import invalid, invalid_object
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors import BadRequest, TooManyRequests
@@ -32,7 +32,7 @@ class Reviews:
 
     async def create(self, request: Request) -> Reply:
         row = request.target.resource
-        body = decode_object(await read_body(request.http), request.http.headers.get("Content-Type", ""))
+        body = await read_object(request.http, row.kind)
         check_kind(body, row.kind, row.api_version)
         check_metadata(body)
         status = await self._answers[row.kind](request, body)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from actors.apiserver.body import decode_object, read_body
+from actors.apiserver.body import read_object
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
 from actors.apiserver.node_rules import node_of
@@ -29,7 +29,7 @@ class Tokens:
     async def create(self, request: Request) -> Reply:
         """Raises NotFound, BadRequest, Invalid, Conflict, Forbidden."""
         write_options(request.query, request.dry_runs, "")
-        body = decode_object(await read_body(request.http), request.http.headers.get("Content-Type", ""))
+        body = await read_object(request.http, "TokenRequest")
         check_kind(body, "TokenRequest", f"{GROUP}/v1")
         metadata = check_metadata(body)
         target = request.target

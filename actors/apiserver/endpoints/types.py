@@ -48,4 +48,5 @@ class Reply:
 def _quoted(text: str) -> str:
     """A quoted string of a header: one line of ASCII, of bearable length."""
     plain = " ".join(text.split()).encode("ascii", "replace").decode()[:MAX_WARNING]
+    plain = "".join(character if character.isprintable() else "?" for character in plain)
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from actors.apiserver.admission import Admission
-from actors.apiserver.body import decode_object, media_type, read_body
+from actors.apiserver.body import decode_object, media_type, read_body, read_object, understood
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors import NotFound
 from actors.apiserver.negotiate import PLAIN
@@ -13,7 +13,7 @@ from actors.apiserver.reads.reader import Reader
 from actors.apiserver.render import dump, render_list, render_object, render_stored
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.target import Target
-from actors.apiserver.validation.review import Review
+from actors.apiserver.validation.review import Review, body_kind
 from actors.apiserver.writes.binding import bound
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.delete import DeleteOptions, delete_options, deleted
@@ -37,7 +37,7 @@ class Writing:
         self._admission = admission
 
     async def create(self, request: Request) -> Reply:
-        options = _options(request)
+        options = _options(request, "CreateOptions")
         review = Review(options.validation)
         body = await _body(request, review)
         if request.target.subresource == "binding":
@@ -46,7 +46,7 @@ class Writing:
         return _warned(created, review)
 
     async def update(self, request: Request) -> Reply:
-        options, target = _options(request), request.target
+        options, target = _options(request, "UpdateOptions"), request.target
         review = Review(options.validation)
         body, owners = await _body(request, review), updaters(request.target, options)
         try:
@@ -58,11 +58,12 @@ class Writing:
         return _warned(_written(request, outcome.stored), review)
 
     async def patch(self, request: Request) -> Reply:
-        options, target = _options(request), request.target
+        options, target = _options(request, "PatchOptions"), request.target
         review = Review(options.validation)
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
         if media == APPLY_PATCH:
-            reply = await self._apply(request, applied_configuration(target, raw, options, review), options)
+            wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
+            reply = await self._apply(request, wanted, options)
         else:
             outcome = await self._change(request, patch_mutation(target, media, raw, options, review), options)
             reply = _written(request, outcome.stored)
@@ -120,24 +121,26 @@ class Writing:
 async def _body(request: Request, review: Review) -> Obj:
     """The object sent, without what its kind does not have."""
     raw, content_type = await read_body(request.http), request.http.headers.get("Content-Type", "")
-    body = decode_object(raw, content_type)
-    review.text(raw, media_type(content_type), body)
-    review.body(body, request.target)
-    return body
+
+    def read() -> Obj:
+        body = decode_object(raw, content_type, body_kind(request.target)[2])
+        review.text(raw, media_type(content_type), body)
+        review.body(body, request.target)
+        return body
+
+    return await understood(raw, content_type, read)
 
 
 def _warned(reply: Reply, review: Review) -> Reply:
     return replace(reply, warnings=review.warnings) if review.warnings else reply
 
 
-def _options(request: Request) -> WriteOptions:
-    return write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""))
+def _options(request: Request, kind: str) -> WriteOptions:
+    return write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""), kind)
 
 
 async def _delete_options(request: Request) -> DeleteOptions:
-    raw = await read_body(request.http)
-    body = decode_object(raw, request.http.headers.get("Content-Type", "")) if raw.strip() else {}
-    return delete_options(body, request.query, request.dry_runs)
+    return delete_options(await read_object(request.http, "DeleteOptions", empty=True), request.query, request.dry_runs)
 
 
 def _written(request: Request, stored: Stored, status: int = 200) -> Reply:

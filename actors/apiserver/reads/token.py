@@ -6,6 +6,7 @@ import binascii
 import msgspec
 
 from actors.apiserver.errors import BadRequest
+from actors.apiserver.numbers import INT64_MAX
 
 VERSION = "meta.k8s.io/v1"
 LATEST = -1
@@ -29,9 +30,17 @@ def decode_token(text: str) -> Token:
         raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=Token)
     except (msgspec.DecodeError, binascii.Error, UnicodeError, ValueError) as error:
-        raise BadRequest(f"invalid continue token: {error}") from None
-    if token.v != VERSION or not token.start or token.start.startswith("/") or ".." in token.start.split("/"):
-        raise BadRequest("invalid continue token: not a token of this server")
-    if token.rv < LATEST or token.rv == 0:
-        raise BadRequest("invalid continue token: no usable revision")
-    return token
+        raise _invalid(f": {error}") from None
+    if token.v != VERSION:
+        raise _invalid(f": server does not recognize this encoded version {token.v:.64}")
+    if token.rv == 0 or token.rv > INT64_MAX:
+        raise _invalid(f": incorrect encoded start resourceVersion (version {VERSION})")
+    if not token.start:
+        raise _invalid(f": encoded start key empty (version {VERSION})")
+    if token.start.startswith("/") or {".", ".."} & set(token.start.split("/")):
+        raise _invalid(f": {token.start:.256}")
+    return Token(token.v, max(token.rv, LATEST), token.start)
+
+
+def _invalid(why: str) -> BadRequest:
+    return BadRequest(f"invalid continue token: continue key is not valid{why}")

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import msgspec
-import yaml
 
 MAX_TOLD = 100
 
@@ -59,21 +58,3 @@ def _collect(value: Any, path: str, found: list[str]) -> None:
     elif isinstance(value, list):
         for index, part in enumerate(value):
             _collect(part, f"{path}[{index}]", found)
-
-
-def yaml_duplicates(raw: bytes) -> list[str]:
-    """What upstream's YAML decoder says of duplicate keys. The text is known to be readable."""
-    found: list[str] = []
-    waiting = [yaml.compose(raw.decode(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        elif isinstance(node, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, value in node.value:
-                if key.value in seen:
-                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
-                seen.add(key.value)
-                waiting.append(value)
-    return found[:MAX_TOLD]

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from actors.apiserver.body import JSON_TYPES, YAML_TYPES
+from actors.apiserver.body import JSON_TYPES, YAML_TYPES, read_yaml_body
 from actors.apiserver.causes import invalid, invalid_object
 from actors.apiserver.errors import BadRequest, Invalid
 from actors.apiserver.objects import Obj
 from actors.apiserver.schemas.registry import kind_shape
 from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.target import Target
-from actors.apiserver.validation.duplicates import duplicates, is_json, yaml_duplicates
+from actors.apiserver.validation.duplicates import duplicates, is_json
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.walk import clean, clean_part
 
@@ -38,7 +38,7 @@ class Review:
             paths = duplicates(raw, decoded, thorough=self._mode == STRICT)
             self._of_text = [f'duplicate field "{path}"' for path in paths]
         elif _is_yaml(media):
-            found = yaml_duplicates(raw)
+            found = read_yaml_body(raw).repeated
             self._of_text = ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
 
     def body(self, obj: Obj, target: Target) -> None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from actors.apiserver.causes import forbidden, invalid_options, unsupported
+from actors.apiserver.causes import invalid, invalid_options, unsupported
 from actors.apiserver.errors import BadRequest, Conflict
+from actors.apiserver.numbers import integer
 from actors.apiserver.objects import Obj
 from actors.apiserver.target import Target
 from actors.apiserver.types import Resource
@@ -14,7 +15,7 @@ from actors.apiserver.writes import faults
 from actors.apiserver.writes.update import finished
 
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
-POLICIES = ("Background", "Foreground", "Orphan")
+POLICIES = ("Foreground", "Background", "Orphan")
 POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 LONGEST_GRACE = 10 * 365 * 86400
 
@@ -51,8 +52,7 @@ def delete_options(body: Obj, query: Mapping[str, str], dry_runs: list[str]) -> 
 def _from_query(query: Mapping[str, str]) -> Obj:
     found: Obj = {}
     if "gracePeriodSeconds" in query:
-        text = query["gracePeriodSeconds"]
-        found["gracePeriodSeconds"] = int(text) if text.removeprefix("-").isascii() and text.isdigit() else text
+        found["gracePeriodSeconds"] = integer(query["gracePeriodSeconds"])
     if "propagationPolicy" in query:
         found["propagationPolicy"] = query["propagationPolicy"]
     if "orphanDependents" in query:
@@ -83,10 +83,10 @@ def _check_policy(body: Obj, dry_runs: list[Any]) -> None:
     policy = body.get("propagationPolicy")
     causes = [unsupported("dryRun", value, ("All",)) for value in dry_runs if value != "All"]
     if policy is not None and policy not in POLICIES:
-        causes.append(unsupported("propagationPolicy", policy, POLICIES))
+        causes.append(unsupported("propagationPolicy", policy, (*POLICIES, "nil")))
     if policy is not None and body.get("orphanDependents") is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        causes.append(forbidden("propagationPolicy", text))
+        causes.append(invalid("propagationPolicy", policy, text))
     if causes:
         raise invalid_options("DeleteOptions", *causes)
 

@@ -59,10 +59,10 @@ def check_body(obj: Obj, target: Target) -> None:
         metadata.pop("namespace", None)
         return
     if namespace and namespace != target.namespace:
-        raise BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request "
-            f"({namespace} != {target.namespace})"
-        )
+        if target.name:
+            told = f"the namespace of the object ({namespace}) does not match the namespace on the request"
+            raise BadRequest(f"{told} ({target.namespace})")
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = target.namespace
 
 
@@ -72,10 +72,20 @@ def check_kind(obj: Obj, kind: str, api_version: str, said: bool = False) -> Non
         if said and not obj.get(field):
             title = field[0].upper() + field[1:]
             raise BadRequest(f"Object '{title}' is missing in the body of the request")
-        found = obj.get(field) or wanted
-        obj[field] = found
-        if found != wanted:
-            raise BadRequest(f"the {field} in the data ({found}) does not match the expected {field} ({wanted})")
+        obj[field] = obj.get(field) or wanted
+    found = (obj["kind"], obj["apiVersion"])
+    if not all(isinstance(text, str) for text in found):
+        raise BadRequest("kind and apiVersion of the object must be strings")
+    if said and found[1] != api_version:
+        told = "Incorrect version specified in apply patch. Specified patch version"
+        raise BadRequest(f"{told}: {found[1]}, expected: {api_version}")
+    if found[0] != kind:
+        version = found[1].rpartition("/")[2]
+        why = f"converting ({version}.{found[0]}) to ({api_version.rpartition('/')[2]}.{kind}): unknown conversion"
+        raise BadRequest(f'{found[0]} in version "{version}" cannot be handled as a {kind}: {why}')
+    if found[1] != api_version:
+        told = f"the API version in the data ({found[1]}) does not match the expected API version"
+        raise BadRequest(f"{told} ({api_version})")
 
 
 def check_metadata(obj: Obj) -> Obj:

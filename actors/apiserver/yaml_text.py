@@ -1,0 +1,153 @@
+"""YAML as JSON values, built from the parser's events without recursion: what would explode is seen before it does.
+
+Refused are aliases, nesting beyond DEPTH_LIMIT (libyaml's own composer recurses until it dies of it), tags beyond
+JSON's types, numbers JSON has no word for. A date stays text; so does 12:30, which YAML 1.1 counts in sixties.
+"""
+
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any, NamedTuple
+
+import yaml
+
+from protocols.kube.jsons import DEPTH_LIMIT
+
+TAG = "tag:yaml.org,2002:"
+MAX_TOLD = 100
+
+
+class Document(NamedTuple):
+    value: Any
+    repeated: list[str]
+    """What upstream's decoder says of keys that a map has twice; the last value holds."""
+
+
+class NotPlain(yaml.YAMLError):
+    """Raised for YAML that is sound but says what JSON cannot, or says it too deep."""
+
+
+class _Open:
+    """A map or list whose end has not been read."""
+
+    def __init__(self, value: dict[str, Any] | list[Any]) -> None:
+        self.value = value
+        self.key: str | None = None
+        """Of a map: the key that waits for its value."""
+
+
+def read_yaml(text: str) -> Document:
+    """The one document of `text`; empty text is null. Raises yaml.YAMLError."""
+    loader = _LOADER(text)
+    try:
+        return _Builder(loader).build(_events(loader))
+    finally:
+        loader.dispose()
+
+
+class _Builder:
+    def __init__(self, loader: "_LOADER") -> None:
+        self._loader = loader
+        self._open: list[_Open] = []
+        self._repeated: list[str] = []
+        self._root: Any = None
+        self._begun = False
+
+    def build(self, events: Iterator[yaml.Event]) -> Document:
+        for event in events:
+            if isinstance(event, yaml.ScalarEvent):
+                self._put(self._scalar(event), event)
+            elif isinstance(event, yaml.MappingStartEvent):
+                self._enter({}, event)
+            elif isinstance(event, yaml.SequenceStartEvent):
+                self._enter([], event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._open.pop()
+            elif isinstance(event, yaml.AliasEvent):
+                raise NotPlain("it uses aliases, which are not supported")
+            elif isinstance(event, yaml.DocumentStartEvent):
+                self._begin()
+        return Document(self._root, self._repeated[:MAX_TOLD])
+
+    def _begin(self) -> None:
+        if self._begun:
+            raise NotPlain("expected a single document")
+        self._begun = True
+
+    def _enter(self, value: dict[str, Any] | list[Any], event: yaml.CollectionStartEvent) -> None:
+        kind = "map" if isinstance(value, dict) else "seq"
+        if event.tag not in (None, "!", TAG + kind):
+            raise NotPlain(f"{_place(event)}: the tag {event.tag!r:.64} is not supported")
+        if len(self._open) == DEPTH_LIMIT:
+            raise NotPlain(f"{_place(event)}: nested deeper than {DEPTH_LIMIT}")
+        self._put(value, event)
+        self._open.append(_Open(value))
+
+    def _put(self, value: Any, event: yaml.Event) -> None:
+        if not self._open:
+            self._root = value
+            return
+        parent = self._open[-1]
+        if isinstance(parent.value, list):
+            parent.value.append(value)
+        elif parent.key is None:
+            parent.key = _key(value, event)
+            if parent.key in parent.value:
+                self._repeated.append(f'{_place(event)}: key "{parent.key}" already set in map')
+        else:
+            parent.value[parent.key] = value
+            parent.key = None
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        tag = event.tag
+        if tag is None or tag == "!":
+            tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+        if tag in (TAG + "str", TAG + "value", TAG + "timestamp"):
+            return event.value
+        if ":" in event.value and event.tag is None:
+            return event.value
+        if tag not in _CONSTRUCT:
+            raise NotPlain(f"{_place(event)}: the tag {tag!r:.64} is not supported")
+        return _number(_CONSTRUCT[tag](self._loader, event), event)
+
+
+def _construct(name: str, loader: "_LOADER", event: yaml.ScalarEvent) -> Any:
+    try:
+        return getattr(loader, f"construct_yaml_{name}")(yaml.ScalarNode(TAG + name, event.value))
+    except (KeyError, ValueError, IndexError):
+        raise NotPlain(f"{_place(event)}: {event.value!r:.64} is no {name}") from None
+
+
+_CONSTRUCT = {
+    TAG + name: lambda loader, event, name=name: _construct(name, loader, event)
+    for name in ("int", "float", "bool", "null")
+}
+
+
+def _number(value: Any, event: yaml.ScalarEvent) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        raise NotPlain(f"{_place(event)}: {event.value} is no number in JSON")
+    return value
+
+
+def _key(value: Any, event: yaml.Event) -> str:
+    """Upstream takes numbers and booleans as keys, too, by their text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    raise NotPlain(f"{_place(event)}: a key must be text")
+
+
+def _place(event: yaml.Event) -> str:
+    return f"line {event.start_mark.line + 1}" if event.start_mark is not None else "somewhere"
+
+
+def _events(loader: "_LOADER") -> Iterator[yaml.Event]:
+    while loader.check_event():
+        yield loader.get_event()
+
+
+class _LOADER(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time: C if built in
+    """The safe loader; only its events, its resolver and its scalars are used."""

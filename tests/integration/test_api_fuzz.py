@@ -1,0 +1,102 @@
+"""Garbage for the API: whatever is asked or sent, the answer is a proper Status of upstream's kind, never a 500, never
+late, and what is stored can be read afterwards in every form. NODEPLANE_FUZZ=20000 runs so many examples a test, with
+other seeds each time."""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support import api_garbage as garbage
+from tests.support.api_judge import Answer, Client, fault
+from tests.support.apiserver_plane import Plane, running_plane
+
+EXAMPLES = int(os.environ.get("NODEPLANE_FUZZ", "0"))
+FORMS = ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf"]
+JSON = {"Content-Type": "application/json"}
+
+
+def examples(few: int) -> settings:
+    return settings(
+        max_examples=EXAMPLES or few,
+        derandomize=not EXAMPLES,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        yield started
+        dead = [name for name, process in started.processes.items() if process.poll() is not None]
+        assert not dead, started.logs()
+        assert "Traceback" not in started.logs()
+
+
+@pytest.fixture(scope="module")
+def client(plane: Plane) -> Iterator[Client]:
+    opened = Client(plane.port, plane.tls())
+    yield opened
+    opened.close()
+
+
+def judged(client: Client, method: str, target: str, body: bytes | None = None, **headers: str) -> Answer:
+    sent = {name.replace("_", "-"): value for name, value in headers.items() if value}
+    answer = client.ask(method, target, body, sent)
+    told = fault(method, answer)
+    assert not told, f"{method} {target} {sent} {(body or b'')[:500]!r}: {told}"
+    return answer
+
+
+@pytest.mark.timeout(0 if EXAMPLES else 60)
+def test_lists(client: Client) -> None:
+    @examples(300)
+    @given(st.sampled_from(garbage.LISTED), garbage.lists, st.sampled_from(garbage.ACCEPTS))
+    def each(path: str, query: dict[str, str], accept: str) -> None:
+        judged(client, "GET", f"{path}?{urlencode(query, errors='surrogatepass')}", Accept=accept)
+
+    each()
+
+
+@pytest.mark.timeout(0 if EXAMPLES else 60)
+def test_watches(client: Client) -> None:
+    @examples(150)
+    @given(st.sampled_from(garbage.LISTED), garbage.watches, st.sampled_from(garbage.ACCEPTS))
+    def each(path: str, query: dict[str, str], accept: str) -> None:
+        judged(client, "GET", f"{path}?{urlencode(query, errors='surrogatepass')}", Accept=accept)
+
+    each()
+
+
+@pytest.mark.timeout(0 if EXAMPLES else 60)
+def test_writes(client: Client) -> None:
+    @examples(400)
+    @given(
+        st.sampled_from(garbage.KINDS),
+        garbage.kinds_of_writes,
+        st.one_of(garbage.objects, garbage.bodies),
+        garbage.writes,
+        st.sampled_from(["", "", "", "/status", "/binding", "/eviction", "/token", "/finalize"]),
+        st.sampled_from(["there", "there", "there", "new", "Bad_"]),
+    )
+    def each(kind: Any, how: Any, sent: Any, query: Any, below: str, name: str) -> None:
+        method, media = how
+        path, base = kind
+        whole = {**base, "metadata": {"name": name}}
+        if name == "there":
+            judged(client, "POST", path, json.dumps(whole).encode(), Content_Type=JSON["Content-Type"])
+        body = sent if isinstance(sent, bytes) else json.dumps(garbage.spoiled(whole, sent)).encode()
+        target = path if method == "POST" and not below else f"{path}/{name}{below}"
+        judged(client, method, f"{target}?{urlencode(query, errors='surrogatepass')}", body, Content_Type=media)
+        for form in FORMS:
+            if base["kind"] != "ResourceSlicePatch" or "protobuf" not in form:
+                assert judged(client, "GET", path, Accept=form).status == 200
+
+    each()
