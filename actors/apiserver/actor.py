@@ -69,7 +69,7 @@ class ApiServer:
         reader = Reader(self._storage, self.replicas, self._efficient)
         self._watching = Watching(reader, self._catalog.hubs, self._metrics)
         self._connecting = Connecting(reader, NodeClient(self._node_client_options()), self._look.of("nodes"))
-        self._server = Server(self._server_options(), self._handler(reader))
+        self._server = self._listener(self._handler(reader))
         self._watching.reuse = self._server.reuse
 
     async def start(self) -> None:
@@ -170,6 +170,9 @@ class ApiServer:
         layout = self._context.layout
         cert, key = layout.client_cert("apiserver-kubelet-client")
         return NodeClientOptions(cert=cert, key=key, ca=layout.ca_cert)
+
+    def _listener(self, handler: Handler) -> Server:
+        return Server(self._server_options(), handler)
 
     def _server_options(self) -> ServerOptions:
         layout = self._context.layout

@@ -1,5 +1,6 @@
 """The listening side: TLS on loopback, one port shared by all processes, aiohttp's low-level server."""
 
+import resource
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,12 +57,13 @@ class Server:
     async def start(self) -> None:
         """Raises CannotListen."""
         options = self._options
+        allow_files()
         await self._runner.setup()
         site = web.TCPSite(
             self._runner,
             options.host,
             options.port,
-            ssl_context=tls_context(options),
+            ssl_context=self.tls(),
             reuse_port=True,
             backlog=BACKLOG,
         )
@@ -74,6 +76,10 @@ class Server:
             ) from None
         self._site = site
 
+    def tls(self) -> ssl.SSLContext | None:
+        """Raises CannotListen."""
+        return tls_context(self._options)
+
     async def stop_listening(self) -> None:
         """New connections go to the other processes of the port; open ones live on."""
         if self._site is not None:
@@ -84,12 +90,21 @@ class Server:
         await self._runner.cleanup()
 
 
+def allow_files() -> None:
+    """Each connection is an open file: as many as this process may have, not the few that are customary."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def tls_context(options: ServerOptions) -> ssl.SSLContext:
     """Client certificates are asked for, not required: health checks come without one. Raises CannotListen."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
+    # A ticket would be of use to this process alone, clients of Go and Python ask for none, and it costs a handshake
+    # with a client certificate a third of its time.
+    context.num_tickets = 0
     try:
         context.load_cert_chain(options.cert, options.key)
         context.load_verify_locations(options.client_ca)

@@ -114,6 +114,18 @@ class Follower:
             self._advance_mark(frame.mark)
         return True
 
+    def accept_tick(self, epoch: int, position: tuple[int, int], now: float) -> bool:
+        """The fast path: True when the tick says that a synced stream misses nothing; its mark counts as reached and is
+        to be told if it is new. Otherwise nothing changed: step() must see it."""
+        seq, mark = position
+        if not self.synced or not self._live or seq != self.seq or epoch != self.epoch:
+            return False
+        self._heard_at = now
+        if mark > self.mark:
+            self.mark = mark
+        self._settled, self._partial, self._retry = self.mark, 0, 0.0
+        return True
+
     def step(self, message: Message, now: float) -> list[Action]:
         self._out = []
         if isinstance(message, Event):

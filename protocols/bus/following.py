@@ -100,8 +100,15 @@ class Following(Generic[V]):
         else:
             self._step(frame)
 
-    def tick(self, heard: Heard) -> None:
-        self._step(heard)
+    def tick(self, epoch: int, position: tuple[int, int], proof: bool) -> None:
+        """`position` is (seq, mark): most ticks only move the mark, or nothing."""
+        before = self._machine.mark
+        if self._closed:
+            return
+        if not self._machine.accept_tick(epoch, position, self._loop.time()):
+            self._step(Heard(epoch, *position, proof))
+        elif position[1] > before:
+            self._guard(self._sink.on_mark, position[1])
 
     def answer(self, frame: Chunk | BusyFrame) -> None:
         self._step(frame)

@@ -8,7 +8,6 @@ from protocols.bus.calls import CallTable, OpenCall
 from protocols.bus.channel import Channel, Sockets
 from protocols.bus.counters import Counters, Garbage
 from protocols.bus.errors import AlreadyExists, BusError, error_for
-from protocols.bus.follower import Heard
 from protocols.bus.following import Following
 from protocols.bus.frames import (
     TICK_TOPIC,
@@ -153,7 +152,7 @@ class Peer:
         for following in self.followings():
             position = frame.positions.get(following.stream)
             if position is not None:
-                following.tick(Heard(frame.epoch, position[0], position[1], proof))
+                following.tick(frame.epoch, position, proof)
 
     def _on_answers(self, batch: list[bytes]) -> None:
         for data in batch:

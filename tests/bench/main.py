@@ -5,12 +5,26 @@ import json
 import sys
 from collections.abc import Callable
 
-from tests.bench import bus_bench, plane_bench, pleg_bench, resume_bench, watch_bench
+from tests.bench import (
+    bus_bench,
+    fanout_bench,
+    growth_bench,
+    list_bench,
+    plane_bench,
+    pleg_bench,
+    resume_bench,
+    watch_bench,
+)
 from tests.bench.row import Row
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
     "bus": bus_bench.run,
-    "watch": watch_bench.run,
+    "fan-out": fanout_bench.fan_out,
+    "idle-watch": fanout_bench.idle,
+    "latency": watch_bench.run_latency,
+    "writes": watch_bench.run_writes,
+    "list": list_bench.run,
+    "growth": growth_bench.run,
     "resume": resume_bench.run,
     "pleg": pleg_bench.run,
     "start": plane_bench.start,

@@ -1,4 +1,6 @@
-"""The floor: a bare uvloop TLS server that knows no HTTP. It writes the bytes it was started with, and that is all.
+"""The floor: a bare uvloop server that knows no HTTP. It writes the bytes it was started with, and that is all.
+
+With a third argument `plain` it does so without TLS.
 
 To every connection that has sent something it writes a head. A request for `/body` is answered by the body, others
 wait. Each line on stdin sends the body to all that wait.
@@ -34,9 +36,10 @@ class Bare(asyncio.Protocol):
         self._waiting.discard(self._transport)
 
 
-async def serve(pki: Path, body: bytes) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pki / "apiserver.crt", pki / "apiserver.key")
+async def serve(pki: Path, body: bytes, plain: bool) -> None:
+    context = None if plain else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if context is not None:
+        context.load_cert_chain(pki / "apiserver.crt", pki / "apiserver.key")
     waiting: set[asyncio.WriteTransport] = set()
     listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
     loop = asyncio.get_running_loop()
@@ -50,4 +53,4 @@ async def serve(pki: Path, body: bytes) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(Path(sys.argv[1]), Path(sys.argv[2]).read_bytes()))
+    uvloop.run(serve(Path(sys.argv[1]), Path(sys.argv[2]).read_bytes(), "plain" in sys.argv[3:]))

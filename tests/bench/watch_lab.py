@@ -2,23 +2,27 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from protocols.bus import BusError
 from protocols.etcd.client import EtcdClient
 from protocols.etcd.options import etcd_options
 from tests.bench.watch_client import Options
-from tests.support.apiserver_plane import REPOSITORY, Plane
+from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
 from tests.support.plane import until
 
-AT_ONCE = 32
+AT_ONCE, TOGETHER = 32, 100
+TOKEN = "lab-token"
+HELD = 'apiserver_resource_objects{group="",resource="pods"}'
 
 
 class Peer:
@@ -66,10 +70,47 @@ def watches(options: Options) -> Any:
     return peer("watch_client", msgspec.json.encode(options).decode())
 
 
-def floor_of(plane: Plane, body: bytes) -> Any:
+def floor_of(plane: Plane, body: bytes, *options: str) -> Any:
     file = plane.root / "body"
     file.write_bytes(body)
-    return peer("watch_floor", str(plane.settings.layout.pki), str(file))
+    return peer("watch_floor", str(plane.settings.layout.pki), str(file), *options)
+
+
+@contextmanager
+def lab_plane(plain: bool = False) -> Iterator[Plane]:
+    """A plane whose API server is the lab's."""
+    with running_plane() as plane:
+        tokens = plane.settings.layout.pki / "tokens.csv"
+        tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
+        tokens.chmod(0o600)
+        plane.kill("apiserver-0")
+        arguments = ["--settings", str(plane.settings.layout.settings), "--instance", "apiserver-0"]
+        command = [sys.executable, "-m", "tests.bench.lab_apiserver", *arguments]
+        environment = {**os.environ, "LAB_PLAIN": "1" if plain else ""}
+        with (plane.root / "apiserver-0.log").open("ab") as log:
+            plane.processes["apiserver-0"] = subprocess.Popen(command, cwd=REPOSITORY, stderr=log, env=environment)
+        until_applied(plane, 0)
+        yield plane
+
+
+def plain_plane() -> AbstractContextManager[Plane]:
+    """Without TLS; TOKEN is the admin's."""
+    return lab_plane(plain=True)
+
+
+def until_applied(plane: Plane, objects: int, name: str = "apiserver-0") -> None:
+    """Until every replica of the process is synced, and that of the pods holds so many objects."""
+
+    def there() -> bool:
+        try:
+            lines = asyncio.run(plane.metrics(name)).splitlines()
+        except BusError:
+            return False
+        synced = [line.endswith(" 1.0") for line in lines if line.startswith("nodeplane_replica_synced{")]
+        held = [float(line.split()[-1]) for line in lines if line.startswith(HELD)]
+        return bool(synced) and all(synced) and sum(held) >= objects
+
+    until(f"{objects} objects in {name}", there, 60.0, every=0.1)
 
 
 def received(client: Peer, events: int, timeout: float = 20.0) -> dict[str, Any]:
@@ -109,6 +150,21 @@ def configmap(name: str, namespace: str = "default", size: int = 1000, **metadat
 def put_all(plane: Plane, pairs: list[tuple[str, bytes]], rate: float = 0.0) -> int:
     """Write to the store, so that the API server's share is the watches alone; the last revision."""
     return asyncio.run(_put_all(plane, pairs, rate))
+
+
+def create_all(plane: Plane, pairs: list[tuple[str, bytes]]) -> None:
+    """Many new objects, TOGETHER in each transaction."""
+    asyncio.run(_create_all(plane, [(key.encode(), value) for key, value in pairs]))
+
+
+async def _create_all(plane: Plane, pairs: list[tuple[bytes, bytes]]) -> None:
+    client = EtcdClient(etcd_options(plane.settings, plane.settings.layout))
+    await client.start()
+    try:
+        for first in range(0, len(pairs), TOGETHER):
+            assert await client.create_all_if_absent(pairs[first : first + TOGETHER])
+    finally:
+        await client.close()
 
 
 async def _put_all(plane: Plane, pairs: list[tuple[str, bytes]], rate: float) -> int:

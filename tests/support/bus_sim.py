@@ -115,8 +115,11 @@ class Sim:
             frame = self.pub[index] if keep else self.pub.pop(index)
             if isinstance(frame, Event) and self.follower.accept(frame):
                 self._apply([Deliver(frame)])
-            else:
+            elif not (isinstance(frame, Heard) and self._quick(frame)):
                 self.step(frame)
+
+    def _quick(self, tick: Heard) -> bool:
+        return self.follower.accept_tick(tick.epoch, (tick.seq, tick.mark), self.now)
 
     def lose(self, index: int = 0) -> None:
         if index < len(self.pub):

@@ -1,0 +1,50 @@
+"""What an event costs with few and with many objects stored: it should not know the difference."""
+
+from tests.bench.row import Row
+from tests.bench.watch_client import Options
+from tests.bench.watch_lab import (
+    configmap,
+    cpu_seconds,
+    create_all,
+    lab_plane,
+    put_all,
+    received,
+    until_applied,
+    watches,
+)
+from tests.support.apiserver_plane import Plane
+
+FEW, MANY = 1_000, 50_000
+WATCHERS, EVENTS, RATE = 100, 400, 100.0
+LIMIT = 1.15
+PATH = "/api/v1/namespaces/default/pods"
+PARTS = {"apiserver": ("apiserver-0",), "store and watchcache": ("store", "watchcache")}
+
+
+def run() -> list[Row]:
+    with lab_plane() as plane:
+        few = _measure(plane, 0, FEW)
+        many = _measure(plane, FEW, MANY)
+    return [_row(part, few[part], many[part]) for part in PARTS]
+
+
+def _row(part: str, few: float, many: float) -> Row:
+    name = f"growth: CPU per event, {MANY // 1000}k objects, {part}"
+    return Row(name, many, "us", few, f"<= {LIMIT} x {FEW // 1000}k", many <= LIMIT * few)
+
+
+def _measure(plane: Plane, first: int, last: int) -> dict[str, float]:
+    create_all(plane, [(f"/registry/pods/default/p-{n:05}", _pod(f"p-{n:05}")) for n in range(first, last)])
+    until_applied(plane, last)
+    start = put_all(plane, [("/registry/pods/default/p-00000", _pod("p-00000"))])
+    pids = {part: [plane.processes[name].pid for name in names] for part, names in PARTS.items()}
+    with watches(Options(plane.port, str(plane.settings.layout.pki), [PATH], WATCHERS, start)) as client:
+        before = {part: sum(map(cpu_seconds, its)) for part, its in pids.items()}
+        changed = [(f"/registry/pods/default/p-{n:05}", _pod(f"p-{n:05}")) for n in range(EVENTS)]
+        put_all(plane, changed, RATE)
+        received(client, EVENTS * WATCHERS)
+        return {part: 1e6 * (sum(map(cpu_seconds, its)) - before[part]) / EVENTS for part, its in pids.items()}
+
+
+def _pod(name: str) -> bytes:
+    return configmap(name).replace(b'"ConfigMap"', b'"Pod"')
