@@ -14,6 +14,8 @@ STATUS_S = 5.0
 AWAY_S = 0.1
 AWAY_TRIES = 100
 """While the runtime does not answer: the period for this many tries."""
+VERSION_S = 60.0
+"""How often a runtime that answers is asked who it is; after a failure it is asked at once."""
 SILENCE_S = 30.0
 """A runtime that gave no good answer for this long is taken for down: upstream's limit. Its event stream is cut."""
 
@@ -32,9 +34,13 @@ class StatusWatch:
         self._options = options
         self._now = asyncio.Event()
         self._last_good = time.monotonic()
+        self._info: RuntimeInfo | None = None
+        self._asked = 0.0
         self._told_silent = False
 
     def poll_now(self) -> None:
+        """Something happened to the runtime: it may be another one."""
+        self._info = None
         self._now.set()
 
     async def run(self) -> None:
@@ -51,7 +57,7 @@ class StatusWatch:
 
     async def _check(self) -> bool:
         try:
-            info = read_version(await self._options.run("Version", b"", STATUS_S))
+            info = await self._who()
             read_status(await self._options.run("Status", b"", STATUS_S))
         except (BusError, RuntimeRefused) as error:
             self._bad(error)
@@ -60,7 +66,15 @@ class StatusWatch:
         self._options.on_good(info)
         return True
 
+    async def _who(self) -> RuntimeInfo:
+        now = time.monotonic()
+        if self._info is None or now - self._asked >= VERSION_S:
+            self._info = read_version(await self._options.run("Version", b"", STATUS_S))
+            self._asked = now
+        return self._info
+
     def _bad(self, error: Exception) -> None:
+        self._info = None
         self._options.on_bad(str(error))
         if not self._told_silent and time.monotonic() - self._last_good >= SILENCE_S:
             self._told_silent = True

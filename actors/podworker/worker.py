@@ -26,8 +26,16 @@ from protocols.errors import NodeplaneError
 from protocols.messages.health import PodResourceStatus
 
 RESYNC_S = 60.0
+SLOT_S = 2.0
+"""Resyncs come at multiples of this, so that many idle pods share a wake-up."""
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
 log = logging.getLogger("podworker")
+
+
+def resync_in(now: float) -> float:
+    """Seconds until a pod to which nothing happens is looked at again: 60 to 90, ending at a slot."""
+    at = now + RESYNC_S * random.uniform(1.0, 1.5)
+    return at - at % SLOT_S + SLOT_S - now
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):
@@ -115,7 +123,7 @@ class PodWorker:
             self._syncing.close()
 
     async def _wait(self) -> None:
-        delay = max(0.0, self._due - time.monotonic()) if self._due else RESYNC_S * random.uniform(1.0, 1.5)
+        delay = max(0.0, self._due - time.monotonic()) if self._due else resync_in(time.monotonic())
         try:
             async with asyncio.timeout(delay):
                 await self._woken.wait()

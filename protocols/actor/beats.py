@@ -13,13 +13,12 @@ STARTING, READY, STOPPING = "starting", "ready", "stopping"
 class Beats:
     """Casts only: without a supervisor nothing is waited for and nothing is kept."""
 
-    def __init__(self, bus: Bus, supervisor: str, promises: Promises, every: float) -> None:
+    def __init__(self, bus: Bus, supervisor: str, promises: Promises) -> None:
         self._bus = bus
         self._supervisor = supervisor
         self._promises = promises
-        self._every = every
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._beating = False
         self._due = False
         self.state = STARTING
         self.note = ""
@@ -27,7 +26,9 @@ class Beats:
     def start(self) -> None:
         self._bus.watch_link(self._supervisor, self._on_link)
         self._bus.watch_synced(self.change)
-        self._second()
+        self._bus.each_second(self._second)
+        self._beating = True
+        self._send()
 
     def change(self, state: str = "", note: str | None = None) -> None:
         """Say it at the end of this turn of the loop."""
@@ -39,9 +40,7 @@ class Beats:
 
     def stop(self) -> None:
         """The last beat goes out now."""
-        if self._timer:
-            self._timer.cancel()
-        self._timer = None
+        self._beating = False
         self._send()
 
     def beat(self) -> Beat:
@@ -64,12 +63,12 @@ class Beats:
             self._send()
 
     def _second(self) -> None:
-        self._timer = self._loop.call_later(self._every, self._second)
-        self._send()
+        if self._beating:
+            self._send()
 
     def _changed(self) -> None:
         self._due = False
-        if self._timer:
+        if self._beating:
             self._send()
 
     def _send(self) -> None:

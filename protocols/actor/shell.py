@@ -68,12 +68,13 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
         BusOptions(
             name=arguments.instance,
             run_dir=settings.layout.run,
+            tick=timings.beat,
             on_fault=lambda error: faults[0].fail(error, "a sink or source"),
         )
     )
     await bus.start()
     promises = Promises(asyncio.get_running_loop().time)
-    beats = Beats(bus, arguments.supervisor, promises, timings.beat)
+    beats = Beats(bus, arguments.supervisor, promises)
     registry = CollectorRegistry()
     context = Context(
         ContextOptions(settings=settings, bus=bus, log=log, registry=registry, beats=beats, promises=promises)

@@ -42,6 +42,7 @@ class Bus:
         self._peers: dict[str, Peer] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._told_synced: Callable[[], None] = _nobody
+        self._each_second: Callable[[], None] = _nobody
 
     async def start(self) -> None:
         """Take the name and bind. Raises NameTaken when another process holds it."""
@@ -55,7 +56,7 @@ class Bus:
         except BaseException:
             self._lock.release()
             raise
-        self._timer = asyncio.get_running_loop().call_later(self.options.tick, self._second)
+        self._set_timer()
 
     async def close(self) -> None:
         """End handlers and calls, close sockets, then give the name free: in this order, so that no successor's socket
@@ -147,6 +148,10 @@ class Bus:
         """Call `told` whenever a followed stream becomes synced or stale."""
         self._told_synced = told
 
+    def each_second(self, told: Callable[[], None]) -> None:
+        """Call `told` with our tick: what else is due once a second then costs no wake-up of its own."""
+        self._each_second = told
+
     def owned(self) -> list[Stream]:
         return list(self._host.streams.values()) if self._host else []
 
@@ -169,11 +174,19 @@ class Bus:
 
     def _second(self) -> None:
         """The only periodic work: our tick, and a look for silence of others."""
-        self._timer = asyncio.get_running_loop().call_later(self.options.tick, self._second)
+        self._set_timer()
         if self._host:
             self._host.second()
         for peer in self._peers.values():
             peer.second()
+        self._each_second()
+
+    def _set_timer(self) -> None:
+        """At whole ticks of the machine's clock: what all tell each other then wakes each of them once, not once for
+        every other."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + self.options.tick
+        self._timer = loop.call_at(at - at % self.options.tick, self._second)
 
     def _synced_changed(self) -> None:
         self._told_synced()

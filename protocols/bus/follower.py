@@ -325,8 +325,12 @@ class Follower:
         self.wake_at = None
         self._tell(True)
 
+    def silent(self, now: float) -> bool:
+        """Time passed shall be told (Clock): a synced stream goes stale by that."""
+        return self.synced and now - self._heard_at > self._options.stale_after
+
     def _on_clock(self, now: float) -> None:
-        if self.synced and now - self._heard_at > self._options.stale_after:
+        if self.silent(now):
             self._begin(now)
         elif self.wake_at is not None and now >= self.wake_at:
             self._on_timeout(now)

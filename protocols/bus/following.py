@@ -77,6 +77,11 @@ class Following(Generic[V]):
         return self._machine.seq
 
     @property
+    def silent(self) -> bool:
+        """The owner has not been heard for so long that its stream counts as stale."""
+        return self._machine.silent(self._loop.time())
+
+    @property
     def syncs(self) -> int:
         """Syncs begun so far."""
         return self._machine.syncs

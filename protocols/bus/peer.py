@@ -97,10 +97,10 @@ class Peer:
 
     def second(self) -> None:
         """Once a second: what arrived comes before any judgement on silence."""
-        if self._subscriber:
+        if self._subscriber and any(following.silent for following in self._followings.values()):
             self._subscriber.drain()
-        for following in self.followings():
-            following.clock()
+            for following in self.followings():
+                following.clock()
         if self._calls.waiting_since(self._loop.time() - PING_AFTER):
             self._dealer.send(encode(PingFrame(VERSION)))
 
