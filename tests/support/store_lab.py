@@ -52,7 +52,8 @@ def serialize(message: Any) -> bytes:
 class Api:
     """Raw calls: `await api.put(pb.PutRequest(...))`."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, timeout: float = 10.0) -> None:
+        self._timeout = timeout
         options = [("grpc.default_authority", "localhost")] if target.startswith("unix:") else []
         limits = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
         backoff = [("grpc.initial_reconnect_backoff_ms", 20), ("grpc.max_reconnect_backoff_ms", 100)]
@@ -61,7 +62,7 @@ class Api:
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         path, answer = UNARY[name]
         stub = self.channel.unary_unary(f"/etcdserverpb.{path}", serialize, answer.FromString)
-        return lambda request: stub(request, timeout=10, wait_for_ready=True)
+        return lambda request: stub(request, timeout=self._timeout, wait_for_ready=True)
 
     def stream(self, path: str, answer: Any) -> Any:
         return self.channel.stream_stream(f"/etcdserverpb.{path}", serialize, answer.FromString)(wait_for_ready=True)
@@ -199,33 +200,38 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def etcd_command(binary: str, data: Path, client: int, peer: int) -> list[str]:
+    """An etcd of one member."""
+    flags = {
+        "data-dir": str(data),
+        "listen-client-urls": f"http://127.0.0.1:{client}",
+        "advertise-client-urls": f"http://127.0.0.1:{client}",
+        "listen-peer-urls": f"http://127.0.0.1:{peer}",
+        "initial-advertise-peer-urls": f"http://127.0.0.1:{peer}",
+        "initial-cluster": f"default=http://127.0.0.1:{peer}",
+        "experimental-watch-progress-notify-interval": "1s",
+        "log-level": "error",
+    }
+    return [binary, *(f"--{name}={value}" for name, value in flags.items())]
+
+
 @contextmanager
 def etcd_process(binary: str, data: Path | None = None) -> Iterator[str]:
     """An etcd of one member, fresh or with the data it finds; gives its gRPC target."""
     with short_directory() as root:
         client, peer = free_port(), free_port()
-        flags = {
-            "data-dir": str(data or root / "data"),
-            "listen-client-urls": f"http://127.0.0.1:{client}",
-            "advertise-client-urls": f"http://127.0.0.1:{client}",
-            "listen-peer-urls": f"http://127.0.0.1:{peer}",
-            "initial-advertise-peer-urls": f"http://127.0.0.1:{peer}",
-            "initial-cluster": f"default=http://127.0.0.1:{peer}",
-            "experimental-watch-progress-notify-interval": "1s",
-            "log-level": "error",
-        }
-        command = [binary, *(f"--{name}={value}" for name, value in flags.items())]
+        command = etcd_command(binary, data or root / "data", client, peer)
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=root)
         try:
             target = f"127.0.0.1:{client}"
-            until("etcd answers", lambda: _answers(target))
+            until("etcd answers", lambda: answers(target))
             yield target
         finally:
             process.kill()
             process.wait(10)
 
 
-def _answers(target: str) -> bool:
+def answers(target: str) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2])), 0.2):
             return True
