@@ -54,6 +54,11 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     min_lease_ttl: int = 2
 
     @property
+    def door(self) -> Path:
+        """Second socket, for the plane's own processes (protocols/etcd/frames.py)."""
+        return self.socket.with_suffix(".door")
+
+    @property
     def file(self) -> Path:
         return self.directory / "objects.sqlite"
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from actors.store.door import Door
 from actors.store.errors import NotDecoded, NotSupported, StoreUnusable
 from actors.store.kv import KvService
 from actors.store.lease import LeaseService
@@ -20,6 +21,7 @@ from protocols.wire import etcd_pb2 as pb
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Decoding: TypeAlias = Callable[[bytes], Awaitable[Message]]
 PACKAGE = "etcdserverpb"
 OPTIONS = [
     ("grpc.max_receive_message_length", 16 * MIB),
@@ -51,17 +53,22 @@ def decoded(data: bytes, request: type[Message]) -> Message:
         raise NotDecoded(f"etcdserver: this is not a {request.__name__}: the bytes do not decode") from None
 
 
-def guarded(
-    method: Callable[[Any], Awaitable[Message]], request: type[Message]
-) -> Callable[[bytes, Context], Awaitable[Message]]:
+def decoding(method: Callable[[Any], Awaitable[Message]], request: type[Message]) -> Decoding:
+    async def call(data: bytes) -> Message:
+        return await method(decoded(data, request))
+
+    return call
+
+
+def unary(method: Decoding) -> Handler:
     async def call(data: bytes, context: Context) -> Message:
         try:
-            return await method(decoded(data, request))
+            return await method(data)
         except NodeplaneError as error:
             await _abort(context, error)
             raise
 
-    return call
+    return grpc.unary_unary_rpc_method_handler(call, None, serialize)
 
 
 def guarded_stream(
@@ -77,10 +84,6 @@ def guarded_stream(
     return call
 
 
-def unary(method: Callable[[Any], Awaitable[Message]], request: type[Message]) -> Handler:
-    return grpc.unary_unary_rpc_method_handler(guarded(method, request), None, serialize)
-
-
 class Services:
     """All services of one store."""
 
@@ -89,42 +92,45 @@ class Services:
     ) -> None:
         self._kv, self._watch, self._lease, self._maintenance = kv, watch, lease, maintenance
 
-    def table(self) -> dict[str, dict[str, Handler]]:
+    def methods(self) -> dict[str, Decoding]:
+        """Unary calls, by path, from the bytes of a request to the answer. Each raises NodeplaneError."""
         kv, lease, maintenance = self._kv, self._lease, self._maintenance
         return {
-            "KV": {
-                "Range": unary(kv.range, pb.RangeRequest),
-                "Put": unary(kv.put, pb.PutRequest),
-                "DeleteRange": unary(kv.delete_range, pb.DeleteRangeRequest),
-                "Txn": unary(kv.txn, pb.TxnRequest),
-                "Compact": unary(kv.compact, pb.CompactionRequest),
-            },
-            "Watch": {
-                "Watch": grpc.stream_stream_rpc_method_handler(
-                    self._watch.watch, pb.WatchRequest.FromString, serialize
-                ),
-            },
-            "Lease": {
-                "LeaseGrant": unary(lease.grant, pb.LeaseGrantRequest),
-                "LeaseRevoke": unary(lease.revoke, pb.LeaseRevokeRequest),
-                "LeaseKeepAlive": grpc.stream_stream_rpc_method_handler(
-                    lease.keep_alive, pb.LeaseKeepAliveRequest.FromString, serialize
-                ),
-                "LeaseTimeToLive": unary(lease.time_to_live, pb.LeaseTimeToLiveRequest),
-                "LeaseLeases": unary(lease.leases, pb.LeaseLeasesRequest),
-            },
-            "Maintenance": {
-                "Alarm": unary(maintenance.alarm, pb.AlarmRequest),
-                "Status": unary(maintenance.status, pb.StatusRequest),
-                "Defragment": unary(maintenance.defragment, pb.DefragmentRequest),
-                "Hash": unary(maintenance.hash, pb.HashRequest),
-                "HashKV": unary(maintenance.hash_kv, pb.HashKVRequest),
-                "Snapshot": grpc.unary_stream_rpc_method_handler(
-                    guarded_stream(maintenance.snapshot, pb.SnapshotRequest), None, serialize
-                ),
-            },
-            "Cluster": {"MemberList": unary(maintenance.members, pb.MemberListRequest)},
+            "KV/Range": decoding(kv.range, pb.RangeRequest),
+            "KV/Put": decoding(kv.put, pb.PutRequest),
+            "KV/DeleteRange": decoding(kv.delete_range, pb.DeleteRangeRequest),
+            "KV/Txn": decoding(kv.txn, pb.TxnRequest),
+            "KV/Compact": decoding(kv.compact, pb.CompactionRequest),
+            "Lease/LeaseGrant": decoding(lease.grant, pb.LeaseGrantRequest),
+            "Lease/LeaseRevoke": decoding(lease.revoke, pb.LeaseRevokeRequest),
+            "Lease/LeaseTimeToLive": decoding(lease.time_to_live, pb.LeaseTimeToLiveRequest),
+            "Lease/LeaseLeases": decoding(lease.leases, pb.LeaseLeasesRequest),
+            "Maintenance/Alarm": decoding(maintenance.alarm, pb.AlarmRequest),
+            "Maintenance/Status": decoding(maintenance.status, pb.StatusRequest),
+            "Maintenance/Defragment": decoding(maintenance.defragment, pb.DefragmentRequest),
+            "Maintenance/Hash": decoding(maintenance.hash, pb.HashRequest),
+            "Maintenance/HashKV": decoding(maintenance.hash_kv, pb.HashKVRequest),
+            "Cluster/MemberList": decoding(maintenance.members, pb.MemberListRequest),
         }
+
+    @property
+    def watch(self) -> WatchService:
+        return self._watch
+
+    def handlers(self) -> dict[str, Handler]:
+        """Everything, for gRPC, by path."""
+        streams: dict[str, Handler] = {
+            "Watch/Watch": grpc.stream_stream_rpc_method_handler(
+                self._watch.watch, pb.WatchRequest.FromString, serialize
+            ),
+            "Lease/LeaseKeepAlive": grpc.stream_stream_rpc_method_handler(
+                self._lease.keep_alive, pb.LeaseKeepAliveRequest.FromString, serialize
+            ),
+            "Maintenance/Snapshot": grpc.unary_stream_rpc_method_handler(
+                guarded_stream(self._maintenance.snapshot, pb.SnapshotRequest), None, serialize
+            ),
+        }
+        return {**{path: unary(method) for path, method in self.methods().items()}, **streams}
 
 
 async def healthy(data: bytes, context: Context) -> bytes:
@@ -138,15 +144,19 @@ async def unsupported(data: bytes, context: Context) -> bytes:
     return b""
 
 
-class Others(grpc.GenericRpcHandler):
-    """Health checks, and a sentence for the rest of etcd's API."""
+class Routes(grpc.GenericRpcHandler):
+    """Our methods, health checks, and a sentence for the rest of etcd's API."""
+
+    def __init__(self, handlers: dict[str, Handler]) -> None:
+        self._handlers = {f"/{PACKAGE}.{path}": handler for path, handler in handlers.items()}
+        self._handlers["/grpc.health.v1.Health/Check"] = grpc.unary_unary_rpc_method_handler(healthy)
+        self._unsupported: Handler = grpc.unary_unary_rpc_method_handler(unsupported)
 
     def service(self, details: grpc.HandlerCallDetails) -> "Handler | None":
-        if details.method == "/grpc.health.v1.Health/Check":
-            return grpc.unary_unary_rpc_method_handler(healthy)
-        if details.method.startswith((f"/{PACKAGE}.", "/v3electionpb.", "/v3lockpb.")):
-            return grpc.unary_unary_rpc_method_handler(unsupported)
-        return None
+        known = self._handlers.get(details.method)
+        if known is None and details.method.startswith((f"/{PACKAGE}.", "/v3electionpb.", "/v3lockpb.")):
+            return self._unsupported
+        return known
 
 
 class Server:
@@ -157,15 +167,14 @@ class Server:
         self._server = grpc.aio.server(options=OPTIONS)
         self.address = ""
         """`127.0.0.1:PORT`, empty when only the socket is served."""
-        for name, handlers in services.table().items():
-            handler = grpc.method_handlers_generic_handler(f"{PACKAGE}.{name}", handlers)
-            self._server.add_generic_rpc_handlers((handler,))
-        self._server.add_generic_rpc_handlers((Others(),))
+        self._door = Door(options.door, services.methods(), services.watch.watch)
+        self._server.add_generic_rpc_handlers((Routes(services.handlers()),))
 
     async def start(self) -> None:
         """Raises StoreUnusable."""
         self._listen_unix()
         self._listen_tcp()
+        await self._door.start()
         await self._server.start()
 
     def _listen_unix(self) -> None:
@@ -201,6 +210,7 @@ class Server:
         return port
 
     async def stop(self, grace: float) -> None:
+        await self._door.stop()
         await self._server.stop(grace)
         self._options.socket.unlink(missing_ok=True)
         self._options.address_file.unlink(missing_ok=True)

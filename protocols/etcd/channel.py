@@ -1,17 +1,22 @@
 """One gRPC channel to one member of a cluster, or to the only one."""
 
 import ipaddress
+from pathlib import Path
+from typing import cast
 
 import grpc
 
+from protocols.etcd.door import DoorChannel
 from protocols.etcd.errors import BadEndpoint
-from protocols.etcd.options import EtcdOptions
+from protocols.etcd.options import DOOR, EtcdOptions
 
 Credentials = grpc.ChannelCredentials
 
 
 def open_channel(endpoint: str, options: EtcdOptions, credentials: Credentials | None) -> grpc.aio.Channel:
     """A channel that reconnects within half a second. Raises BadEndpoint."""
+    if endpoint.startswith(DOOR):
+        return cast(grpc.aio.Channel, DoorChannel(Path(endpoint.removeprefix(DOOR))))
     arguments: list[tuple[str, str | int]] = [
         ("grpc.max_receive_message_length", options.max_message),
         ("grpc.max_send_message_length", options.max_message),

@@ -7,9 +7,12 @@ import msgspec
 from protocols.layout import Layout
 from protocols.settings import EtcdFiles, Settings, Store
 
+SOCKET, DOOR = "unix:", "door:"
+
 
 class EtcdOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Endpoints are `unix:PATH` (one) or `host:port` (one or several members of a cluster)."""
+    """Endpoints are `unix:PATH` (one) or `host:port` (one or several members of a cluster), or `door:PATH`, the second
+    door of the embedded store (frames.py)."""
 
     endpoints: tuple[str, ...]
     ca: Path | None = None
@@ -36,6 +39,13 @@ def _of(store: Store, files: EtcdFiles, layout: Layout) -> EtcdOptions:
         ca, cert, key = (Path(path) if path else None for path in (files.ca, files.cert, files.key))
         return EtcdOptions(endpoints=store.endpoints, ca=ca, cert=cert, key=key)
     cert, key = layout.client_cert("store-client")
-    if store.endpoints[0].startswith("unix:") or not (layout.ca_cert.exists() and cert.exists()):
+    if store.endpoints[0].startswith(SOCKET):
+        return EtcdOptions(endpoints=(door_of(store.endpoints[0]),))
+    if not (layout.ca_cert.exists() and cert.exists()):
         return EtcdOptions(endpoints=store.endpoints)
     return EtcdOptions(endpoints=store.endpoints, ca=layout.ca_cert, cert=cert, key=key)
+
+
+def door_of(endpoint: str) -> str:
+    """The quicker socket beside the embedded store's."""
+    return DOOR + str(Path(endpoint.removeprefix(SOCKET)).with_suffix(".door"))

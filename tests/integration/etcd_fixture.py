@@ -1,4 +1,4 @@
-"""Debian's etcd beside our store: the same test runs against both."""
+"""Debian's etcd beside our store: the same test runs against both, and against the store's second door."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def etcd_binary() -> str:
     return found
 
 
-@pytest.fixture(scope="session", params=["ours", "etcd"])
+@pytest.fixture(scope="session", params=["ours", "door", "etcd"])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """gRPC target of a running server, shared by the tests of a session: each uses keys of its own."""
     if request.param == "etcd":
@@ -31,4 +31,4 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     else:
         with lab("store") as ours:
             until("the store listens", ours.socket.exists)
-            yield ours.target
+            yield ours.door if request.param == "door" else ours.target

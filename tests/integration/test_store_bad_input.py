@@ -44,7 +44,7 @@ def serve(story: Callable[[Api, Store], Awaitable[None]], made: StoreOptions) ->
         try:
             await story(api, store)
         finally:
-            await api.channel.close()
+            await api.close()
             await store.stop()
             for task in tasks:
                 task.cancel()
@@ -191,7 +191,7 @@ def test_garbage_on_the_socket_and_a_stale_socket_file() -> None:
             bad = api.channel.unary_unary("/etcdserverpb.KV/Put", bytes, bytes)
             assert await api.fails(bad(b"\xff\xff\xff", timeout=5)) == GARBLED
             assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
-            await api.channel.close()
+            await api.close()
 
         asyncio.run(story())
 

@@ -56,12 +56,12 @@ def test_kill_9_during_concurrent_writes() -> None:
         for _ in range(4):
             api = Api(lab.target)
             await storm(api, lab, acknowledged, highest)
-            await api.channel.close()
+            await api.close()
             lab.start("store")
             api = Api(lab.target)
             highest = await check(api, acknowledged)
             acknowledged.clear()
-            await api.channel.close()
+            await api.close()
         assert highest > 20
 
     with lab("store") as made:

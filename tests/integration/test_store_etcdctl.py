@@ -150,7 +150,7 @@ async def _same_history(ours: str, etcd: str) -> None:
     assert leases[0] == leases[1] != []
     assert (await other.put(pb.PutRequest(key=b"/snap/new"))).header.revision == newest + 1
     for api in (one, other):
-        await api.channel.close()
+        await api.close()
 
 
 def test_no_certificate_no_service(ctl: Ctl) -> None:

@@ -27,7 +27,7 @@ CALLS = 400
 async def api_of(target: str) -> AsyncIterator[Api]:
     api = Api(target)
     yield api
-    await api.channel.close()
+    await api.close()
 
 
 async def watch_all(api: Api) -> Any:

@@ -68,7 +68,7 @@ async def history(store: Killable) -> None:
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     events = await whole_history(api, last)
-    await api.channel.close()
+    await api.close()
     assert follower.events == events, "a resumed watch differs from the history"
     judge(notes, Replay(follower.events))
 
@@ -85,8 +85,9 @@ def judge(notes: Notes, replay: Replay) -> None:
 
 
 @pytest.mark.timeout(60 + 10 * ROUNDS)
-def test_a_history_with_kills_is_linearizable() -> None:
-    with our_store() as store:
+@pytest.mark.parametrize("door", [False, True], ids=["grpc", "door"])
+def test_a_history_with_kills_is_linearizable(door: bool) -> None:
+    with our_store(door) as store:
         asyncio.run(history(store))
 
 

@@ -20,9 +20,8 @@ class Killable(Protocol):
 
 
 class OurStore:
-    def __init__(self, made: Lab) -> None:
-        self._lab = made
-        self.target = made.target
+    def __init__(self, made: Lab, target: str) -> None:
+        self._lab, self.target = made, target
 
     def start(self) -> None:
         self._lab.start("store")
@@ -48,10 +47,11 @@ class Etcd:
 
 
 @contextmanager
-def our_store() -> Iterator[Killable]:
+def our_store(door: bool = False) -> Iterator[Killable]:
+    """`door`: its clients come through the second door."""
     with lab("store", store_sync="full") as made:
         until("the store listens", made.socket.exists)
-        yield OurStore(made)
+        yield OurStore(made, made.door if door else made.target)
 
 
 @contextmanager

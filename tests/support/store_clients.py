@@ -56,7 +56,7 @@ class Client:
         while not until.is_set():
             kind, key = self._random.choice(KINDS), self._random.choice(KEYS)
             await getattr(self, f"_{kind}")(key)
-        await self._api.channel.close()
+        await self._api.close()
 
     def _value(self) -> bytes:
         self._count += 1
@@ -148,7 +148,7 @@ class Follower:
             except grpc.aio.AioRpcError:
                 self.breaks += 1
             finally:
-                await api.channel.close()
+                await api.close()
 
     async def _follow(self, api: Api) -> None:
         next_revision = self.events[-1].kv.mod_revision + 1 if self.events else 1

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from protocols.etcd.door import DoorChannel
+from protocols.etcd.options import DOOR, door_of
 from protocols.settings import Settings, save_settings
 from protocols.wire import etcd_pb2 as pb
 
@@ -53,7 +55,11 @@ class Api:
     """Raw calls: `await api.put(pb.PutRequest(...))`."""
 
     def __init__(self, target: str, timeout: float = 10.0) -> None:
+        """`door:PATH` goes through the embedded store's second door; streams it does not have use its socket."""
         self._timeout = timeout
+        path = target.removeprefix(DOOR)
+        self._quick = DoorChannel(Path(path)) if path != target else None
+        target = f"unix:{Path(path).with_suffix('.sock')}" if self._quick else target
         options = [("grpc.default_authority", "localhost")] if target.startswith("unix:") else []
         limits = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
         backoff = [("grpc.initial_reconnect_backoff_ms", 20), ("grpc.max_reconnect_backoff_ms", 100)]
@@ -61,14 +67,22 @@ class Api:
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         path, answer = UNARY[name]
-        stub = self.channel.unary_unary(f"/etcdserverpb.{path}", serialize, answer.FromString)
+        channel = self._quick or self.channel
+        stub = channel.unary_unary(f"/etcdserverpb.{path}", serialize, answer.FromString)
         return lambda request: stub(request, timeout=self._timeout, wait_for_ready=True)
 
     def stream(self, path: str, answer: Any) -> Any:
         return self.channel.stream_stream(f"/etcdserverpb.{path}", serialize, answer.FromString)(wait_for_ready=True)
 
     def watch(self) -> Any:
+        if self._quick:
+            return self._quick.stream_stream("/etcdserverpb.Watch/Watch", serialize, pb.WatchResponse.FromString)()
         return self.stream("Watch/Watch", pb.WatchResponse)
+
+    async def close(self) -> None:
+        await self.channel.close()
+        if self._quick:
+            await self._quick.close()
 
     async def fails(self, call: Awaitable[Any]) -> tuple[str, str]:
         """Code and text of a call that must fail."""
@@ -91,7 +105,7 @@ def play(target: str, story: Callable[[Api], Awaitable[T]]) -> T:
         try:
             return await story(api)
         finally:
-            await api.channel.close()
+            await api.close()
 
     return asyncio.run(run())
 
@@ -120,6 +134,7 @@ class Lab:
         self.root = root
         self.socket = root / "run" / "store.sock"
         self.target = f"unix:{self.socket}"
+        self.door = door_of(self.target)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._earlier: list[subprocess.Popen[bytes]] = []
         (root / "run").mkdir(mode=0o700, exist_ok=True)
@@ -149,6 +164,9 @@ class Lab:
             self._earlier.append(self._processes[actor])
         self._processes[actor] = process
         return process
+
+    def pid(self, actor: str) -> int:
+        return self._processes[actor].pid
 
     def log(self, actor: str) -> str:
         return (self.root / f"{actor}.log").read_text()
