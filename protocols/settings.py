@@ -65,6 +65,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     runtime_endpoint: str
     """gRPC target of the CRI socket, `unix:///...`."""
     runtime_embedded: bool
+    images: str = "host"
+    """Of the embedded runtime: `host`, a name that was not imported stands for the host's own files; `imported`, it
+    does not exist."""
     pleg_mode: str = "auto"
     """`auto`, `evented`, `hint` or `generic`: what pleg makes of the runtime's events."""
     container_log_max_size: int = 10 * 1024 * 1024

@@ -37,6 +37,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     etcd_compaction_interval: int = 300
     leader_elect: str = "auto"
     runtime: str = "embedded"
+    images: str = "host"
     pleg_mode: str = "auto"
     container_log_max_size: str = "10Mi"
     container_log_max_files: int = 5
@@ -81,6 +82,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         store_sync=_one_of(options.store_sync, ("full", "normal"), "--store-sync"),
         runtime_endpoint=runtime or f"unix://{where.runtime_socket}",
         runtime_embedded=not runtime,
+        images=_one_of(options.images, ("host", "imported"), "--images"),
         pleg_mode=_one_of(options.pleg_mode, ("auto", "evented", "hint", "generic"), "--pleg-mode"),
         container_log_max_size=_size(options.container_log_max_size, "--container-log-max-size"),
         container_log_max_files=_at_least(2, options.container_log_max_files, "--container-log-max-files"),

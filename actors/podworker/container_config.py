@@ -8,7 +8,7 @@ import msgspec
 from actors.podworker.downward import Node
 from actors.podworker.environment import build_environment
 from actors.podworker.expand import expand
-from actors.podworker.limits import linux_resources
+from actors.podworker.limits import linux_resources, oom_score
 from actors.podworker.messages import message_path
 from actors.podworker.mounts import container_mounts
 from actors.podworker.references import Found
@@ -57,7 +57,7 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
         stdin=bool(raw.get("stdin")),
         stdin_once=bool(raw.get("stdinOnce")),
         tty=bool(raw.get("tty")),
-        linux=_linux(recipe.spec, raw),
+        linux=_linux(recipe.spec, raw, recipe.node.memory),
         CDI_devices=[cri_pb2.CDIDevice(name=name) for name in grant.cdi_devices],
     )
 
@@ -85,7 +85,7 @@ def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.D
     return cri_pb2.Device(container_path=container_path, host_path=host_path, permissions=permissions or "mrw")
 
 
-def _linux(spec: PodSpec, raw: Object) -> "cri_pb2.LinuxContainerConfig":
+def _linux(spec: PodSpec, raw: Object, memory: int) -> "cri_pb2.LinuxContainerConfig":
     pod_context = (spec.raw.get("spec") or {}).get("securityContext") or {}
     merged = {**pod_context, **(raw.get("securityContext") or {})}
     context = cri_pb2.LinuxContainerSecurityContext(
@@ -93,9 +93,23 @@ def _linux(spec: PodSpec, raw: Object) -> "cri_pb2.LinuxContainerConfig":
         privileged=bool(merged.get("privileged")),
         readonly_rootfs=bool(merged.get("readOnlyRootFilesystem")),
         no_new_privs=merged.get("allowPrivilegeEscalation") is False,
+        supplemental_groups=_groups(pod_context),
+        capabilities=_capabilities(merged.get("capabilities") or {}),
     )
     if merged.get("runAsUser") is not None:
         context.run_as_user.value = int(merged["runAsUser"])
     if merged.get("runAsGroup") is not None:
         context.run_as_group.value = int(merged["runAsGroup"])
-    return cri_pb2.LinuxContainerConfig(resources=linux_resources(raw.get("resources") or {}), security_context=context)
+    resources = linux_resources(raw.get("resources") or {})
+    resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, memory)
+    return cri_pb2.LinuxContainerConfig(resources=resources, security_context=context)
+
+
+def _groups(context: Object) -> list[int]:
+    """fsGroup is the last of them, as upstream has it."""
+    group = context.get("fsGroup")
+    return [int(g) for g in context.get("supplementalGroups") or ()] + ([] if group is None else [int(group)])
+
+
+def _capabilities(wanted: Object) -> "cri_pb2.Capability":
+    return cri_pb2.Capability(add_capabilities=wanted.get("add") or (), drop_capabilities=wanted.get("drop") or ())

@@ -5,6 +5,7 @@ plain Linux processes, or simulated ones. On kill -9 it may lose open calls and 
 container has a shim that goes on without it, and the next runtime takes over from the state directory.
 """
 
+from actors.runtime.images.desk import ImageDesk
 from actors.runtime.metrics import RuntimeCollector
 from actors.runtime.server import RuntimeServer
 from actors.runtime.types import RuntimeOptions
@@ -17,13 +18,16 @@ class Runtime:
     def __init__(self, context: Context) -> None:
         self._context = context
         layout = context.layout
-        self._server = RuntimeServer(RuntimeOptions(directory=layout.runtime, socket=layout.runtime_socket))
+        only = context.settings.images == "imported"
+        self._server = RuntimeServer(RuntimeOptions(layout.runtime, layout.runtime_socket, imported_only=only))
 
     async def start(self) -> None:
         await self._server.start()
         self._context.registry.register(RuntimeCollector(self._server))
         self._context.bus.serve(STOP_CONTAINERS, StopContainers, self._stop_containers)
-        self._context.ready(f"{len(self._server.pods.containers)} containers taken over")
+        ImageDesk(self._server.images, self._server.pods).serve(self._context.bus)
+        taken = f"{len(self._server.pods.containers)} containers taken over"
+        self._context.ready(f"{taken}; {self._server.cgroups.describe()}")
 
     async def stop(self) -> None:
         await self._server.stop()

@@ -10,6 +10,7 @@ from actors.runtime import command
 from actors.runtime.clock import Clock
 from actors.runtime.errors import InvalidRequest, NameReserved
 from actors.runtime.hollow import HollowDriver
+from actors.runtime.images.store import ImageStore
 from actors.runtime.names import Reservations, container_key, sandbox_key
 from actors.runtime.orphans import boot_id, kill_process, kill_session
 from actors.runtime.pods import Pods
@@ -25,13 +26,20 @@ _LOG = logging.getLogger("runtime")
 
 class Adoption:
     def __init__(
-        self, pods: Pods, state: StateDirectory, clock: Clock, processes: ProcessDriver, hollow: HollowDriver
+        self,
+        pods: Pods,
+        state: StateDirectory,
+        clock: Clock,
+        processes: ProcessDriver,
+        hollow: HollowDriver,
+        images: ImageStore,
     ) -> None:
         self._pods = pods
         self._state = state
         self._clock = clock
         self._processes = processes
         self._hollow = hollow
+        self._images = images
         self._boot = boot_id()
 
     async def run(self) -> None:
@@ -45,6 +53,7 @@ class Adoption:
 
     def _load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
         """Those in use come first: of two with one name, as a restored backup may bring, the first is kept."""
+        self._images.load()
         sandboxes, containers = self._state.load()
         in_use = {record.id for record in containers if self._runs(record.id)}
         owners = {record.sandbox_id for record in containers if record.id in in_use}
@@ -90,7 +99,8 @@ class Adoption:
             return
         key = container_key(config.metadata, sandbox.config.metadata)
         if self._reserve(self._pods.container_names, key, "container", record.id):
-            self._pods.add_container(Container(record, config, sandbox, script))
+            image = self._images.find(config.image.image) or self._images.find(config.image.user_specified_image)
+            self._pods.add_container(Container(record, config, sandbox, script, image))
 
     async def _take_over(self, container: Container) -> None:
         if container.life.state is State.EXITED:
@@ -105,6 +115,7 @@ class Adoption:
         for id in self._state.shims():
             if id not in self._pods.containers:
                 self._end_shim(id)
+        self._processes.cgroups.sweep(self._pods.containers)
 
     def _end_shim(self, id: str) -> None:
         directory = self._state.shim(id)

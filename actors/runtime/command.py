@@ -2,15 +2,18 @@
 
 import base64
 import os
-import pwd
 import socket
 from typing import Any
 
-from actors.runtime import mounting
+from actors.runtime import capabilities, mounting
+from actors.runtime.cgroups.hierarchy import NONE, Membership
 from actors.runtime.durations import parse_duration
 from actors.runtime.errors import InvalidRequest
+from actors.runtime.images.store import HOLLOW_PREFIX, bringing_nothing
+from actors.runtime.images.types import Image
 from actors.runtime.status import image_name
 from actors.runtime.types import Container, Hollow
+from actors.runtime.users import user_of
 from protocols.wire import cri_pb2 as pb
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -24,7 +27,7 @@ def hollow_script(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> Hollo
     """The script of a simulated container, None for a real one. A container's annotation goes before its pod's."""
     annotations = {**pod.annotations, **config.annotations}
     wanted = annotations.get(HOLLOW)
-    if wanted != "true" and not (wanted is None and image_name(config.image).startswith("hollow/")):
+    if wanted != "true" and not (wanted is None and image_name(config.image).startswith(HOLLOW_PREFIX)):
         return None
     duration = annotations.get(HOLLOW_DURATION, "")
     return Hollow(parse_duration(duration) if duration else 0, _exit_code(annotations.get(HOLLOW_EXIT_CODE, "0")))
@@ -36,49 +39,58 @@ def _exit_code(text: str) -> int:
     return int(text)
 
 
-def is_pause(image: str) -> bool:
-    name = image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-    return name in ("pause", "pause-amd64", "pause-arm64")
-
-
-def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> Hollow | None:
+def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None = None) -> Hollow | None:
     """Refuse what could never start; answers the hollow script if there is one. Raises InvalidRequest."""
     if not config.metadata.name:
         raise InvalidRequest("config.metadata.name is required")
     if not config.image.image:
         raise InvalidRequest("config.image.image is required")
     script = hollow_script(config, pod)
-    if script is None and not config.command and not config.args and not is_pause(image_name(config.image)):
+    if script is None and not arguments(config, image) and (image or not bringing_nothing(image_name(config.image))):
         raise InvalidRequest(
-            f'image "{image_name(config.image)}" brings no command here, since the embedded runtime runs no images: '
-            "give the container a `command`, or use an image named hollow/NAME for a simulated one"
+            f'image "{image_name(config.image)}" brings no command here: give the container a `command`, import the '
+            "image (nodeplane image import), or use one named hollow/NAME for a simulated container"
         )
     context = config.linux.security_context
     if context.HasField("run_as_group") and not context.HasField("run_as_user") and not context.run_as_username:
         raise InvalidRequest("run_as_group needs run_as_user or run_as_username")
+    if script is None:
+        mounting.isolation(config, pod, image, "")
+        capabilities.dropped(context)
     return script
 
 
-def spec(container: Container) -> dict[str, Any]:
+def arguments(config: pb.ContainerConfig, image: Image | None) -> list[str]:
+    """A command of one's own leaves both parts of the image's out, arguments of one's own its second part."""
+    if config.command or image is None:
+        return [*config.command, *config.args]
+    return [*image.config.entrypoint, *(config.args or image.config.command)]
+
+
+def spec(
+    container: Container, image: Image | None = None, membership: Membership = NONE, directory: str = ""
+) -> dict[str, Any]:
     """What the shim reads: the fields of actors.runtime.shim.child.Spec. Raises InvalidRequest."""
     config, pod = container.config, container.sandbox.config
-    uid, gid = _user(config.linux.security_context)
-    environment = {key.encode(): value for key, value in _defaults(config, pod).items()}
-    environment |= mounting.variables(config.mounts)
-    environment |= {pair.key.encode(): pair.value for pair in config.envs}
+    context = config.linux.security_context
+    uid, gid, groups = user_of(context, image)
     return {
-        "argv": [*config.command, *config.args],
-        "env": [[_text(name), _text(value)] for name, value in environment.items()],
-        "cwd": config.working_dir or "/",
+        "argv": arguments(config, image),
+        "env": [[_text(name), _text(value)] for name, value in _environment(config, pod, image).items()],
+        "cwd": config.working_dir or (image.config.working_dir if image else "") or "/",
         "log": container.log_path,
         "tty": config.tty,
         "stdin": config.stdin,
         "stdin_once": config.stdin_once,
         "uid": uid,
         "gid": gid,
-        "groups": list(config.linux.security_context.supplemental_groups),
-        "no_new_privs": config.linux.security_context.no_new_privs,
-        "mounts": mounting.places(config.mounts),
+        "groups": groups,
+        "no_new_privs": context.no_new_privs,
+        "isolation": mounting.isolation(config, pod, image, directory),
+        "cgroups": membership.groups,
+        "oom": membership.oom,
+        "oom_score": config.linux.resources.oom_score_adj,
+        "dropped": capabilities.dropped(context) if os.geteuid() == 0 else [],
     }
 
 
@@ -86,34 +98,14 @@ def _text(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def _defaults(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> dict[str, bytes]:
+def _environment(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None) -> dict[bytes, bytes]:
+    """The container's own variables over its mounts', the image's, and four defaults."""
     hostname = pod.hostname or pod.metadata.name or socket.gethostname()
-    home = os.environ.get("HOME", "/")
+    home = "/root" if image else os.environ.get("HOME", "/")
     values = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": home, "TERM": "xterm"}
-    return {key: value.encode() for key, value in values.items()}
-
-
-def _user(context: pb.LinuxContainerSecurityContext) -> tuple[int, int]:
-    """User and group to become; (-1, -1) keeps the runtime's own."""
-    if context.run_as_username:
-        try:
-            entry = pwd.getpwnam(context.run_as_username)
-        except KeyError:
-            raise InvalidRequest(f'user "{context.run_as_username}" does not exist on this host') from None
-        uid, gid = entry.pw_uid, entry.pw_gid
-    elif context.HasField("run_as_user"):
-        uid, gid = context.run_as_user.value, _group_of(context.run_as_user.value)
-    else:
-        return -1, -1
-    if context.HasField("run_as_group"):
-        gid = context.run_as_group.value
-    if os.geteuid() != 0 and uid != os.geteuid():
-        raise InvalidRequest(f"run_as_user {uid} needs nodeplane to run as root")
-    return uid, gid
-
-
-def _group_of(uid: int) -> int:
-    try:
-        return pwd.getpwuid(uid).pw_gid
-    except KeyError:
-        return 0
+    found = {key.encode(): value.encode() for key, value in values.items()}
+    for pair in image.config.env if image else ():
+        name, _, value = pair.partition("=")
+        found[os.fsencode(name)] = os.fsencode(value)
+    found |= mounting.variables(config.mounts)
+    return found | {pair.key.encode(): pair.value for pair in config.envs}

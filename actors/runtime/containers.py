@@ -9,6 +9,7 @@ from actors.runtime.clock import Clock
 from actors.runtime.errors import GoingDown, InvalidRequest, NotFound, StartFailed, StopTimedOut, WrongState
 from actors.runtime.events import Events
 from actors.runtime.hollow import HollowDriver
+from actors.runtime.images.store import ImageStore
 from actors.runtime.lifecycle import wait_ended
 from actors.runtime.names import container_key, new_id
 from actors.runtime.orphans import boot_id
@@ -33,6 +34,7 @@ class Containers:
         clock: Clock,
         processes: ProcessDriver,
         hollow: HollowDriver,
+        images: ImageStore,
     ) -> None:
         self._pods = pods
         self._state = state
@@ -40,6 +42,7 @@ class Containers:
         self._clock = clock
         self._processes = processes
         self._hollow = hollow
+        self._images = images
         self._boot = boot_id()
         self.going_down = False
 
@@ -49,14 +52,14 @@ class Containers:
     async def create(self, sandbox_id: str, config: pb.ContainerConfig) -> str:
         """Raises NotFound, InvalidRequest, WrongState, NameReserved, StateNotWritten."""
         sandbox = self._pods.sandbox(sandbox_id)
-        script = command.check(config, sandbox.config)
+        image = self._images.of(config.image)
+        script = command.check(config, sandbox.config, image)
         _require_ready(sandbox)
         key, id = container_key(config.metadata, sandbox.config.metadata), new_id()
         self._pods.container_names.reserve(key, id)
         life = Life(created_at=self._clock.next())
-        container = Container(
-            ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life), config, sandbox, script
-        )
+        record = ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life)
+        container = Container(record, config, sandbox, script, image)
         try:
             await self._save(container.record, script is not None)
             _require_ready(sandbox)
@@ -125,7 +128,7 @@ class Containers:
         await self.driver(container).reopen_log(container)
 
     async def update(self, wanted: str, resources: pb.LinuxContainerResources) -> None:
-        """Accepted and reported, but enforced by nothing: there are no cgroups here."""
+        """Enforced at once where there are cgroups, and reported in any case."""
         container = self._pods.container(wanted)
         if container.life.state is State.EXITED:
             raise WrongState(f'container "{container.id}" has ended')
@@ -135,6 +138,8 @@ class Containers:
         await self._save(fresh, container.hollow is not None)
         container.record = msgspec.structs.replace(container.record, config=fresh.config)
         container.config = changed
+        if container.life.state is State.RUNNING and container.hollow is None:
+            self._processes.update(container)
 
     async def stop_all(self, grace: float) -> None:
         """No start is accepted any more, and every container is stopped."""

@@ -112,5 +112,19 @@ class NotSupported(RuntimeFault):
     grpc: ClassVar[str] = "UNIMPLEMENTED"
 
 
+class ImageUnusable(RuntimeFault):
+    """Raised when what is to be imported is no image, or not for this machine; nothing has changed."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class ImageInUse(RuntimeFault):
+    """Raised for the removal of an image that a container is made of."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
 class SocketTaken(RuntimeFault):
     """Raised at start when the path of the runtime's socket cannot be used."""

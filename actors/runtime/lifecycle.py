@@ -22,9 +22,9 @@ class Lifecycle:
             self._move(container, states.started(container.life, at))
             self._events.emit(pb.CONTAINER_STARTED_EVENT, container.id, container.sandbox)
 
-    def exited(self, container: Container, at: int, code: int, message: str = "") -> None:
+    def exited(self, container: Container, at: int, code: int, starved: bool = False) -> None:
         if container.life.state is State.RUNNING:
-            self._end(container, states.exited(container.life, at, code, message))
+            self._end(container, states.exited(container.life, at, code, starved))
 
     def start_failed(self, container: Container, at: int, message: str) -> None:
         if container.life.state is State.CREATED:

@@ -1,15 +1,24 @@
-"""How a container finds what is mounted into it: at its place where the kernel lets us, else by a variable each."""
+"""What a container has of its own, and how it finds what is mounted into it: at its place where the kernel lets us,
+else by a variable each."""
 
 import functools
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from actors.runtime.errors import InvalidRequest
+from actors.runtime.images.types import Image
 from protocols.wire import cri_pb2 as pb
 
 VARIABLE = "NODEPLANE_MOUNT_"
+ISOLATION = "nodeplane.dev/isolation"
+"""Annotation of a pod: which of PID and UTS its containers have of their own, separated by commas."""
+PID, UTS = "pid", "uts"
+OWN_ROOT = "root"
+"""Directory below a shim's, for what a container changes of its image."""
+_NEEDS = "needs nodeplane to run as root with CAP_SYS_ADMIN"
 _CAP_SYS_ADMIN = 21
 
 
@@ -19,17 +28,52 @@ def variables(mounts: Sequence[pb.Mount]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(mount.host_path) for name, mount in names}
 
 
-def places(mounts: Sequence[pb.Mount]) -> list[list[object]]:
-    """Source, target, read-only of each mount the shim is to make; none where it may not. Raises InvalidRequest."""
-    return [[m.host_path, m.container_path, m.readonly] for m in _moved(mounts)] if namespaces_allowed() else []
+def isolation(
+    config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None, directory: str
+) -> dict[str, Any] | None:
+    """Fields of shim.isolation.Isolation; None where it has nothing of its own. Raises InvalidRequest."""
+    wanted, allowed = _wanted(pod), namespaces_allowed()
+    mounts = _checked(config.mounts) if image else _moved(config.mounts)
+    if wanted and not allowed:
+        raise InvalidRequest(f"annotation {ISOLATION} {_NEEDS}")
+    if image and not allowed:
+        name = image.names[0] if image.names else image.id
+        raise InvalidRequest(f'image "{name}" has a root of its own, which {_NEEDS}')
+    context = config.linux.security_context
+    readonly = context.readonly_rootfs
+    if not allowed or not (mounts or wanted or image or readonly):
+        return None
+    return {
+        "mounts": [[m.host_path, m.container_path, m.readonly] for m in mounts],
+        "hostname": _hostname(pod) if UTS in wanted else "",
+        "processes": PID in wanted and context.namespace_options.pid == pb.CONTAINER,
+        "root": {"image": image.root, "own": f"{directory}/{OWN_ROOT}"} if image else None,
+        "readonly": readonly,
+    }
+
+
+def _wanted(pod: pb.PodSandboxConfig) -> set[str]:
+    text = pod.annotations.get(ISOLATION, "")
+    wanted = {part.strip() for part in text.split(",")} - {"", "none"}
+    if strange := sorted(wanted - {PID, UTS}):
+        raise InvalidRequest(f'annotation {ISOLATION}: "{strange[0]}" is none of {PID}, {UTS}')
+    return wanted
+
+
+def _hostname(pod: pb.PodSandboxConfig) -> str:
+    return pod.hostname or pod.metadata.name
 
 
 def _moved(mounts: Sequence[pb.Mount]) -> list[pb.Mount]:
-    moved = [m for m in mounts if os.path.normpath(m.container_path) != os.path.normpath(m.host_path)]
-    for mount in moved:
+    """Those that lie elsewhere than on the host."""
+    return _checked([m for m in mounts if os.path.normpath(m.container_path) != os.path.normpath(m.host_path)])
+
+
+def _checked(mounts: Sequence[pb.Mount]) -> list[pb.Mount]:
+    for mount in mounts:
         if not mount.container_path.startswith("/") or os.path.normpath(mount.container_path) == "/":
-            raise InvalidRequest(f'mount at "{mount.container_path}": a container here has no root of its own to cover')
-    return moved
+            raise InvalidRequest(f'mount at "{mount.container_path}": that is no place below the root')
+    return list(mounts)
 
 
 @functools.cache

@@ -184,7 +184,7 @@ def apply_exit(lifecycle: Lifecycle, container: Container, end: Exit) -> None:
         lifecycle.start_failed(container, end.finished_at, end.message)
         return
     lifecycle.started(container, end.finished_at)  # changes nothing unless the note of the start was never written
-    lifecycle.exited(container, end.finished_at, end.code)
+    lifecycle.exited(container, end.finished_at, end.code, end.starved)
 
 
 def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> None:

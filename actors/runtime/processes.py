@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 
 from actors.runtime import command
+from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten
 from actors.runtime.launching import LauncherHandle
 from actors.runtime.lifecycle import Lifecycle
@@ -20,6 +21,7 @@ from actors.runtime.shim_link import Started, connect, read_exit, read_started
 from actors.runtime.states import State
 from actors.runtime.store import StateDirectory
 from actors.runtime.types import Container, ExecResult
+from actors.runtime.usage import descendants
 
 START_DEADLINE_S = 30.0
 ADOPT_DEADLINE_S = 5.0
@@ -30,7 +32,8 @@ _LOG = logging.getLogger("runtime")
 
 
 class ProcessDriver:
-    def __init__(self, lifecycle: Lifecycle, state: StateDirectory, launcher: LauncherHandle) -> None:
+    def __init__(self, lifecycle: Lifecycle, state: StateDirectory, launcher: LauncherHandle, cgroups: Cgroups) -> None:
+        self.cgroups = cgroups
         self._lifecycle = lifecycle
         self._state = state
         self._launcher = launcher
@@ -81,7 +84,13 @@ class ProcessDriver:
     async def forget(self, container: Container) -> None:
         if process := self._processes.pop(container.id, None):
             process.link.close()
+        self.cgroups.remove(container.id)
         await asyncio.to_thread(self._state.remove_shim, container.id)
+
+    def update(self, container: Container) -> None:
+        """Its configuration has other resources now."""
+        shim = self.shim_pid(container)
+        self.cgroups.update(container.id, container.config.linux.resources, descendants(shim) if shim else ())
 
     def shim_pid(self, container: Container) -> int:
         """0 when none is known."""
@@ -115,7 +124,8 @@ class ProcessDriver:
     def _prepare(self, container: Container) -> None:
         directory = self._state.shim(container.id)
         try:
-            spec = msgspec.json.encode(command.spec(container))
+            membership = self.cgroups.make(container.id, container.config.linux.resources)
+            spec = msgspec.json.encode(command.spec(container, container.image, membership, str(directory)))
             directory.mkdir(mode=0o700, exist_ok=True)
             (directory / record.SOCKET).unlink(missing_ok=True)  # of a shim that was killed before it began
             (directory / record.SPEC).write_bytes(spec)

@@ -9,11 +9,13 @@ from pathlib import Path
 import grpc
 
 from actors.runtime.adopting import Adoption
+from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.clock import Clock
 from actors.runtime.containers import Containers
 from actors.runtime.errors import SocketTaken
 from actors.runtime.events import Events
 from actors.runtime.hollow import HollowDriver
+from actors.runtime.images.store import ImageStore
 from actors.runtime.launching import LauncherHandle
 from actors.runtime.lifecycle import Lifecycle
 from actors.runtime.pods import Pods
@@ -46,9 +48,13 @@ class RuntimeServer:
         self.events = Events(self._clock, options.events_ring)
         self._launcher = LauncherHandle()
         lifecycle = Lifecycle(self.events)
-        self._processes = ProcessDriver(lifecycle, self._state, self._launcher)
+        self.images = ImageStore(options.directory / "images", options.imported_only)
+        self.cgroups = Cgroups(options.directory)
+        self._processes = ProcessDriver(lifecycle, self._state, self._launcher, self.cgroups)
         self._hollow = HollowDriver(lifecycle, self._state)
-        self.containers = Containers(self.pods, self._state, self.events, self._clock, self._processes, self._hollow)
+        self.containers = Containers(
+            self.pods, self._state, self.events, self._clock, self._processes, self._hollow, self.images
+        )
         self.sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
         self._streams = StreamMethods(self.pods, self.containers)
         self._server: grpc.aio.Server | None = None
@@ -57,7 +63,7 @@ class RuntimeServer:
         """The launcher first: no process is made by fork after gRPC has threads. Serving when it returns."""
         self._launcher.start()
         _allow_descriptors()
-        await Adoption(self.pods, self._state, self._clock, self._processes, self._hollow).run()
+        await Adoption(self.pods, self._state, self._clock, self._processes, self._hollow, self.images).run()
         self._server = self._make_server()
         _bind(self._server, self._options.socket)
         await self._server.start()
@@ -69,19 +75,20 @@ class RuntimeServer:
             await self._server.stop(CLOSE_GRACE_S)
         self._options.socket.unlink(missing_ok=True)
         await asyncio.to_thread(self._launcher.close)
+        self.cgroups.close()
 
     def _make_server(self) -> grpc.aio.Server:
         limits = [("grpc.max_receive_message_length", MESSAGE_LIMIT), ("grpc.max_send_message_length", MESSAGE_LIMIT)]
         server = grpc.aio.server(options=limits)
         services = pb.DESCRIPTOR.services_by_name
         runtime = Table(services["RuntimeService"], self._runtime_parts())
-        images = Table(services["ImageService"], [ImageMethods(self.pods, self._options.directory)])
+        images = Table(services["ImageService"], [ImageMethods(self.pods, self.images, self._options.directory)])
         server.add_generic_rpc_handlers((runtime.handler(), images.handler()))
         return server
 
     def _runtime_parts(self) -> list[object]:
         return [
-            Info(self.pods),
+            Info(self.pods, self.cgroups),
             SandboxMethods(self.pods, self.sandboxes, self._clock),
             ContainerMethods(self.pods, self.containers, self._processes),
             StatsMethods(self.pods, self._processes, self._options.directory),

@@ -36,6 +36,8 @@ class Exit(msgspec.Struct, frozen=True, tag_field="kind", tag="exit"):
     signal: int
     finished_at: int
     message: str = ""
+    starved: bool = False
+    """Killed by the kernel because its memory ran out."""
 
 
 class Reply(msgspec.Struct, frozen=True, tag_field="kind", tag="reply"):

@@ -40,14 +40,14 @@ def started(life: Life, at: int) -> Life:
     return msgspec.structs.replace(life, started_at=max(at, life.created_at))
 
 
-def exited(life: Life, at: int, code: int, message: str = "") -> Life:
-    """The end of a running container; a second end changes nothing."""
+def exited(life: Life, at: int, code: int, starved: bool = False) -> Life:
+    """The end of a running container; a second end changes nothing. `starved`: killed for want of memory."""
     if life.state is State.EXITED:
         return life
     if life.state is State.CREATED:
         raise WrongState("container has not been started")
-    reason = "Completed" if code == 0 else "Error"
-    return _end(life, at, code, reason, message)
+    reason = "OOMKilled" if starved else "Completed" if code == 0 else "Error"
+    return _end(life, at, code, reason, "")
 
 
 def start_failed(life: Life, at: int, message: str) -> Life:

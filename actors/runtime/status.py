@@ -33,6 +33,14 @@ def image_ref(name: str) -> str:
     return f"{name.partition('@')[0]}@{image_id(name)}"
 
 
+def _id(container: Container) -> str:
+    return container.image.id if container.image else image_id(image_name(container.config.image))
+
+
+def _ref(container: Container) -> str:
+    return container.image.id if container.image else image_ref(image_name(container.config.image))
+
+
 def host_network(config: pb.PodSandboxConfig) -> bool:
     return bool(config.linux.security_context.namespace_options.network == pb.NODE)
 
@@ -79,8 +87,8 @@ def container_status(container: Container) -> pb.ContainerStatus:
         finished_at=life.finished_at,
         exit_code=life.exit_code,
         image=pb.ImageSpec(image=image_name(config.image), annotations=config.image.annotations),
-        image_ref=image_ref(image_name(config.image)),
-        image_id=image_id(image_name(config.image)),
+        image_ref=_ref(container),
+        image_id=_id(container),
         reason=life.reason if exited else "",
         message=life.message,
         labels=config.labels,
@@ -99,8 +107,8 @@ def container_item(container: Container) -> pb.Container:
         pod_sandbox_id=container.sandbox.id,
         metadata=config.metadata,
         image=pb.ImageSpec(image=image_name(config.image), annotations=config.image.annotations),
-        image_ref=image_ref(image_name(config.image)),
-        image_id=image_id(image_name(config.image)),
+        image_ref=_ref(container),
+        image_id=_id(container),
         state=CONTAINER_STATES[container.life.state],
         created_at=container.life.created_at,
         labels=config.labels,

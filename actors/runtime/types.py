@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from actors.runtime.images.types import Image
 from actors.runtime.states import Life
 from protocols.wire import cri_pb2 as pb
 
@@ -16,6 +17,8 @@ class RuntimeOptions(msgspec.Struct, frozen=True):
     directory: Path
     """State directory, ROOT/runtime. Mode 0700."""
     socket: Path
+    imported_only: bool = False
+    """Images that were not imported do not exist; otherwise such names stand for the host's own files."""
     events_ring: int = 4096
     """Events one subscriber may be behind before its stream ends."""
 
@@ -77,6 +80,8 @@ class Container:
     config: pb.ContainerConfig
     sandbox: Sandbox
     hollow: Hollow | None = None
+    image: Image | None = None
+    """The imported image it is made of; None: the host's own files."""
     starting: "asyncio.Future[None] | None" = None
     """Done when a start in flight has succeeded or failed."""
     removing: bool = False

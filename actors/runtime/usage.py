@@ -22,7 +22,7 @@ def usage_below(shim: int) -> Usage:
     """Sum over the descendants of a shim, and the CPU time of those it has reaped. Zeros when it is gone."""
     ended = _stat(shim)
     total = Usage(cpu_ns=_children_ns(ended)) if ended else Usage()
-    for pid in _descendants(shim):
+    for pid in descendants(shim):
         if fields := _stat(pid):
             total = _add(total, fields, _rss(pid) or fields[_RSS] * _PAGE)
     return total
@@ -59,10 +59,10 @@ def _stat(pid: int) -> list[int] | None:
     return [0, *map(int, data.rpartition(b")")[2].split()[1:])]
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
     for child in _children(pid):
         yield child
-        yield from _descendants(child)
+        yield from descendants(child)
 
 
 def _children(pid: int) -> list[int]:

@@ -8,6 +8,39 @@ STOP_CONTAINERS = "stop_containers"
 """RPC StopContainers -> Empty: answered when all containers, then all sandboxes have ended. None starts afterwards."""
 
 
+IMPORT_IMAGE = "import_image"
+"""RPC ImportImage -> ImageInfo: answered when the image can be used."""
+
+LIST_IMAGES = "list_images"
+"""RPC Empty -> Images: those imported."""
+
+REMOVE_IMAGE = "remove_image"
+"""RPC RemoveImage -> Empty."""
+
+
+class ImportImage(msgspec.Struct, frozen=True):
+    path: str
+    """An archive (OCI image layout or `docker save`), or a directory that is used in place."""
+    name: str = ""
+    """Empty: as the archive says."""
+
+
+class RemoveImage(msgspec.Struct, frozen=True):
+    name: str
+    """A name, or an id for all its names."""
+
+
+class ImageInfo(msgspec.Struct, frozen=True):
+    id: str
+    names: tuple[str, ...]
+    size: int
+    root: str
+
+
+class Images(msgspec.Struct, frozen=True):
+    images: tuple[ImageInfo, ...]
+
+
 class StopContainers(msgspec.Struct, frozen=True):
     grace_s: float = 10.0
     """Seconds between the stop signal and SIGKILL; 0 kills at once."""

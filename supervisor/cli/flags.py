@@ -56,6 +56,7 @@ PLANE = (
     Flag("store_port", "PORT", "loopback port of the embedded store's etcd API; 0 = a free one (default)", number=True),
     Flag("store_sync", "MODE", "SQLite synchronous of the embedded store: full (default) or normal"),
     Flag("runtime", "RUNTIME", "embedded (default) or unix:///PATH of a CRI socket"),
+    Flag("images", "WHICH", "of the embedded runtime: host (default), any name runs on the host's files; or imported"),
     Flag("pleg_mode", "MODE", "use of the runtime's events: auto (default), evented, hint or generic"),
     Flag("container_log_max_size", "SIZE", "a container's log is rotated beyond this size (default 10Mi)"),
     Flag("container_log_max_files", "N", "files of one container's log, at least 2 (default 5)", number=True),

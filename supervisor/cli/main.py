@@ -23,6 +23,7 @@ COMMANDS = {
     "logs": Command("logs", "show an actor's log"),
     "watch": Command("watch", "follow the pod-resources watch"),
     "devices": Command("devices", "list devices and who has them"),
+    "image": Command("image", "import, list and remove images of the embedded runtime"),
     "chaos": Command("chaos", "kill an actor, make a device fail"),
     "scale": Command("scale", "change the number of API processes"),
     "restart": Command("restart", "restart one actor in an orderly way"),

@@ -1,11 +1,14 @@
-"""ImageService: every image exists, so that nothing here ever needs a registry."""
+"""ImageService. Imported images have files; other names, unless only imported ones exist, stand for the host's own."""
 
 import asyncio
 import os
 import time
 from pathlib import Path
 
-from actors.runtime.errors import InvalidRequest
+from actors.runtime.errors import InvalidRequest, NotFound
+from actors.runtime.images import types
+from actors.runtime.images.names import short_name
+from actors.runtime.images.store import ImageStore
 from actors.runtime.pods import Pods
 from actors.runtime.status import image_id, image_ref
 from protocols.wire import cri_pb2 as pb
@@ -15,35 +18,47 @@ MOST_PULLED = 1024
 
 
 class ImageMethods:
-    def __init__(self, pods: Pods, directory: Path) -> None:
+    def __init__(self, pods: Pods, images: ImageStore, directory: Path) -> None:
         self._pods = pods
+        self._images = images
         self._directory = directory
         self._pulled: dict[str, None] = {}
 
     async def ListImages(self, request: pb.ListImagesRequest) -> pb.ListImagesResponse:
-        """Images that were pulled in this life of the runtime, or that a container names."""
-        used = {container.config.image.image.partition("@")[0] for container in self._pods.containers.values()}
+        """Those imported, and names that were pulled in this life of the runtime, or that a container has."""
+        used = {c.config.image.image.partition("@")[0] for c in self._pods.containers.values() if c.image is None}
         names = sorted(used | self._pulled.keys())
+        images = [_imported(image) for image in self._images.all()] + [_image(name) for name in names]
         if wanted := request.filter.image.image:
-            names = [name for name in names if wanted in (name, image_id(name), image_ref(name))]
-        return pb.ListImagesResponse(images=[_image(name) for name in names])
+            found = self._images.find(wanted)
+            sought = {wanted, found.id if found else image_id(wanted)}
+            images = [image for image in images if sought & {image.id, image.spec.image, *image.repo_digests}]
+        return pb.ListImagesResponse(images=images)
 
     async def ImageStatus(self, request: pb.ImageStatusRequest) -> pb.ImageStatusResponse:
         if not request.image.image:
             raise InvalidRequest("image.image is required")
-        return pb.ImageStatusResponse(image=_image(request.image.image))
+        return pb.ImageStatusResponse(image=self._find(request.image.image))
 
     async def PullImage(self, request: pb.PullImageRequest) -> pb.PullImageResponse:
+        """Nothing is ever fetched."""
         name = request.image.image.partition("@")[0]
         if not name:
             raise InvalidRequest("image.image is required")
+        if image := self._images.find(request.image.image):
+            return pb.PullImageResponse(image_ref=image.id)
+        if not self._images.exists(name):
+            raise NotFound(f'image "{name}" was not imported, and no registry is asked: nodeplane image import FILE')
         self._pulled[name] = None
         if len(self._pulled) > MOST_PULLED:
             del self._pulled[next(iter(self._pulled))]
         return pb.PullImageResponse(image_ref=image_ref(name))
 
     async def RemoveImage(self, request: pb.RemoveImageRequest) -> pb.RemoveImageResponse:
+        """With all its names. One that is not there is no error; one that a container is made of is."""
         self._pulled.pop(request.image.image.partition("@")[0], None)
+        if image := self._images.find(request.image.image):
+            await asyncio.to_thread(self._images.remove, image.id, images_used(self._pods))
         return pb.RemoveImageResponse()
 
     async def ImageFsInfo(self, request: pb.ImageFsInfoRequest) -> pb.ImageFsInfoResponse:
@@ -56,6 +71,29 @@ class ImageMethods:
             inodes_used=pb.UInt64Value(value=found.f_files - found.f_ffree),
         )
         return pb.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
+
+    def _find(self, wanted: str) -> pb.Image | None:
+        if image := self._images.find(wanted):
+            return _imported(image)
+        return _image(wanted) if self._images.exists(wanted) else None
+
+
+def images_used(pods: Pods) -> set[str]:
+    return {container.image.id for container in pods.containers.values() if container.image is not None}
+
+
+def _imported(image: types.Image) -> pb.Image:
+    name, _, _ = image.config.user.partition(":")
+    number = pb.Int64Value(value=int(name or "0")) if name.isdecimal() or not name else None
+    return pb.Image(
+        id=image.id,
+        repo_tags=[short_name(name) for name in image.names],
+        repo_digests=[f"{name.rpartition(':')[0]}@{image.id}" for name in image.names],
+        size=max(1, image.size),
+        uid=number,
+        username="" if number is not None else name,
+        spec=pb.ImageSpec(image=image.id),
+    )
 
 
 def _image(name: str) -> pb.Image:

@@ -2,6 +2,7 @@
 
 import json
 
+from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.pods import Pods
 from protocols.wire import cri_pb2 as pb
 
@@ -12,8 +13,9 @@ API_VERSION = "v1"
 
 
 class Info:
-    def __init__(self, pods: Pods) -> None:
+    def __init__(self, pods: Pods, cgroups: Cgroups) -> None:
         self._pods = pods
+        self._cgroups = cgroups
 
     async def Version(self, request: pb.VersionRequest) -> pb.VersionResponse:
         return pb.VersionResponse(
@@ -21,7 +23,11 @@ class Info:
         )
 
     async def Status(self, request: pb.StatusRequest) -> pb.StatusResponse:
-        counts = {"sandboxes": len(self._pods.sandboxes), "containers": len(self._pods.containers)}
+        counts: dict[str, object] = {
+            "sandboxes": len(self._pods.sandboxes),
+            "containers": len(self._pods.containers),
+            "resources": self._cgroups.describe(),
+        }
         return pb.StatusResponse(
             status=pb.RuntimeStatus(
                 conditions=[

@@ -47,6 +47,6 @@ class SandboxMethods:
     async def UpdatePodSandboxResources(
         self, request: pb.UpdatePodSandboxResourcesRequest
     ) -> pb.UpdatePodSandboxResourcesResponse:
-        """Accepted, and enforced by nothing: there are no cgroups here."""
+        """Accepted, and enforced by nothing: limits are of containers."""
         self._pods.sandbox(request.pod_sandbox_id)
         return pb.UpdatePodSandboxResourcesResponse()

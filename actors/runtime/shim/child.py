@@ -4,12 +4,13 @@ import base64
 import errno
 import fcntl
 import os
+import select
 import signal
 import termios
 from typing import Any, NamedTuple, NoReturn
 
-from actors.runtime.shim import mounts as mounting
-from actors.runtime.shim import system
+from actors.runtime.shim import cgroups, isolation, system
+from actors.runtime.shim.isolation import NOTHING, Isolation
 
 START_ERROR = 128
 _FIRST_OPEN = 3
@@ -28,9 +29,16 @@ class Spec(NamedTuple):
     gid: int
     groups: list[int]
     no_new_privs: bool
-    mounts: tuple[mounting.Mount, ...] = ()
+    isolation: Isolation = NOTHING
     stdin: bool = False
     stdin_once: bool = False
+    cgroups: tuple[str, ...] = ()
+    oom: str = ""
+    """File that counts kills for want of memory; empty without a limit."""
+    oom_score: int = 0
+    """0: as the plane's own."""
+    dropped: tuple[int, ...] = ()
+    """Capabilities it cannot have."""
 
 
 class Stdio(NamedTuple):
@@ -44,17 +52,16 @@ class Stdio(NamedTuple):
 
 def parse(record: dict[str, Any]) -> Spec:
     env = {base64.b64decode(name): base64.b64decode(value) for name, value in record["env"]}
-    places = tuple(mounting.Mount(*entry) for entry in record.get("mounts") or ())
-    return Spec(**{**record, "env": env, "mounts": places})
+    return Spec(**{**record, "env": env, "isolation": isolation.parse(record.get("isolation"))})
 
 
 def spawn(spec: Spec, argv: list[str], stdio: Stdio, beside: int = 0) -> tuple[int, str]:
-    """Fork and exec, in the mount namespace of `beside` if given. Answers (pid, "") or (0, what went wrong)."""
+    """Fork and exec, in the namespaces of `beside` if given. Answers (pid, "") or (0, what went wrong)."""
     readable, writable = os.pipe()
-    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(spec, argv, (stdio, writable), parent, beside)
+        os.close(readable)
+        _become(spec, argv, (stdio, writable), beside)
     os.close(writable)
     with os.fdopen(readable, "rb") as report:
         error = report.read().decode(errors="replace")
@@ -64,16 +71,17 @@ def spawn(spec: Spec, argv: list[str], stdio: Stdio, beside: int = 0) -> tuple[i
     return pid, ""
 
 
-def _become(spec: Spec, argv: list[str], ends: tuple[Stdio, int], parent: int, beside: int) -> NoReturn:
+def _become(spec: Spec, argv: list[str], ends: tuple[Stdio, int], beside: int) -> NoReturn:
     stdio, report = ends
     try:
         _own_session(spec, stdio)
         _default_signals()
         os.umask(0o022)
-        _see_mounts(spec, beside)
+        _limit(spec)
+        isolation.enter(spec.isolation, beside)
         _enter(spec)
         system.die_with_parent()  # after the change of user, which clears it
-        if os.getppid() != parent:
+        if _orphaned(report):
             os._exit(START_ERROR)
         if not argv:
             _sleep()
@@ -102,16 +110,29 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _see_mounts(spec: Spec, beside: int) -> None:
-    if spec.mounts and beside:
-        mounting.join(beside)
-    elif spec.mounts:
-        mounting.enter_own(spec.mounts)
+def _orphaned(report: int) -> bool:
+    """The parent's end of the report is closed: it died before it could take us along. Its number says nothing to us
+    where we have numbers of our own."""
+    poll = select.poll()
+    poll.register(report, 0)
+    return bool(poll.poll(0))
+
+
+def _limit(spec: Spec) -> None:
+    cgroups.join(spec.cgroups)
+    if spec.oom_score:
+        cgroups.adjust_oom_score(spec.oom_score)
 
 
 def _enter(spec: Spec) -> None:
-    if spec.uid >= 0 and (spec.uid, spec.gid) != (os.geteuid(), os.getegid()):
+    if spec.isolation.root and not os.path.exists(spec.cwd):
+        os.makedirs(spec.cwd, 0o755)
+    for number in spec.dropped:
+        system.drop_capability(number)
+    change = spec.uid >= 0 and (spec.uid, spec.gid) != (os.geteuid(), os.getegid())
+    if (change or spec.groups) and os.geteuid() == 0:
         os.setgroups(spec.groups)
+    if change:
         os.setgid(spec.gid)
         os.setuid(spec.uid)
     _change_directory(spec.cwd)

@@ -13,13 +13,15 @@ import socket
 import time
 from collections.abc import Callable
 
-from actors.runtime.shim import child, link, record, system
+from actors.runtime.shim import cgroups, child, isolation, link, record, system
 from actors.runtime.shim.door import Door
 from actors.runtime.shim.logs import Pump
 from actors.runtime.shim.streams import Streams
 
 RETRY_RECORD_S = 1.0
 """Pause between attempts to write the exit record on a full disk; until it succeeds the exit is kept in memory."""
+
+KILLED = 128 + signal.SIGKILL
 
 
 class Shim:
@@ -72,6 +74,8 @@ class Shim:
             pid, error = self._spawn_main()
         except OSError as failure:
             pid, error = 0, f"{failure.filename or 'shim'}: {os.strerror(failure.errno or 0).lower()}"
+        except RuntimeError as failure:
+            pid, error = 0, str(failure)
         now = time.time_ns()
         if error:
             self._exit = _exit(child.START_ERROR, 0, now) | {"message": error}
@@ -90,6 +94,7 @@ class Shim:
         spec = self._spec
         streams = self._streams = Streams(spec)
         try:
+            isolation.apart(spec.isolation)
             return child.spawn(spec, spec.argv, child.Stdio(*streams.child, terminal=spec.tty))
         finally:
             streams.handed_over()
@@ -221,7 +226,9 @@ class Shim:
         assert self._streams is not None
         self._streams.finish()
         number = os.WTERMSIG(self._status) if os.WIFSIGNALED(self._status) else 0
-        self._exit = _exit(_code(self._status), number, self._finished_at)
+        starved = _code(self._status) == KILLED and cgroups.kills(self._spec.oom) > 0
+        cgroups.remove(self._spec.cgroups)
+        self._exit = _exit(_code(self._status), number, self._finished_at) | {"starved": starved}
 
     def _record_exit(self) -> None:
         """On disk before anyone is told. While the disk is full every runtime that connects is told from memory."""

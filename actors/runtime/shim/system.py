@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import time
@@ -12,7 +13,10 @@ _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
-_CLONE_NEWNS = 0x20000
+_PR_CAPBSET_DROP = 24
+
+_CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWPID = 0x20000, 0x4000000, 0x20000000
+_MNT_DETACH = 2
 
 Call = Callable[[], None]
 
@@ -26,16 +30,42 @@ def prctl(option: int, value: int = 1) -> None:
     _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
 
 
-def mount(source: str, target: str, flags: int) -> None:
-    _check(_libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None))
+def mount(source: str, target: str, flags: int, kind: str = "", options: str = "") -> None:
+    words = [os.fsencode(text) if text else None for text in (kind, options)]
+    _check(_libc.mount(os.fsencode(source), os.fsencode(target), words[0], ctypes.c_ulong(flags), words[1]))
 
 
-def new_mount_namespace() -> None:
-    _check(_libc.unshare(_CLONE_NEWNS))
+def new_namespaces(hostname: bool) -> None:
+    """Mounts, and the host name if wanted."""
+    _check(_libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUTS if hostname else 0)))
 
 
-def enter_mount_namespace(descriptor: int) -> None:
-    _check(_libc.setns(descriptor, _CLONE_NEWNS))
+def new_pid_namespace() -> None:
+    """For the children of this process, not for itself: the next one is number 1."""
+    _check(_libc.unshare(_CLONE_NEWPID))
+
+
+def enter_namespace(descriptor: int) -> None:
+    _check(_libc.setns(descriptor, 0))
+
+
+def set_hostname(name: bytes) -> None:
+    _check(_libc.sethostname(name, ctypes.c_size_t(len(name))))
+
+
+def pivot_root_here() -> None:
+    """The working directory, a mount point, becomes the root of this mount namespace; the old one goes."""
+    number = {"x86_64": 155, "aarch64": 41, "riscv64": 41}.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    _check(_libc.syscall(ctypes.c_long(number), b".", b"."))
+    _check(_libc.umount2(b".", _MNT_DETACH))
+
+
+def drop_capability(number: int) -> None:
+    """Whatever is executed from here on cannot have it."""
+    with contextlib.suppress(OSError):  # one this kernel does not know
+        prctl(_PR_CAPBSET_DROP, number)
 
 
 def _check(result: int) -> None:

@@ -1,0 +1,130 @@
+"""The containers' cgroups: made before the start, changed while one runs, removed after its end.
+
+A container without limits has none. Its processes join themselves, before they become the user's program.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.runtime.cgroups.finding import Found, find
+from actors.runtime.cgroups.limits import CPU, MEMORY, Setting, settings, weight
+from protocols.wire import cri_pb2 as pb
+
+_LOG = logging.getLogger("runtime")
+
+
+class Membership(NamedTuple):
+    """What a shim is told. `oom`: the file that counts kills for want of memory, empty without a memory limit."""
+
+    groups: list[str]
+    oom: str
+
+
+NONE = Membership([], "")
+
+
+class Cgroups:
+    """Every method is a few system calls. Without a hierarchy they do nothing."""
+
+    def __init__(self, root: Path, found: Found | None = None) -> None:
+        self._found = found or find(root)
+        if self._found is not None:
+            self._share_of_all()
+
+    def describe(self) -> str:
+        """For people."""
+        if self._found is None:
+            return "limits are not enforced: no writable cgroup hierarchy"
+        version = 2 if self._found.unified else 1
+        return f"limits by cgroup v{version}: {' '.join(sorted(self._found.bases))}"
+
+    def make(self, id: str, resources: pb.LinuxContainerResources) -> Membership:
+        """A limit that cannot be set is told in the log, and the container starts all the same."""
+        if self._found is None:
+            return NONE
+        groups = self._apply(id, settings(resources, self._found.unified))
+        return Membership([str(path) for path in groups], self._oom_file(id) if groups else "")
+
+    def update(self, id: str, resources: pb.LinuxContainerResources, pids: Iterable[int]) -> None:
+        """A running container's. Groups it had no need of before are made, and its processes moved there."""
+        if self._found is None:
+            return
+        before = {base / id for base in self._found.bases.values() if (base / id).exists()}
+        for group in set(self._apply(id, settings(resources, self._found.unified))) - before:
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    (group / "cgroup.procs").write_text(str(pid))
+
+    def remove(self, id: str) -> None:
+        """Its processes have ended. Its shim does the same; whoever comes second finds nothing."""
+        for base in self._bases():
+            with contextlib.suppress(OSError):
+                (base / id).rmdir()
+
+    def sweep(self, known: Iterable[str]) -> None:
+        """Groups of containers nobody knows any more."""
+        kept = set(known)
+        for base in self._bases():
+            with contextlib.suppress(OSError):
+                for entry in [entry for entry in os.scandir(base) if entry.is_dir() and entry.name not in kept]:
+                    self.remove(entry.name)
+
+    def close(self) -> None:
+        """The directories around them go when no container is left."""
+        for base in self._bases():
+            with contextlib.suppress(OSError):
+                base.rmdir()
+
+    def _bases(self) -> set[Path]:
+        return set(self._found.bases.values()) if self._found is not None else set()
+
+    def _apply(self, id: str, wanted: list[Setting]) -> list[Path]:
+        """Groups that hold a setting now. What fails is tried again after the rest: a limit and the one around it can
+        only be moved in one order, and which depends on where they were."""
+        assert self._found is not None
+        bases = self._found.bases
+        placed = [(bases[setting.controller] / id, setting) for setting in wanted if setting.controller in bases]
+        failed = [(group, setting) for group, setting in placed if _set(group, setting)]
+        for group, setting in failed:
+            if (why := _set(group, setting)) and setting.needed:
+                _LOG.warning("container %s: %s=%s: %s", id[:12], setting.file, setting.value, why)
+        return [group for group in dict.fromkeys(group for group, _ in placed) if group.is_dir()]
+
+    def _oom_file(self, id: str) -> str:
+        assert self._found is not None
+        base = self._found.bases.get(MEMORY)
+        if base is None or not (base / id).is_dir():
+            return ""
+        return str(base / id / ("memory.events" if self._found.unified else "memory.oom_control"))
+
+    def _share_of_all(self) -> None:
+        """Together the containers weigh as much as the machine has cpus."""
+        assert self._found is not None
+        shares = 1024 * (os.cpu_count() or 1)
+        if base := self._found.bases.get(CPU):
+            file, value = ("cpu.weight", weight(shares)) if self._found.unified else ("cpu.shares", shares)
+            with contextlib.suppress(OSError):
+                _write(base / file, str(value))
+
+
+def _set(group: Path, setting: Setting) -> str:
+    """Why it failed; empty when it did not."""
+    try:
+        group.mkdir(exist_ok=True)
+        _write(group / setting.file, setting.value)
+    except OSError as error:
+        return os.strerror(error.errno or 0).lower()
+    return ""
+
+
+def _write(path: Path, value: str) -> None:
+    """Never creates: a file the kernel has not made is an error."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,75 @@
+"""From CRI's resources to what is written into which file of a cgroup. Pure."""
+
+from typing import NamedTuple
+
+from protocols.wire import cri_pb2 as pb
+
+CPU, MEMORY, PIDS = "cpu", "memory", "pids"
+CONTROLLERS = (CPU, MEMORY, PIDS)
+
+_NO_SHARES = 2
+"""What a pod that asks for no cpu gets: not worth a cgroup, since joining one takes milliseconds."""
+_MOST_SHARES, _MOST_WEIGHT = 262_144, 10_000
+_PERIOD_US = 100_000
+
+
+class Setting(NamedTuple):
+    """`needed`: without it the limit would not hold; others refine it and may be missing from a kernel."""
+
+    controller: str
+    file: str
+    value: str
+    needed: bool = True
+
+
+def settings(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
+    """In an order in which the kernel takes them; nothing for what is 0, which means unset. -1 lifts a limit."""
+    return _cpu(resources, unified) + _memory(resources, unified) + _extra(resources, unified)
+
+
+def weight(shares: int) -> int:
+    """Shares of version 1 (2 to 262144) as a weight of version 2 (1 to 10000)."""
+    shares = min(max(shares, _NO_SHARES), _MOST_SHARES)
+    return 1 + (shares - _NO_SHARES) * (_MOST_WEIGHT - 1) // (_MOST_SHARES - _NO_SHARES)
+
+
+def _cpu(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
+    quota, period, shares = resources.cpu_quota, resources.cpu_period or _PERIOD_US, resources.cpu_shares
+    found = []
+    if shares > _NO_SHARES and unified:
+        found.append(Setting(CPU, "cpu.weight", str(weight(shares))))
+    elif shares > _NO_SHARES:
+        found.append(Setting(CPU, "cpu.shares", str(shares)))
+    if quota and unified:
+        found.append(Setting(CPU, "cpu.max", f"{quota if quota > 0 else 'max'} {period}"))
+    elif quota:
+        found.append(Setting(CPU, "cpu.cfs_period_us", str(period)))
+        found.append(Setting(CPU, "cpu.cfs_quota_us", str(max(quota, -1))))
+    return found
+
+
+def _memory(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
+    """The limit includes swap unless the caller says otherwise; one process too many ends them all (version 2)."""
+    limit = resources.memory_limit_in_bytes
+    if not limit:
+        return []
+    swap = resources.memory_swap_limit_in_bytes or limit
+    if not unified:
+        files = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+        return [Setting(MEMORY, files[0], str(limit)), Setting(MEMORY, files[1], str(swap), needed=False)]
+    return [
+        Setting(MEMORY, "memory.max", _v2(limit)),
+        Setting(MEMORY, "memory.swap.max", _v2(max(0, swap - limit) if swap > 0 else -1), needed=False),
+        Setting(MEMORY, "memory.oom.group", "1", needed=False),
+    ]
+
+
+def _v2(value: int) -> str:
+    return str(value) if value >= 0 else "max"
+
+
+def _extra(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
+    """`unified` of the request: file names of version 2; version 1 knows pids.max only."""
+    entries = sorted(resources.unified.items())
+    wanted = [(file, value) for file, value in entries if file.partition(".")[0] in CONTROLLERS and "/" not in file]
+    return [Setting(file.partition(".")[0], file, value) for file, value in wanted if unified or file == "pids.max"]

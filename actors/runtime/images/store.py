@@ -1,0 +1,176 @@
+"""The imported images: one directory each, read at start. The runtime is their only writer.
+
+An import that is cut off leaves a directory without image.json, which the next start removes.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from actors.runtime.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
+from actors.runtime.images.names import full_name
+from actors.runtime.images.types import Image, ImageConfig
+from protocols.files import write_atomic
+from protocols.wire import cri_pb2 as pb
+
+HOLLOW_PREFIX = "hollow/"
+PAUSE = ("pause", "pause-amd64", "pause-arm64")
+
+_FILE = "image.json"
+_PREFIX = "sha256:"
+_DIGITS = 64
+_LOG = logging.getLogger("runtime")
+
+
+class ImageStore:
+    """`imported_only`: names that were not imported do not exist; otherwise they stand for the host's own files."""
+
+    def __init__(self, directory: Path, imported_only: bool = False) -> None:
+        self._directory = directory
+        self.imported_only = imported_only
+        self._images: dict[str, Image] = {}
+
+    def load(self) -> None:
+        """Blocks, as import_ and remove do."""
+        self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        for path in self._directory.iterdir():
+            try:
+                image = msgspec.json.decode((path / _FILE).read_bytes(), type=Image)
+            except FileNotFoundError:
+                shutil.rmtree(path, ignore_errors=True)
+            except (msgspec.DecodeError, OSError) as error:
+                _LOG.error("image %s is unusable and was passed over: %s", path, error)
+            else:
+                self._images[image.id] = image
+
+    def all(self) -> list[Image]:
+        return sorted(self._images.values(), key=lambda image: image.names)
+
+    def find(self, wanted: str) -> Image | None:
+        """By id, by the first digits of one, or by name, however it is written."""
+        name, _, digest = wanted.partition("@")
+        if found := self._images.get(digest or name):
+            return found
+        digits = name.removeprefix(_PREFIX)
+        begun = [image for id, image in self._images.items() if digits and id.startswith(_PREFIX + digits)]
+        if len(begun) == 1 and len(digits) >= 6:
+            return begun[0]
+        try:
+            full = full_name(name)
+        except InvalidRequest:
+            return None
+        return next((image for image in self._images.values() if full in image.names), None)
+
+    def of(self, spec: pb.ImageSpec) -> Image | None:
+        """The image of a container; None for the host's own files. Raises NotFound where only imported ones exist."""
+        image = self.find(spec.image) or self.find(spec.user_specified_image)
+        name = spec.user_specified_image or spec.image
+        if image is None and not self.exists(name):
+            raise NotFound(f'image "{name}" was not imported')
+        return image
+
+    def exists(self, name: str) -> bool:
+        """Whether a container may be made of it."""
+        return not self.imported_only or self.find(name) is not None or bringing_nothing(name)
+
+    def import_(self, path: Path, name: str) -> Image:
+        """An archive, or a directory that is used in place. Raises ImageUnusable, InvalidRequest."""
+        given = (full_name(name),) if name else ()
+        try:
+            image = self._borrow(path, given) if path.is_dir() else self._unpack(path, given)
+        except OSError as error:
+            raise ImageUnusable(f"cannot import {path}: {(error.strerror or str(error)).lower()}") from None
+        self._adopt(image)
+        return image
+
+    def remove(self, wanted: str, used: set[str]) -> None:
+        """A name goes, and with the last one, or by its id, the files. Raises NotFound; ImageInUse when a container is
+        made of it."""
+        image = self.find(wanted)
+        if image is None:
+            raise NotFound(f'image "{wanted}" not found')
+        names = () if _is_id(wanted) else tuple(name for name in image.names if name != full_name(wanted))
+        if names:
+            self._adopt(msgspec.structs.replace(image, names=names))
+            return
+        if image.id in used:
+            raise ImageInUse(f'image "{wanted}" is used by a container; remove its pods first')
+        del self._images[image.id]
+        place = self._place(image.id)
+        (place / _FILE).unlink(missing_ok=True)
+        shutil.rmtree(place, ignore_errors=True)
+
+    def _unpack(self, path: Path, names: tuple[str, ...]) -> Image:
+        from actors.runtime.images.archive import Archive, read_config  # loads tar and gzip: most runtimes never do
+        from actors.runtime.images.layers import unpack  # as above
+
+        with Archive(path) as archive:
+            contents = archive.contents()
+            names = names or tuple(full_name(name) for name in contents.names)
+            if not names:
+                raise ImageUnusable(f"{path} does not say its name; give one with --name")
+            id, config = _PREFIX + hashlib.sha256(contents.config).hexdigest(), read_config(contents.config)
+            if (there := self._images.get(id)) is not None:
+                return msgspec.structs.replace(there, names=tuple(sorted({*there.names, *names})))
+            fresh = self._directory / f".new-{secrets.token_hex(8)}"
+            try:
+                size = unpack(archive, contents.layers, fresh / "root")
+                image = Image(id, names, str(self._place(id) / "root"), size, config)
+                write_atomic(fresh / _FILE, msgspec.json.encode(image))
+                fresh.chmod(0o711)
+                fresh.rename(self._place(id))
+            except BaseException:
+                shutil.rmtree(fresh, ignore_errors=True)
+                raise
+        return image
+
+    def _borrow(self, path: Path, names: tuple[str, ...]) -> Image:
+        if not names:
+            raise InvalidRequest(f"{path} is a directory: give the image a name with --name")
+        real = os.path.realpath(path)
+        id = _PREFIX + hashlib.sha256(os.fsencode(real)).hexdigest()
+        names = tuple(sorted({*names, *(there.names if (there := self._images.get(id)) else ())}))
+        return Image(id, names, real, _size(real), ImageConfig(), borrowed=True)
+
+    def _adopt(self, image: Image) -> None:
+        """A name belongs to the image that got it last."""
+        for other in self.all():
+            kept = tuple(name for name in other.names if name not in image.names)
+            if other.id != image.id and kept != other.names:
+                self._write(msgspec.structs.replace(other, names=kept))
+        self._write(image)
+
+    def _write(self, image: Image) -> None:
+        place = self._place(image.id)
+        place.mkdir(mode=0o711, exist_ok=True)
+        write_atomic(place / _FILE, msgspec.json.encode(image))
+        self._images[image.id] = image
+
+    def _place(self, id: str) -> Path:
+        return self._directory / id.removeprefix(_PREFIX)
+
+
+def bringing_nothing(name: str) -> bool:
+    """Names with a meaning of their own: the pause image, and simulated containers."""
+    last = name.partition("@")[0].rpartition("/")[2].partition(":")[0]
+    return name.startswith(HOLLOW_PREFIX) or last in PAUSE
+
+
+def _is_id(wanted: str) -> bool:
+    digits = wanted.removeprefix(_PREFIX)
+    return wanted.startswith(_PREFIX) or (len(digits) == _DIGITS and set(digits) <= set("0123456789abcdef"))
+
+
+def _size(root: str) -> int:
+    total = 0
+    for directory, _, files in os.walk(root):
+        for file in files:
+            with contextlib.suppress(OSError):
+                total += os.lstat(f"{directory}/{file}").st_size
+    return total

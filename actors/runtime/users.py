@@ -1,0 +1,86 @@
+"""Which user, group and further groups a container's processes become. Pure but for the user databases."""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.runtime.errors import InvalidRequest
+from actors.runtime.images.types import Image
+from actors.runtime.shim.mounts import inside
+from protocols.wire import cri_pb2 as pb
+
+
+class User(NamedTuple):
+    uid: int = -1
+    """-1: the runtime's own."""
+    gid: int = -1
+    groups: tuple[int, ...] = ()
+
+
+def user_of(context: pb.LinuxContainerSecurityContext, image: Image | None) -> User:
+    """The request goes before the image. Raises InvalidRequest, also for what only root may do."""
+    database = _Database(image.root if image else "/")
+    named = context.run_as_username or (image.config.user if image else "")
+    if context.HasField("run_as_user"):
+        uid, gid = context.run_as_user.value, database.group_of(context.run_as_user.value)
+    elif named:
+        uid, gid = database.find(named)
+    else:
+        uid, gid = -1, -1
+    if context.HasField("run_as_group"):
+        gid = context.run_as_group.value
+    groups = tuple(dict.fromkeys(context.supplemental_groups))
+    _permit(uid, groups)
+    return User(uid, gid, groups)
+
+
+def _permit(uid: int, groups: tuple[int, ...]) -> None:
+    if os.geteuid() == 0:
+        return
+    if uid not in (-1, os.geteuid()):
+        raise InvalidRequest(f"run_as_user {uid} needs nodeplane to run as root")
+    if strange := sorted(set(groups) - {os.getegid(), *os.getgroups()}):
+        raise InvalidRequest(f"supplemental group {strange[0]} needs nodeplane to run as root")
+
+
+class _Database:
+    """/etc/passwd and /etc/group below a root: the host's, or an image's."""
+
+    def __init__(self, root: str) -> None:
+        self._root = "" if root == "/" else root
+
+    def find(self, user: str) -> tuple[int, int]:
+        """`name`, `uid`, `name:group` or `uid:gid`."""
+        name, _, group = user.partition(":")
+        if name.isdecimal():
+            uid, gid = int(name), self.group_of(int(name))
+        else:
+            uid, gid = self._named(name)
+        if group:
+            gid = int(group) if group.isdecimal() else self._group(group)
+        return uid, gid
+
+    def group_of(self, uid: int) -> int:
+        """The first group of a user; 0 of one nobody knows."""
+        return next((int(line[3]) for line in self._lines("passwd") if line[2] == str(uid)), 0)
+
+    def _named(self, name: str) -> tuple[int, int]:
+        for line in self._lines("passwd"):
+            if line[0] == name:
+                return int(line[2]), int(line[3])
+        where = "in the image" if self._root else "on this host"
+        raise InvalidRequest(f'user "{name}" does not exist {where}')
+
+    def _group(self, name: str) -> int:
+        for line in self._lines("group"):
+            if line[0] == name:
+                return int(line[2])
+        raise InvalidRequest(f'group "{name}" does not exist')
+
+    def _lines(self, name: str) -> list[list[str]]:
+        text = ""
+        with contextlib.suppress(OSError):
+            text = Path(inside(self._root, f"/etc/{name}")).read_text(errors="replace")
+        lines = [line.split(":") for line in text.splitlines()]
+        return [line for line in lines if len(line) >= 3 and all(n.isdecimal() for n in line[2:4][: len(line) - 2])]

@@ -1,0 +1,65 @@
+"""`nodeplane image import|ls|rm`: images of the embedded runtime, from archives and directories."""
+
+import argparse
+import os
+
+from protocols.messages import runtime as messages
+from protocols.messages.runtime import Empty, ImageInfo, Images, ImportImage, RemoveImage
+from supervisor.cli.ask import Asking, ask
+from supervisor.cli.flags import layout_from
+from supervisor.cli.table import table
+
+HEADER = ("IMAGE", "ID", "SIZE")
+IMPORT_S, QUICK_S = 600.0, 30.0
+SHOWN_DIGITS = 12
+MIB = 1024 * 1024
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("image", help="images of the embedded runtime", allow_abbrev=False)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    bring = verbs.add_parser("import", help="from a file (OCI layout or docker save) or a directory")
+    bring.add_argument("path", metavar="FILE")
+    bring.add_argument("--name", default="", help="what to call it; needed where the file does not say")
+    verbs.add_parser("ls", help="list them")
+    remove = verbs.add_parser("rm", help="remove a name, and the image with its last one")
+    remove.add_argument("name", metavar="NAME")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.verb == "import":
+        args.path = os.path.abspath(args.path)  # the runtime's working directory is another one
+    print(ask(layout_from(args), lambda asking: VERBS[args.verb](asking, args)))
+    return 0
+
+
+async def bring(asking: Asking, args: argparse.Namespace) -> str:
+    request = ImportImage(args.path, args.name)
+    image = await asking.call(messages.OWNER, messages.IMPORT_IMAGE, request, ImageInfo, IMPORT_S)
+    return f"{', '.join(map(short, image.names))}: {image.size / MIB:.1f} MiB, {digits(image)}"
+
+
+async def show(asking: Asking, args: argparse.Namespace) -> str:
+    found = await asking.call(messages.OWNER, messages.LIST_IMAGES, Empty(), Images, QUICK_S)
+    rows = [
+        (short(name) if name else "<none>", digits(image), f"{image.size / MIB:.1f} MiB")
+        for image in found.images
+        for name in image.names or ("",)
+    ]
+    return table(HEADER, rows) if rows else "no image was imported yet; try `nodeplane image import FILE`"
+
+
+async def remove(asking: Asking, args: argparse.Namespace) -> str:
+    await asking.call(messages.OWNER, messages.REMOVE_IMAGE, RemoveImage(args.name), messages.Empty, QUICK_S)
+    return f"{args.name} removed"
+
+
+VERBS = {"import": bring, "ls": show, "rm": remove}
+
+
+def short(name: str) -> str:
+    return name.removeprefix("docker.io/library/").removeprefix("docker.io/")
+
+
+def digits(image: ImageInfo) -> str:
+    return image.id.removeprefix("sha256:")[:SHOWN_DIGITS]
