@@ -108,6 +108,12 @@ class Plane:
         )
         self.settings = msgspec.structs.replace(settings, **changes)
 
+    def change(self, **changes: Any) -> None:
+        """Settings, before the next process starts."""
+        self.settings = msgspec.structs.replace(self.settings, **changes)
+        if self.settings.layout.run.exists():
+            save_settings(self.settings.layout.settings, self.settings)
+
     def start(self) -> None:
         self.prepare()
         for instance in ("store", "watchcache", "apiserver-0"):

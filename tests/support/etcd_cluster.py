@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
+from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.settings import EtcdFiles
 from supervisor.pki import Certificate, Wanted
 from supervisor.pki_issue import issue
@@ -39,6 +42,16 @@ class Cluster:
         if self._pki is None:
             return EtcdFiles()
         return EtcdFiles(ca=str(self._pki / "ca.crt"), cert=str(self._pki / "np.crt"), key=str(self._pki / "np.key"))
+
+    async def put(self, key: str, value: str) -> int:
+        """By another client of the same etcd; the revision."""
+        files = {name: Path(path) if path else None for name, path in msgspec.structs.asdict(self.files).items()}
+        client = EtcdClient(EtcdOptions(endpoints=self.endpoints, **files))
+        await client.start()
+        try:
+            return await client.put(key.encode(), value.encode())
+        finally:
+            await client.close()
 
     def start(self, *members: int) -> None:
         for member in members or range(len(self._clients)):

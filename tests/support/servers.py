@@ -9,9 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-import msgspec
 
-from protocols.settings import save_settings
 from tests.support.apiserver_plane import Plane
 
 X, Y = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
@@ -30,7 +28,7 @@ class Server:
     def gate(self) -> bool:
         return self.plane.settings.gate(GATE)
 
-    def restart(self, gate: bool = True, number: int = signal.SIGKILL) -> None:
+    def restart(self, gate: bool | None = None, number: int = signal.SIGKILL) -> None:
         """Both processes, `number` to the API process; the gate may change with it."""
         self.stop(number)
         self.start(gate)
@@ -39,10 +37,9 @@ class Server:
         self.plane.kill("apiserver-0", number)
         self.plane.kill("watchcache")
 
-    def start(self, gate: bool = True) -> None:
-        if gate != self.gate:
-            self.plane.settings = msgspec.structs.replace(self.plane.settings, feature_gates={GATE: gate})
-            save_settings(self.plane.settings.layout.settings, self.plane.settings)
+    def start(self, gate: bool | None = None) -> None:
+        if gate not in (None, self.gate):
+            self.plane.change(feature_gates={GATE: bool(gate)})
         self.plane.spawn("watchcache")
         self.plane.spawn("apiserver-0")
         self.plane.wait_ready()
@@ -59,11 +56,6 @@ class Server:
     async def cache_rv(self, resource: str = "configmaps") -> int:
         """Of the watch cache, as its metric tells."""
         return int(await self.metric("watchcache", "apiserver_watch_cache_resource_version", resource))
-
-    async def listed(self) -> int:
-        """The version at which the X cache was read at the server's last start, the gate being off."""
-        assert not self.gate
-        return await self.cache_rv()
 
 
 class Session:
@@ -110,13 +102,6 @@ class Stream:
         if event["type"] == "ERROR":
             return "ERROR", int(obj["code"]), str(obj["message"])
         return event["type"], version_of(obj), str(obj["metadata"].get("name", ""))
-
-    async def silent(self, seconds: float) -> bool:
-        try:
-            await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(self._answer.content.wait_eof())), seconds)
-        except TimeoutError:
-            return self._answer.content.total_bytes == 0
-        return False
 
     async def rest(self) -> list[tuple[str, int, str]]:
         """All that still comes, up to a clean end."""

@@ -1,0 +1,126 @@
+"""Two control planes with roots of their own on one etcd (TLS): clients of one are clients of the other, one works."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.etcd_fixture import etcd_binary
+from tests.support.etcd_cluster import Cluster, cluster
+from tests.support.plane import BIN, REPO, run, stop, until
+
+GROUPS = ("control", "watcher")
+LEASES = ("kube-controller-manager", "kube-scheduler")
+
+
+class Control:
+    """The groups `control` and `watcher` of one root, as two lines of the Procfile."""
+
+    def __init__(self, etcd: Cluster) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+        files = etcd.files
+        self._flags = ["--root", str(self.root), "--port", "0", "--metrics-port", "0", "--store", etcd.store]
+        self._flags += ["--etcd-cafile", files.ca, "--etcd-certfile", files.cert, "--etcd-keyfile", files.key]
+        self.environment = {**os.environ, "HOME": str(self.root), "KUBECONFIG": str(self.root / "kubeconfig")}
+        self.groups: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        for group in GROUPS:
+            command = [sys.executable, "-m", "supervisor", group, *self._flags]
+            with (self.root / f"{group}.log").open("wb") as log:
+                self.groups[group] = subprocess.Popen(command, cwd=REPO, stdout=log, stderr=log)
+        until("the API answers", lambda: self.kubectl("get", "--raw", "/readyz", check=False) == "ok")
+
+    @property
+    def server(self) -> str:
+        config = yaml.safe_load((self.root / "kubeconfig").read_text())
+        return str(config["clusters"][0]["cluster"]["server"])
+
+    def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
+        return run([str(BIN / "kubectl"), *arguments], self.environment, 20, check, stdin)
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        return dict(json.loads(self.kubectl("get", *arguments, "-o", "json", check=False) or "{}"))
+
+    def identity(self, instance: str) -> str:
+        return (self.root / "run" / f"{instance}.id").read_text().strip()
+
+    def holder(self, lease: str) -> str:
+        return str(self.get("lease", lease, "-n", "kube-system").get("spec", {}).get("holderIdentity", ""))
+
+    def close(self) -> None:
+        for group in reversed(GROUPS):
+            if group in self.groups:
+                stop(self.groups[group])
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[tuple[Control, Control]]:
+    with cluster(etcd_binary(), tls=True) as etcd:
+        first, other = Control(etcd), Control(etcd)
+        try:
+            first.start()
+            shutil.copytree(first.root / "pki", other.root / "pki")
+            other.start()
+            yield first, other
+        finally:
+            other.close()
+            first.close()
+
+
+def pod(name: str) -> str:
+    spec = {"containers": [{"name": "c", "image": "busybox"}]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+
+def node() -> str:
+    status = {"capacity": {"pods": "10"}, "allocatable": {"pods": "10"}}
+    status["conditions"] = [{"type": "Ready", "status": "True"}]  # type: ignore[assignment] # a list among the maps
+    return json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "by-hand"}, "status": status})
+
+
+def bound(control: Control, name: str) -> bool:
+    return bool(control.get("pod", name).get("spec", {}).get("nodeName"))
+
+
+def test_clients_of_one_are_clients_of_the_other(both: tuple[Control, Control]) -> None:
+    first, other = both
+    until("the default account", lambda: first.get("serviceaccount", "default"))
+    token = first.kubectl("create", "token", "default").strip()
+    assert first.kubectl("--server", other.server, "get", "ns", "default", "-o", "name").strip() == "namespace/default"
+    ca = str(first.root / "pki" / "ca.crt")
+    alone = ("--kubeconfig", "/dev/null", "--server", other.server, "--certificate-authority", ca, "--token", token)
+    who = first.kubectl(*alone, "auth", "whoami", "-o", "json")
+    assert "serviceaccount:default:default" in who
+    other.kubectl("create", "configmap", "shared")
+    assert first.get("configmap", "shared")["metadata"]["name"] == "shared"
+
+
+def test_one_works_and_the_other_takes_over(both: tuple[Control, Control]) -> None:
+    first, other = both
+    for lease, instance in zip(LEASES, ("controllers", "scheduler"), strict=True):
+        until(f"{lease} is held", lambda lease=lease: first.holder(lease))  # type: ignore[misc]
+        assert first.holder(lease) == first.identity(instance), "who came first leads"
+        assert other.identity(instance) != first.identity(instance)
+    first.kubectl("create", "-f", "-", stdin=node())
+    first.kubectl("patch", "node", "by-hand", "--subresource", "status", "--type", "merge", "-p", node())
+    other.kubectl("create", "-f", "-", stdin=pod("one"))
+    until("pod one is bound", lambda: bound(first, "one"))
+    first.groups["control"].send_signal(signal.SIGTERM)
+    first.groups["control"].wait(15)
+    for lease, instance in zip(LEASES, ("controllers", "scheduler"), strict=True):
+        until(f"{lease} moved", lambda lease=lease, i=instance: other.holder(lease) == other.identity(i))  # type: ignore[misc]
+    other.kubectl("create", "-f", "-", stdin=pod("two"))
+    until("pod two is bound", lambda: bound(other, "two"))
+    told = [event for event in other.get("events")["items"] if event["reason"] == "Scheduled"]
+    assert sorted(event["involvedObject"]["name"] for event in told) == ["one", "two"], "each was placed once"

@@ -1,0 +1,138 @@
+"""KEP-1904 A7 and A13: two stores behind one API never mix their revisions; an etcd that hardly tells progress will do.
+
+The main store is Debian's etcd with its default of ten minutes between progress notifications; events are in SQLite.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protocols.settings import Store
+from tests.integration.etcd_fixture import etcd_binary
+from tests.support.apiserver_plane import Plane
+from tests.support.etcd_cluster import Cluster, cluster
+from tests.support.servers import Server, Session, X, Y, reaches, session
+
+EVENTS = "/api/v1/namespaces/default/events"
+MANY = 120
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[Cluster]:
+    with cluster(etcd_binary(), progress="10m") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server(etcd: Cluster) -> Iterator[Server]:
+    plane = Plane(store_endpoints=etcd.endpoints, store_embedded=False, store_sync="normal")
+    events = Store(endpoints=(f"unix:{plane.root}/run/store.sock",), embedded=True, resources=("events",))
+    plane.change(store_splits=(events,))
+    try:
+        plane.start()
+        yield Server(plane)
+    finally:
+        plane.close()
+
+
+def event(number: int) -> dict[str, Any]:
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    metadata = {"name": f"e-{number}", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": about, "reason": "R"}
+
+
+async def write_events(client: Session, start: int, count: int) -> int:
+    last = 0
+    for number in range(start, start + count):
+        async with client.http.post(EVENTS, json=event(number)) as answer:
+            body = await answer.json()
+            assert answer.status == 201, body
+            last = int(body["metadata"]["resourceVersion"])
+    return last
+
+
+def test_a7_no_version_leaks_from_one_store_to_the_other(server: Server) -> None:
+    async def story() -> None:
+        async with session(server) as client:
+            x = await client.create(X, "a7")
+            last = await write_events(client, 0, MANY)
+            assert last > x + 50, "the events' store is far ahead"
+            newest = await client.create(Y, "a7")
+            assert newest == x + 1
+            await reaches(server, newest)
+            assert await server.cache_rv() == newest
+            assert await client.version() == newest
+            assert await client.version(X, resourceVersion="0") == newest
+            assert await client.version(EVENTS) == last
+            assert await server.cache_rv("events") == last
+            async with client.watch(x, timeoutSeconds="1") as watch:
+                assert await watch.rest() == [("BOOKMARK", newest, "")], "Y moves X, events do not"
+            async with client.watch(last - 2, EVENTS, timeoutSeconds="1") as watch:
+                assert [rv for _, rv, _ in await watch.rest()] == [last - 1, last]
+
+    asyncio.run(story())
+
+
+def test_a7_continue_tokens_are_read_at_their_own_store(server: Server) -> None:
+    async def story() -> None:
+        async with session(server) as client:
+            seen, token, versions = 0, "", set()
+            while True:
+                query = {"limit": "100", **({"continue": token} if token else {})}
+                async with client.http.get(EVENTS, params=query) as answer:
+                    body = await answer.json()
+                    assert answer.status == 200, body
+                seen += len(body["items"])
+                versions.add(body["metadata"]["resourceVersion"])
+                token = body["metadata"].get("continue", "")
+                if not token:
+                    break
+            assert seen >= MANY
+            assert len(versions) == 1
+
+    asyncio.run(story())
+
+
+def test_a7_a_restart_and_an_outage_of_one_store_leave_the_other_alone(server: Server, etcd: Cluster) -> None:
+    async def story() -> None:
+        async with session(server) as client:
+            x = await client.create(X, "a7-2")
+            last = await write_events(client, 1000, 1)
+        await asyncio.to_thread(server.restart)
+        async with session(server) as client:
+            async with client.watch(x) as configmaps, client.watch(last, EVENTS) as events:
+                etcd.kill()
+                more = await write_events(client, 2000, 3)
+                assert [(await events.next())[1] for _ in range(3)] == [more - 2, more - 1, more]
+                async with client.http.get("/readyz/etcd-override-0") as answer:
+                    assert answer.status == 200
+                etcd.start()
+                await asyncio.to_thread(etcd.wait)
+                changed = await client.touch(X, "a7-2", "1")
+                assert await configmaps.next() == ("MODIFIED", changed, "a7-2")
+            async with client.http.get("/readyz?verbose") as answer:
+                text = await answer.text()
+                assert "[+]etcd ok" in text
+                assert "[+]etcd-override-0 ok" in text
+
+    asyncio.run(story())
+
+
+def test_a13_without_progress_everything_works_and_nothing_complains(server: Server, etcd: Cluster) -> None:
+    """What others write to this etcd, outside of the API's keys, must not keep a list of the newest waiting."""
+
+    async def story() -> None:
+        async with session(server) as client:
+            log = (server.plane.root / "apiserver-0.log").read_text()
+            x = await client.create(X, "a13")
+            foreign = await etcd.put("/elsewhere", "1")
+            assert foreign > x
+            began = asyncio.get_running_loop().time()
+            for _ in range(20):
+                assert await client.version() == foreign
+            assert asyncio.get_running_loop().time() - began < 2.5, "no request waited for its deadline"
+            assert (server.plane.root / "apiserver-0.log").read_text() == log
+
+    asyncio.run(story())
