@@ -7,6 +7,11 @@ import msgspec
 
 from actors.apiserver.errors import Invalid
 
+MAX_TOLD = 100
+"""Causes in one 422: three megabytes of mistakes must not become two hundred of answer."""
+MAX_SHOWN = 1000
+"""Characters of a refused value."""
+
 
 class Cause(NamedTuple):
     field: str
@@ -41,14 +46,17 @@ def unsupported(field: str, value: object, allowed: Sequence[str]) -> Cause:
 
 def invalid_object(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
     """The 422 of `causes`; `kind` is the Kind, as clients expect in details here."""
-    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    told = causes[:MAX_TOLD]
+    texts = [f"{cause.field}: {cause.message}" for cause in told]
+    if len(causes) > len(told):
+        texts.append(f"... {len(causes) - len(told)} more")
     body = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    subject = f"{kind}.{group}" if group else kind
+    subject, name = f"{kind}.{group}" if group else kind, name[:MAX_SHOWN]
     details = {
         "name": name,
         "group": group,
         "kind": kind,
-        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes],
+        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in told],
     }
     return Invalid(f'{subject} "{name}" is invalid: {body}', details)
 
@@ -64,6 +72,7 @@ def _join(title: str, detail: str) -> str:
 
 def _show(value: object) -> str:
     try:
-        return msgspec.json.encode(value).decode()
+        shown = msgspec.json.encode(value).decode()
     except (TypeError, ValueError):
-        return f'"{value}"'
+        shown = f'"{value}"'
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."

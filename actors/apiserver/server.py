@@ -1,12 +1,14 @@
 """The listening side: TLS on loopback, one port shared by all processes, aiohttp's low-level server."""
 
 import resource
+import logging
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from actors.apiserver.handler import Handler
 from actors.apiserver.watch.takeover import give_back
@@ -48,6 +50,7 @@ class Server:
             auto_decompress=False,
             max_line_size=LINE_LIMIT,
             max_field_size=HEADER_LIMIT,
+            logger=_logger(),
         )
         self.reuse = give_back(server)
         """Takes back an open connection that was detached."""
@@ -94,6 +97,17 @@ def allow_files() -> None:
     """Each connection is an open file: as many as this process may have, not the few that are customary."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _logger() -> logging.Logger:
+    """Of the HTTP server: what strangers send wrong is answered, and no reason to fill the log."""
+    logger = logging.getLogger("aiohttp.server")
+    logger.addFilter(_ours)
+    return logger
+
+
+def _ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def tls_context(options: ServerOptions) -> ssl.SSLContext:

@@ -12,6 +12,8 @@ from actors.apiserver.target import Target
 from actors.apiserver.types import User
 
 MAX_WARNING = 1024
+MAX_WARNINGS, MOST_WARNINGS = 4096, 50
+"""Characters and headers of all warnings of an answer: some clients take no more than 100 headers."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,13 @@ class Reply:
         made = web.Response(
             body=self.body, status=self.status, headers={**self.headers, "Content-Type": self.media_type}
         )
-        for warning in self.warnings:
-            made.headers.add("Warning", f"299 - {_quoted(warning)}")
+        left = MAX_WARNINGS
+        for warning in self.warnings[:MOST_WARNINGS]:
+            told = _quoted(warning)
+            left -= len(told)
+            if left < 0:
+                break
+            made.headers.add("Warning", f"299 - {told}")
         return made
 
 

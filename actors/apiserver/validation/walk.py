@@ -10,6 +10,8 @@ from actors.apiserver.schemas import shape as forms
 from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.told import go_type, json_type
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.quantity import parse_quantity
 
 MAX_TOLD = 100
 """Unknown fields told of one object; the rest is dropped all the same."""
@@ -25,7 +27,6 @@ EXACT: dict[str, type[Any]] = {
     forms.LIST: list,
 }
 RANGES = {forms.INT32: 2**31, forms.INT64: 2**63}
-QUANTITY = re.compile(r"[+-]?[0-9.]+([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 LAYOUTS = {forms.TIME: "2006-01-02T15:04:05Z07:00", forms.MICROTIME: "2006-01-02T15:04:05.000000Z07:00"}
@@ -104,7 +105,7 @@ def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
     elif form == forms.INT_OR_STRING:
         fits = kind is str or (kind is int and -(2**31) <= value < 2**31)
     elif form == forms.QUANTITY:
-        if kind in (dict, list, bool) or (kind is str and not QUANTITY.fullmatch(value)):
+        if kind in (dict, list, bool) or (kind is str and not _is_quantity(value)):
             raise WrongType(f"{QUANTITY_TEXT}: {_place(value, path)}")
         return
     else:
@@ -113,6 +114,14 @@ def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
             raise WrongType(f'parsing time "{value}" as "{LAYOUTS[form]}": cannot parse it: {_place(value, path)}')
     if not fits:
         raise _wrong(value, Shape(form), path, owner)
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except QuantityInvalid:
+        return False
+    return True
 
 
 def _wrong(value: Any, shape: Shape, path: Path, owner: Shape) -> WrongType:
