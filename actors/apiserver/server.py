@@ -1,7 +1,7 @@
 """The listening side: TLS on loopback, one port shared by all processes, aiohttp's low-level server."""
 
-import resource
 import logging
+import resource
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
