@@ -1,5 +1,6 @@
 """The supervisor's own bus endpoint: beats in, status out, and the orders of the command line."""
 
+import itertools
 import time
 from collections.abc import Callable
 
@@ -10,7 +11,9 @@ from protocols.messages import supervisor as messages
 from protocols.settings import Settings
 from supervisor.errors import Usage
 from supervisor.groups import APISERVER, WATCHER, check_watchers, watcher
+from supervisor.lock import held
 from supervisor.metrics import own_text
+from supervisor.spec import ChildSpec
 from supervisor.status import actor_status, endpoints
 from supervisor.tree import Tree
 
@@ -85,9 +88,16 @@ class Control:
         await self._tree.stop(surplus, time.monotonic() + SCALE_STOP_S)
         for name in surplus:
             self._tree.forget(name)
-        first = int(running[0].rsplit("-", 1)[1])
-        for number in range(first + len(running), first + count):
-            self._tree.add(watcher(number))
+        for _ in range(count - len(running)):
+            self._tree.add(self._free_watcher(int(running[0].rsplit("-", 1)[1])))
+
+    def _free_watcher(self, first: int) -> ChildSpec:
+        """The next one whose name is free: other lines of honcho run some too."""
+        run_dir = self._options.settings.layout.run
+        for spec in map(watcher, itertools.count(first + 1)):
+            if spec.instance not in self._tree.children and not held(run_dir / f"{spec.instance}.lock"):
+                return spec
+        raise AssertionError("there is always another number")
 
     async def _stop(self, request: messages.StopPlane, call: Call) -> messages.Empty:
         self._options.stop(request.containers)

@@ -2,13 +2,14 @@
 
 import argparse
 
-from protocols.messages.supervisor import SCALE, Empty, ScaleActor
+from protocols.messages.supervisor import ROOT_NAME, SCALE, STATUS, Empty, PlaneStatus, ScaleActor
 from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
 from supervisor.errors import Usage
 from supervisor.groups import GROUPS, WATCHER, check_watchers
 
 SCALE_S = 20.0
+FIRST = f"{ROOT_NAME}-{WATCHER}"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -20,20 +21,30 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     check_watchers(args.count)
 
-    async def question(asking: Asking) -> None:
-        name = watcher_supervisor(asking.names())
-        await asking.call(name, SCALE, ScaleActor(actor=args.actor, count=args.count), Empty, timeout=SCALE_S)
-
-    ask(layout_from(args), question)
+    ask(layout_from(args), lambda asking: _scale(asking, args.count))
     return 0
 
 
-def watcher_supervisor(names: list[str]) -> str:
-    """The one that runs API processes; raises Usage if none or several do."""
-    others = {f"supervisor-{group}" for group in GROUPS if group != WATCHER}
-    mine = [name for name in names if name not in others]
-    if len(mine) > 1:
-        raise Usage("honcho runs several watcher lines; scale with `honcho start -c watcher=N`")
+async def _scale(asking: Asking, count: int) -> None:
+    """honcho may run several watcher lines: the first one runs what the others do not."""
+    first, *others = watcher_supervisors(asking.names())
+    elsewhere = [actor for name in others for actor in await _api_processes(asking, name)]
+    if count <= len(elsewhere):
+        lines = f"{len(elsewhere)} run in other watcher lines of honcho"
+        raise Usage(f"{count} API processes are too few: {lines}; use {len(elsewhere) + 1} or more")
+    request = ScaleActor(actor=WATCHER, count=count - len(elsewhere))
+    await asking.call(first, SCALE, request, Empty, timeout=SCALE_S)
+
+
+async def _api_processes(asking: Asking, name: str) -> list[str]:
+    plane = await asking.call(name, STATUS, Empty(), PlaneStatus)
+    return [actor.instance for actor in plane.actors if actor.group == WATCHER]
+
+
+def watcher_supervisors(names: list[str]) -> list[str]:
+    """Those that run API processes, the first line first; raises Usage if none does."""
+    others = {f"{ROOT_NAME}-{group}" for group in GROUPS if group != WATCHER}
+    mine = sorted(set(names) - others, key=lambda name: (len(name), name) if name != FIRST else (0, name))
     if not mine:
         raise Usage("no watcher group runs below this root; start it with `python -m supervisor watcher`")
-    return mine[0]
+    return mine

@@ -5,11 +5,36 @@ import json
 import random
 import ssl
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import aiohttp
+import yaml
 
-from tests.support.apiserver_plane import Plane
+
+class Target(Protocol):
+    """Where an API is."""
+
+    url: str
+
+    def tls(self) -> ssl.SSLContext: ...
+
+
+class Rooted:
+    """The API that a root's kubeconfig names."""
+
+    def __init__(self, root: Path) -> None:
+        config = yaml.safe_load((root / "kubeconfig").read_text())
+        self.url = str(config["clusters"][0]["cluster"]["server"])
+        self._pki = root / "pki"
+
+    def tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self._pki / "ca.crt"))
+        context.load_cert_chain(self._pki / "admin.crt", self._pki / "admin.key")
+        return context
+
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 AGAIN_S = 0.02
@@ -49,7 +74,7 @@ class Client:
 class Crowd:
     """`async with Crowd(planes, 200) as crowd:`; each watch picks among the planes anew whenever it has to."""
 
-    def __init__(self, planes: list[Plane], count: int, path: str = CONFIGMAPS, rv: int = 0) -> None:
+    def __init__(self, planes: Sequence[Target], count: int, path: str = CONFIGMAPS, rv: int = 0) -> None:
         self.planes, self._path = planes, path
         self.clients = [Client(rv) for _ in range(count)]
         self._tls: ssl.SSLContext = planes[0].tls()
@@ -126,7 +151,7 @@ async def until(holds: object, what: str, within: float = 20.0) -> None:
 class Churn:
     """Writes all the time, through any plane, and keeps what was acknowledged: revision by name."""
 
-    def __init__(self, planes: list[Plane], prefix: str, every: float = 0.05, path: str = CONFIGMAPS) -> None:
+    def __init__(self, planes: Sequence[Target], prefix: str, every: float = 0.05, path: str = CONFIGMAPS) -> None:
         self._planes, self._prefix, self._every, self._path = planes, prefix, every, path
         self.acknowledged: dict[str, int] = {}
         self.unknown: set[str] = set()

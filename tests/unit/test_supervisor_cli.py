@@ -16,7 +16,7 @@ from supervisor.__main__ import _slot
 from supervisor.cli import status
 from supervisor.cli.chaos import signal_number
 from supervisor.cli.main import COMMANDS, main
-from supervisor.cli.scale import watcher_supervisor
+from supervisor.cli.scale import watcher_supervisors
 from supervisor.cli.table import duration
 from supervisor.cli.top import cpu_seconds, pss_mib
 from supervisor.errors import ForeignPackage, Usage
@@ -129,12 +129,12 @@ def test_signals_by_name_and_number() -> None:
 
 
 def test_who_scales() -> None:
-    assert watcher_supervisor(["supervisor"]) == "supervisor"
-    assert watcher_supervisor(["supervisor-control", "supervisor-watcher"]) == "supervisor-watcher"
-    with pytest.raises(Usage, match="honcho start -c"):
-        watcher_supervisor(["supervisor-watcher", "supervisor-watch-2"])
+    assert watcher_supervisors(["supervisor"]) == ["supervisor"]
+    assert watcher_supervisors(["supervisor-control", "supervisor-watcher"]) == ["supervisor-watcher"]
+    lines = ["supervisor-watch-2", "supervisor-watch-3", "supervisor-watcher"]
+    assert watcher_supervisors(lines) == ["supervisor-watcher", "supervisor-watch-2", "supervisor-watch-3"]
     with pytest.raises(Usage, match="no watcher group"):
-        watcher_supervisor(["supervisor-node"])
+        watcher_supervisors(["supervisor-node"])
 
 
 def test_honcho_numbers_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
