@@ -159,7 +159,7 @@ class _Call:
         self.verb = http.method.lower()
 
 
-async def _within(seconds: float, reply: Awaitable[Reply]) -> web.Response:
+async def _within(seconds: float, reply: Awaitable[Reply]) -> web.StreamResponse:
     """Raises RequestTimeout."""
     try:
         async with asyncio.timeout(seconds):

@@ -1,6 +1,6 @@
 """Objects in the form the client asked for: plain, as rows of a table, or metadata only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -11,6 +11,9 @@ from actors.apiserver.objects import Obj
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.types import Resource
 from protocols.kube import protobuf
+
+PART_BYTES, PART_ITEMS = 256 * 1024, 250
+"""Of a list: more than either is not encoded in one go."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -28,21 +31,39 @@ def render_object(resource: Resource, obj: Obj, form: Form, columns: bool = True
 
 
 def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> bytes:
-    if resource.face.changes:
-        found = map(resource.face.view, found)
-    if form == PLAIN:
-        body = b",".join([stored.json for stored in found])
-        return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}\n' % (
-            resource.kind.encode(),
-            resource.api_version.encode(),
-            _encode(metadata),
-            body,
-        )
+    if form.protobuf or form.yaml:
+        shown = [resource.face.view(stored).obj for stored in found]
+        if form.view:
+            shown = [partial(obj, form) for obj in shown]
+        return dump({**_list(resource, form, metadata), "items": shown}, form)
+    return b"".join(list_parts(resource, found, form, metadata))
+
+
+def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> Iterator[bytes]:
+    """A list as JSON, in parts that are made as they are asked for: a long one need not be made at once."""
+    items = map(resource.face.view, found) if resource.face.changes else found
+    head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
+    batch, size = [head], 0
+    for number, stored in enumerate(items):
+        item = stored.json if form == PLAIN else _item(resource, stored.obj, form)
+        batch.append(b"," + item if number else item)
+        size += len(item)
+        if size >= PART_BYTES or len(batch) > PART_ITEMS:
+            yield b"".join(batch)
+            batch, size = [], 0
+    yield b"".join((*batch, b"]}\n"))
+
+
+def _list(resource: Resource, form: Form, metadata: Obj) -> Obj:
+    """A list without its items, which come last."""
     if form.view == "Table":
-        return _encode(table(resource, (stored.obj for stored in found), form, metadata))
-    if form.view:
-        return dump(_list("PartialObjectMetadata", _meta(form), [partial(s.obj, form) for s in found], metadata), form)
-    return dump(_list(resource.kind, resource.api_version, [s.obj for s in found], metadata), form)
+        return table(resource, [], form, metadata)
+    kind, version = ("PartialObjectMetadata", _meta(form)) if form.view else (resource.kind, resource.api_version)
+    return {"kind": f"{kind}List", "apiVersion": version, "metadata": metadata, "items": []}
+
+
+def _item(resource: Resource, obj: Obj, form: Form) -> bytes:
+    return _encode(_row(resource, obj, form) if form.view == "Table" else partial(obj, form))
 
 
 def dump(value: Any, form: Form = PLAIN) -> bytes:
@@ -80,10 +101,6 @@ def _row(resource: Resource, obj: Obj, form: Form) -> Obj:
 
 def _meta(form: Form) -> str:
     return f"meta.k8s.io/{form.version}"
-
-
-def _list(kind: str, api_version: str, items: list[Obj], metadata: Obj) -> Obj:
-    return {"kind": f"{kind}List", "apiVersion": api_version, "metadata": metadata, "items": items}
 
 
 def _version_of(obj: Obj) -> Obj:

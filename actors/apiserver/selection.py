@@ -36,11 +36,16 @@ class Selection:
         return next((value for path, value in self.equals if path == "metadata.name"), "")
 
     def matches(self, stored: Stored) -> bool:
-        return self.everything or self.matches_object(self._view(stored).obj)
+        if self._labels is not None and not self._labels(stored.labels):
+            return False
+        return not self._fields or self._fields_match(self._view(stored).obj)
 
     def matches_object(self, obj: Obj) -> bool:
         if self._labels is not None and not self._labels(at(obj, "metadata", "labels") or {}):
             return False
+        return self._fields_match(obj)
+
+    def _fields_match(self, obj: Obj) -> bool:
         return all((get(obj) == value) is equal for get, equal, value in self._fields)
 
 

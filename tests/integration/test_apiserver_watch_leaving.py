@@ -1,4 +1,4 @@
-"""Ends of watches: a client that leaves an idle one is noticed; a connection whose watch is over serves the next."""
+"""Ends of watches: a client that leaves is noticed, a connection whose watch is over serves the next; long answers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -51,6 +51,28 @@ def test_a_connection_whose_watch_is_over_serves_the_next_request(plane: Plane) 
             assert b"HTTP/1.1 404" in await reader.read()
         writer.close()
         await until_open(plane, 0)
+
+    asyncio.run(story())
+
+
+def test_long_answers_are_compressed_for_those_who_ask(plane: Plane) -> None:
+    async def story() -> None:
+        data = {"fill": "0123456789" * 20_000}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "long"}, "data": data}
+        async with plane.client() as session:
+            async with session.post(PATH, json=body) as answer:
+                assert answer.status == 201
+            for path in (PATH, f"{PATH}/long"):
+                async with session.get(path, headers={"Accept-Encoding": "identity"}) as answer:
+                    plain = await answer.read()
+                    assert "Content-Encoding" not in answer.headers
+                async with session.get(path, headers={"Accept-Encoding": "gzip"}) as answer:
+                    assert answer.headers["Content-Encoding"] == "gzip"
+                    assert await answer.read() == plain
+            async with session.get(f"{PATH}?watch=1", headers={"Accept-Encoding": "gzip"}) as answer:
+                assert "Content-Encoding" not in answer.headers
+            async with session.delete(f"{PATH}/long") as answer:
+                assert answer.status == 200
 
     asyncio.run(story())
 

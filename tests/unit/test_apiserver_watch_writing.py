@@ -24,7 +24,7 @@ from actors.apiserver.watch.meter import Meter
 from actors.apiserver.watch.watcher import QUEUE_LIMIT
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, ObjectEvent
-from tests.support.watch_wire import ByHand, Wire
+from tests.support.watch_wire import ByHand, Wire, unchunk
 
 PODS = TABLE.of("pods")
 
@@ -280,3 +280,17 @@ def test_a_change_visits_only_channels_it_may_concern() -> None:
     for who, place in places.items():
         index.remove(place, who)
     assert not list(index.concerned(moved))
+
+
+def test_a_long_beginning_takes_turns_and_what_comes_meanwhile_follows_it() -> None:
+    lab = Lab()
+    lab.put(*(f"p{number:04}" for number in range(600)))
+    wire = Wire(lab.open(version=0))
+    assert 0 < len(names(unchunked(wire))) < 600
+    lab.put("z")
+    told = names(wire.take())
+    assert told == [*(f"p{number:04}" for number in range(600)), "*", "z"]
+
+
+def unchunked(wire: Wire) -> bytes:
+    return b"".join(map(unchunk, wire.writes))

@@ -1,9 +1,12 @@
 """GET and LIST."""
 
+import asyncio
+from itertools import chain
+
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.numbers import resource_version
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.render import render_list, render_stored
+from actors.apiserver.render import list_parts, render_list, render_stored
 
 
 class Reading:
@@ -17,5 +20,11 @@ class Reading:
 
     async def list(self, request: Request) -> Reply:
         listing = await self._reader.list(request.target, request.options, request.wanted)
-        body = render_list(request.target.resource, listing.objects, request.form, listing.metadata())
-        return Reply(body, media_type=request.form.media_type)
+        resource, form = request.target.resource, request.form
+        if form.protobuf or form.yaml:  # made in one go, so not here
+            body = await asyncio.to_thread(render_list, resource, listing.objects, form, listing.metadata())
+            return Reply(body, media_type=form.media_type)
+        parts = list_parts(resource, listing.objects, form, listing.metadata())
+        first, second = next(parts), next(parts, None)
+        rest = None if second is None else chain((second,), parts)
+        return Reply(first, media_type=form.media_type, rest=rest)

@@ -1,10 +1,12 @@
 """What every endpoint gets and gives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from aiohttp import web
 
+from actors.apiserver.endpoints.long import GZIP_FROM, LongResponse
 from actors.apiserver.negotiate import Form
 from actors.apiserver.query import ListOptions
 from actors.apiserver.selection import Selection
@@ -37,11 +39,16 @@ class Reply:
     media_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    rest: Iterator[bytes] | None = None
+    """What follows `body`, made while it is written."""
 
-    def response(self) -> web.Response:
-        made = web.Response(
-            body=self.body, status=self.status, headers={**self.headers, "Content-Type": self.media_type}
-        )
+    def response(self) -> web.StreamResponse:
+        headers = {**self.headers, "Content-Type": self.media_type}
+        made: web.StreamResponse
+        if self.rest is not None or len(self.body) > GZIP_FROM:
+            made = LongResponse(chain((self.body,), self.rest or ()), self.status, headers)
+        else:
+            made = web.Response(body=self.body, status=self.status, headers=headers)
         left = MAX_WARNINGS
         for warning in self.warnings[:MOST_WARNINGS]:
             told = _quoted(warning)

@@ -1,5 +1,6 @@
 """GET and LIST: from the replica when it is fresh enough for what was asked, else from the store."""
 
+import asyncio
 from dataclasses import dataclass
 
 from actors.apiserver.errors import BadRequest
@@ -14,6 +15,8 @@ from actors.apiserver.target import Target
 from actors.apiserver.types import Resource
 from actors.apiserver.writes.faults import not_found
 
+SIFT = 250
+"""Objects looked at in one turn of the loop."""
 SMALLEST_PAGE, LARGEST_PAGE = 500, 10_000
 
 
@@ -72,19 +75,19 @@ class Reader:
         await replica.wait_for(options.version)
         if options.version == 0 and options.match in ("", NOT_OLDER_THAN):
             query = _Query(query.resource, query.prefix, wanted, 0)
-        return _first_page(query, replica)
+        return await _first_page(query, replica)
 
     async def _newest(self, query: "_Query") -> Listing:
         if not self.efficient:
             return await self._page(query, 0, "")
-        return _first_page(query, await self.fresh(query.resource))
+        return await _first_page(query, await self.fresh(query.resource))
 
     async def _exact(self, query: "_Query", rv: int) -> Listing:
         replica = self._replicas[query.resource.store]
         if replica.filled and self.efficient:
             await replica.wait_for(rv)
         if replica.filled and replica.mark == rv:
-            return _first_page(query, replica)
+            return await _first_page(query, replica)
         return await self._page(query, rv, "")
 
     async def _continue(self, query: "_Query", text: str) -> Listing:
@@ -125,13 +128,23 @@ class _Query:
     limit: int
 
 
-def _first_page(query: _Query, replica: Replica) -> Listing:
+async def _first_page(query: _Query, replica: Replica) -> Listing:
     """What the replica holds now; its mark is the revision every later page is read at."""
-    held = list(replica.objects.below(query.prefix))
-    found = held if query.wanted.everything else [stored for stored in held if query.wanted.matches(stored)]
+    rv, held = replica.mark, list(replica.objects.below(query.prefix))
+    found = held if query.wanted.everything else await _sift(held, query.wanted)
     if not query.limit or len(found) <= query.limit:
-        return Listing(found, replica.mark)
-    return _cut(query, found[: query.limit], replica.mark, found[query.limit - 1].key, len(found) - query.limit)
+        return Listing(found, rv)
+    return _cut(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
+
+
+async def _sift(held: list[Stored], wanted: Selection) -> list[Stored]:
+    """Those that match. Many take several turns of the loop; what they are was fixed before."""
+    found = []
+    for start in range(0, len(held), SIFT):
+        found += [stored for stored in held[start : start + SIFT] if wanted.matches(stored)]
+        if start + SIFT < len(held):
+            await asyncio.sleep(0)
+    return found
 
 
 def _cut(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> Listing:

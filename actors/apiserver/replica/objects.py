@@ -39,6 +39,9 @@ class Objects:
 
     def below(self, prefix: str, start: str = "") -> Iterator[Stored]:
         """Objects whose key begins with `prefix` (empty = all), from key `start` on."""
+        if not prefix and not start:
+            yield from map(self._by_key.__getitem__, self._keys)
+            return
         first = bisect_left(self._keys, max(prefix, start))
         for index in range(first, len(self._keys)):
             key = self._keys[index]

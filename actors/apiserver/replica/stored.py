@@ -1,20 +1,33 @@
 """One object at one revision: stored bytes, decoded only when a selector or a table asks."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects import Obj, at
 
 _METADATA = b'"metadata":{'
 _HEAD = 256
 """Our own encoder writes kind, apiVersion, metadata first, so the splice point lies near the start."""
 
 
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata | None = None
+
+
+_head = msgspec.json.Decoder(_Head).decode
+_NONE: Mapping[str, str] = {}
+
+
 class Stored:
     """Immutable by convention: shared by every request and watch that shows this object."""
 
-    __slots__ = ("_json", "_obj", "key", "raw", "rv", "view")
+    __slots__ = ("_json", "_labels", "_obj", "key", "raw", "rv", "view")
 
     def __init__(self, key: str, rv: int, raw: bytes) -> None:
         self.key = key
@@ -22,6 +35,7 @@ class Stored:
         self.raw = raw
         self._obj: Obj | None = None
         self._json: bytes | None = None
+        self._labels: Mapping[str, str] | None = None
         self.view: tuple[object, Stored | None] | None = None
         """What another version of the API made of it last (see face.py); None in second place: nothing else."""
 
@@ -31,6 +45,13 @@ class Stored:
         if self._obj is None:
             self._obj = decode_stored(self.raw, self.rv)
         return self._obj
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Read without decoding the rest, which costs several times as much and would be kept."""
+        if self._labels is None:
+            self._labels = _labels_of(self.raw) if self._obj is None else at(self._obj, "metadata", "labels") or _NONE
+        return self._labels
 
     @property
     def json(self) -> bytes:
@@ -50,6 +71,14 @@ class Stored:
     def at(self, rv: int) -> "Stored":
         """The same content under another revision (a deletion's)."""
         return Stored(self.key, rv, self.raw)
+
+
+def _labels_of(raw: bytes) -> Mapping[str, str]:
+    try:
+        metadata = _head(raw).metadata
+    except msgspec.ValidationError:  # not as our own validation leaves it
+        return at(msgspec.json.decode(raw), "metadata", "labels") or _NONE
+    return metadata.labels or _NONE if metadata is not None else _NONE
 
 
 def decode_stored(raw: bytes, rv: int) -> Obj:

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 from actors.apiserver.errors import Expired
 from actors.apiserver.query import ListOptions
+from actors.apiserver.replica.stored import Stored
 from actors.apiserver.watch.channel import Scope
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
 from actors.apiserver.watch.hub import Hub
-from actors.apiserver.watch.watcher import Watcher
+from actors.apiserver.watch.watcher import PAUSE, Watcher
 from protocols.messages.objects import ADDED
+
+LOOKED_AT = 250
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,29 @@ def open_watch(hub: Hub, scope: Scope, options: ListOptions) -> Opened:
 
 
 def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
-    replica, resource = hub.replica, hub.resource
+    replica = hub.replica
     prefix = f"{scope.namespace}/" if scope.namespace else ""
-    found = [s for s in replica.objects.below(prefix) if scope.covers(s.key) and scope.selection.matches(s)]
-    end = bookmark_bytes(resource, replica.mark, scope.form, initial_end=True) if watcher.bookmarks else b""
-    watcher.virgin = not found
-    events = (event_bytes(resource, ADDED, stored, scope.form, first=index == 0) for index, stored in enumerate(found))
-    hub.meter.replayed(len(found), sum(len(stored.raw) for stored in found))
-    return _chain(events, end)
+    held = [stored for stored in replica.objects.below(prefix) if scope.covers(stored.key)]
+    if scope.form.view == "Table":  # whether its columns are out must be known before the first live event
+        held = [stored for stored in held if scope.selection.matches(stored)]
+        watcher.virgin = not held
+    end = bookmark_bytes(hub.resource, replica.mark, scope.form, initial_end=True) if watcher.bookmarks else b""
+    return _added(hub, scope, held, end)
+
+
+def _added(hub: Hub, scope: Scope, held: list[Stored], end: bytes) -> Iterator[bytes]:
+    """Looking at many that do not match must not take one long turn: PAUSE says that it may be interrupted."""
+    sent = size = 0
+    for number, stored in enumerate(held, 1):
+        if scope.selection.matches(stored):
+            data = event_bytes(hub.resource, ADDED, stored, scope.form, first=not sent)
+            sent, size = sent + 1, size + len(data)
+            yield data
+        if number % LOOKED_AT == 0:
+            yield PAUSE
+    hub.meter.replayed(sent, size)
+    if end:
+        yield end
 
 
 def _history(hub: Hub, watcher: Watcher, start: int) -> Iterator[bytes]:
@@ -61,9 +79,3 @@ def _history(hub: Hub, watcher: Watcher, start: int) -> Iterator[bytes]:
             watcher.position = change.rv
     hub.meter.replayed(len(events), sum(map(len, events)))
     return iter(events)
-
-
-def _chain(events: Iterator[bytes], end: bytes) -> Iterator[bytes]:
-    yield from events
-    if end:
-        yield end

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 QUEUE_LIMIT = 1000
 """Events a client may lag behind live ones before its watch is ended."""
 QUEUE_BYTES = 16 * 1024 * 1024
-BATCH_BYTES = 64 * 1024
-"""Small events are joined into writes of about this size."""
-TURN_BYTES = 4 * BATCH_BYTES
-"""Written to one watch in one turn of the loop."""
+BATCH_BYTES = 128 * 1024
+"""Initial events are joined into writes of about this size, one a turn of the loop."""
+PAUSE = b""
+"""Among initial events: a turn of the loop may end here."""
 
 
 class Wire(Protocol):
@@ -66,7 +66,7 @@ class Watcher:
         return self in self.channel.live
 
     def begin(self, wire: Wire, initial: Iterator[bytes]) -> None:
-        """`initial` is written before anything queued; it is encoded lazily, its content is fixed."""
+        """`initial` is written before anything queued; it is made lazily, its content is fixed."""
         self._wire, self._initial = wire, initial
         self.flush()
 
@@ -146,18 +146,16 @@ class Watcher:
 
     def _write_initial(self) -> bool:
         """True once all of it is written; a long one takes several turns of the loop."""
-        written = 0
-        while self._initial is not None and not self.congested:
-            if written >= TURN_BYTES:
-                self._want()
-                return False
-            batch = _batch(self._initial)
+        events = self._initial
+        if events is not None and not self.congested:
+            batch, more = _batch(events)
             if batch:
-                written += sum(map(len, batch))
                 self._write(*batch)
-            else:
+            if self._initial is not None and not more:  # the connection may have been lost
                 self._initial = None
-        return self._initial is None
+            elif not self.congested:
+                self._want()
+        return self._initial is None and not self.congested
 
     def _write_queue(self) -> None:
         if self._queue and not self.congested:
@@ -205,13 +203,15 @@ class Watcher:
         self.channel.leave(self)
 
 
-def _batch(events: Iterator[bytes]) -> list[bytes]:
-    """About BATCH_BYTES of them; empty at the end."""
+def _batch(events: Iterator[bytes]) -> tuple[list[bytes], bool]:
+    """About BATCH_BYTES of them, and whether there may be more."""
     batch: list[bytes] = []
     size = 0
     for data in events:
+        if data == PAUSE:
+            return batch, True
         batch.append(data)
         size += len(data)
         if size >= BATCH_BYTES:
-            break
-    return batch
+            return batch, True
+    return batch, False

@@ -1,0 +1,72 @@
+"""Long lists: their parts joined are the list in every form; labels are read without the rest; gzip where asked for."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.apiserver.endpoints.long import takes_gzip
+from actors.apiserver.negotiate import Form
+from actors.apiserver.render import PART_ITEMS, list_parts, render_list
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.selection import selection
+from actors.apiserver.table import TABLE
+
+CONFIGMAPS = TABLE.of("configmaps")
+
+
+def stored(name: str, **labels: str) -> Stored:
+    body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "ns", "labels": labels}}
+    return Stored(f"ns/{name}", 7, msgspec.json.encode({**body, "data": {"a": "b"}}))
+
+
+@pytest.mark.parametrize("view", ["", "Table", "PartialObjectMetadata"])
+@pytest.mark.parametrize("count", [0, 1, PART_ITEMS, 3 * PART_ITEMS])
+def test_parts_joined_are_the_list(view: str, count: int) -> None:
+    found = [stored(f"c{number}") for number in range(count)]
+    parts = list(list_parts(CONFIGMAPS, found, Form(view=view), {"resourceVersion": "9"}))
+    assert len(parts) == 1 + count // (PART_ITEMS + 1) or len(parts) == 1 + count // PART_ITEMS
+    listed = msgspec.json.decode(b"".join(parts))
+    assert listed["metadata"] == {"resourceVersion": "9"}
+    assert len(listed["rows" if view == "Table" else "items"]) == count
+    assert listed["kind"] == {"": "ConfigMapList", "Table": "Table"}.get(view, "PartialObjectMetadataList")
+
+
+def test_one_object_is_in_a_list_as_it_is_alone() -> None:
+    one = stored("a", on="1")
+    listed = msgspec.json.decode(render_list(CONFIGMAPS, [one], Form(), {}))
+    assert listed["items"] == [msgspec.json.decode(one.json)]
+    assert listed["items"][0]["metadata"]["resourceVersion"] == "7"
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3))
+def test_labels_are_those_of_the_object(labels: dict[str, str]) -> None:
+    one = stored("a", **labels)
+    assert one.labels == labels == one.obj["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("raw", [b"{}", b'{"metadata":null}', b'{"metadata":{}}', b'{"metadata":{"labels":null}}'])
+def test_no_labels(raw: bytes) -> None:
+    assert Stored("a", 1, raw).labels == {}
+
+
+def test_labels_of_the_wrong_type_are_no_failure() -> None:
+    odd = Stored("a", 1, b'{"metadata":{"labels":{"on":1},"name":"a"}}')
+    assert not selection(CONFIGMAPS, "on=1", "").matches(odd)
+
+
+@pytest.mark.parametrize(
+    ("header", "wanted"),
+    [
+        ("gzip", True),
+        ("gzip, deflate", True),
+        ("br;q=1.0, GZIP;q=0.8", True),
+        ("identity", False),
+        ("", False),
+        ("gzip;q=0", False),
+        ("deflate, gzip; q=0.0", False),
+        ("xgzip", False),
+    ],
+)
+def test_who_takes_gzip(header: str, wanted: bool) -> None:
+    assert takes_gzip(header) is wanted
