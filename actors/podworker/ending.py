@@ -8,7 +8,9 @@ from actors.podworker.lifecycle import victims
 from actors.podworker.parts import Parts
 from actors.podworker.sandbox_config import pod_log_directory
 from actors.podworker.types import Kill
-from actors.podworker.volumes.paths import pod_directory
+from actors.podworker.volumes import memory
+from actors.podworker.volumes.paths import FOLDERS, pod_directory
+from actors.podworker.volumes.types import EMPTY_DIR
 from protocols.messages.pleg import PodStatus
 
 
@@ -97,5 +99,6 @@ class Ending:
 
     def _remove_directories(self) -> None:
         spec, site = self._state.spec, self._world.site
+        memory.unmount_below(pod_directory(site.root, spec.uid) / "volumes" / FOLDERS[EMPTY_DIR])
         for directory in (pod_directory(site.root, spec.uid), pod_log_directory(site.logs, spec)):
             shutil.rmtree(directory, ignore_errors=True)

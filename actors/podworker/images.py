@@ -1,11 +1,24 @@
-"""Image pull policy: what must be there before a container is created."""
+"""Images of one pod's containers: what the pull policy asks for, pulls that failed and are not repeated at once."""
 
-from actors.podworker.errors import ImageMissing
-from actors.podworker.ports import World
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
+from actors.podworker.ports import ImageFound, World
 from actors.podworker.types import ContainerSpec, PodSpec
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 
 ALWAYS, NEVER = "Always", "Never"
+ERR_PULL, BACK_OFF, ERR_NEVER = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
+FIRST_S, MOST_S = 10.0, 300.0
+
+
+class _Failed(msgspec.Struct, frozen=True):
+    delay: float
+    until: float
+    why: str
 
 
 def pull_policy(container: ContainerSpec) -> str:
@@ -18,29 +31,67 @@ def pull_policy(container: ContainerSpec) -> str:
     return "IfNotPresent" if tagged else ALWAYS
 
 
-async def ensure_image(world: World, spec: PodSpec, container: ContainerSpec) -> str:
-    """The runtime's name of the image. Raises ImageMissing; BusError when the runtime could not be asked."""
-    policy = pull_policy(container)
-    present = await world.runtime.image_ref(container.image)
-    if present and (policy != ALWAYS or world.site.embedded):
-        message = f'Container image "{container.image}" already present on machine'
-        world.recorder.pod(spec, "Normal", "Pulled", message, container)
-        return present
-    if policy == NEVER:
-        message = f'Container image "{container.image}" is not present with pull policy of Never'
-        world.recorder.pod(spec, "Warning", "ErrImageNeverPull", message, container)
-        raise ImageMissing("ErrImageNeverPull", message)
-    return await _pull(world, spec, container)
+class Images:
+    """`clock` gives monotonic seconds. Back-off is per image: 10 s, doubling to 5 minutes."""
+
+    def __init__(self, world: World, clock: Callable[[], float] = time.monotonic) -> None:
+        self._world = world
+        self._clock = clock
+        self._failed: dict[str, _Failed] = {}
+
+    async def ensure(self, spec: PodSpec, container: ContainerSpec) -> str:
+        """The runtime's name of the image. Raises ImageMissing, ContainerConfigInvalid when the image's user may not
+        run; BusError when the runtime could not be asked."""
+        policy = pull_policy(container)
+        present = await self._world.runtime.image(container.image)
+        if present is not None and (policy != ALWAYS or self._world.site.embedded):
+            self._failed.pop(container.image, None)
+            self._tell(spec, "Pulled", f'Container image "{container.image}" already present on machine', container)
+        elif policy == NEVER:
+            message = f'Container image "{container.image}" is not present with pull policy of Never'
+            self._tell(spec, ERR_NEVER, message, container, "Warning")
+            raise ImageMissing(ERR_NEVER, message)
+        else:
+            reference = await self._pull(spec, container)
+            present = await self._world.runtime.image(container.image) or ImageFound(reference)
+        check_user(spec, container, present)
+        return present.id
+
+    async def _pull(self, spec: PodSpec, container: ContainerSpec) -> str:
+        image, failed = container.image, self._failed.get(container.image)
+        if failed is not None and self._clock() < failed.until:
+            message = f'Back-off pulling image "{image}"'
+            self._tell(spec, "BackOff", message, container)
+            raise ImageMissing(BACK_OFF, f"{message}: {ERR_PULL}: {failed.why}")
+        self._tell(spec, "Pulling", f'Pulling image "{image}"', container)
+        try:
+            reference = await self._world.runtime.pull_image(image)
+        except (Unavailable, DeadlineExceeded):
+            raise
+        except BusError as error:
+            delay = min(failed.delay * 2, MOST_S) if failed else FIRST_S
+            self._failed[image] = _Failed(delay, self._clock() + delay, str(error))
+            self._tell(spec, "Failed", f'Failed to pull image "{image}": {error}', container, "Warning")
+            raise ImageMissing(ERR_PULL, str(error)) from None
+        self._failed.pop(image, None)
+        self._tell(spec, "Pulled", f'Successfully pulled image "{image}"', container)
+        return reference
+
+    def _tell(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
+        self._world.recorder.pod(spec, kind, reason, message, container)
 
 
-async def _pull(world: World, spec: PodSpec, container: ContainerSpec) -> str:
-    world.recorder.pod(spec, "Normal", "Pulling", f'Pulling image "{container.image}"', container)
-    try:
-        reference = await world.runtime.pull_image(container.image)
-    except (Unavailable, DeadlineExceeded):
-        raise
-    except BusError as error:
-        message = f'Failed to pull image "{container.image}": {error}'
-        raise ImageMissing("ErrImagePull", message) from None
-    world.recorder.pod(spec, "Normal", "Pulled", f'Successfully pulled image "{container.image}"', container)
-    return reference
+def check_user(spec: PodSpec, container: ContainerSpec, image: ImageFound) -> None:
+    """runAsNonRoot holds, by the user asked for, or else by the image's. Raises ContainerConfigInvalid."""
+    own = container.raw.get("securityContext") or {}
+    merged = {**((spec.raw.get("spec") or {}).get("securityContext") or {}), **own}
+    if not merged.get("runAsNonRoot"):
+        return
+    user = merged.get("runAsUser")
+    if user == 0:
+        raise ContainerConfigInvalid("container's runAsUser breaks non-root policy")
+    if user is None and image.username:
+        why = f"image has non-numeric user ({image.username}), cannot verify user is non-root"
+        raise ContainerConfigInvalid(f"container has runAsNonRoot and {why}")
+    if user is None and not image.uid:
+        raise ContainerConfigInvalid("container has runAsNonRoot and image will run as root")

@@ -41,11 +41,21 @@ class Runtime(Protocol):
 
     async def remove_container(self, container_id: str) -> None: ...
 
-    async def image_ref(self, image: str) -> str:
-        """How the runtime calls the image; empty when it has none of that name."""
+    async def image(self, name: str) -> "ImageFound | None":
+        """None when the runtime has none of that name."""
         ...
 
     async def pull_image(self, image: str) -> str: ...
+
+
+class ImageFound(msgspec.Struct, frozen=True):
+    """An image the runtime has."""
+
+    id: str
+    """What the runtime calls it."""
+    uid: int = 0
+    username: str = ""
+    """The user it runs as unless the pod says otherwise: a number, or a name the number of which is not known."""
 
 
 class Pleg(Protocol):

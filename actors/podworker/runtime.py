@@ -5,6 +5,7 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from actors.podworker.errors import RuntimeReplyInvalid
+from actors.podworker.ports import ImageFound
 from protocols.bus import Bus
 from protocols.messages import cri as messages
 from protocols.wire import cri_pb2
@@ -70,10 +71,11 @@ class BusRuntime:
         request = cri_pb2.RemoveContainerRequest(container_id=container_id)
         await self._call("RemoveContainer", request, cri_pb2.RemoveContainerResponse, CREATE_S, True)
 
-    async def image_ref(self, image: str) -> str:
-        request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=image))
+    async def image(self, name: str) -> ImageFound | None:
+        request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=name))
         reply = await self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, QUICK_S, True)
-        return str(reply.image.id) if reply.HasField("image") else ""
+        found = reply.image
+        return ImageFound(found.id, found.uid.value, found.username) if reply.HasField("image") and found.id else None
 
     async def pull_image(self, image: str) -> str:
         request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image))

@@ -13,7 +13,7 @@ from actors.podworker.downward import Node
 from actors.podworker.environment import needs_pod_ip
 from actors.podworker.errors import ContainerConfigInvalid, HookFailed, ImageMissing
 from actors.podworker.hooks import POST_START, POST_START_S, hook_of, run_hook
-from actors.podworker.images import ensure_image
+from actors.podworker.images import Images
 from actors.podworker.killer import Killer
 from actors.podworker.logs import files
 from actors.podworker.messages import make_message_file
@@ -49,6 +49,7 @@ class Starter:
     def __init__(self, world: World, killer: Killer) -> None:
         self._world = world
         self._killer = killer
+        self._images = Images(world)
 
     async def start(
         self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
@@ -62,7 +63,8 @@ class Starter:
         except ContainerConfigInvalid as error:
             return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)))
         except ImageMissing as error:
-            return self._failed(spec, container, Waiting(error.reason, str(error)))
+            self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {error.reason}", container)
+            return Failure(Waiting(error.reason, str(error)))
         except BusError as error:
             return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
         self._world.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
@@ -71,7 +73,7 @@ class Starter:
     async def _create(
         self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
     ) -> str:
-        image_ref = await ensure_image(self._world, spec, container)
+        image_ref = await self._images.ensure(spec, container)
         recipe = Recipe(
             spec=spec,
             container=container,

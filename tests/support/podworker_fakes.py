@@ -5,7 +5,7 @@ import itertools
 import time
 from pathlib import Path
 
-from actors.podworker.ports import Site, World
+from actors.podworker.ports import ImageFound, Site, World
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.messages.devices import AdmitPod, ContainerGrant
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -50,6 +50,7 @@ class FakeRuntime:
         self.most_running = {}
         self._ids = itertools.count(1)
         self.changed = lambda uid: None
+        self.absent = set()
 
     def now(self):
         self._last = max(self._last + 1, time.time_ns())
@@ -131,10 +132,11 @@ class FakeRuntime:
         if item := self.containers.pop(container_id, None):
             self.changed(item.uid)
 
-    async def image_ref(self, image):
-        return f"sha256:{image}"
+    async def image(self, name):
+        return None if name in self.absent else ImageFound(f"sha256:{name}", uid=1000)
 
     async def pull_image(self, image):
+        self._called("pull_image", image)
         return f"sha256:{image}"
 
     def end(self, container_id, code):

@@ -343,7 +343,7 @@ def test_deletion_interrupts_a_sync_that_hangs(tmp_path):
         async def hang(image):
             await asyncio.sleep(60)
 
-        scene.fake.runtime.image_ref = hang
+        scene.fake.runtime.image = hang
         async with at_work(scene):
             await scene.until(lambda: scene.fake.runtime.count("run_sandbox"))
             scene.delete()

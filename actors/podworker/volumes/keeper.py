@@ -17,7 +17,7 @@ from actors.podworker.errors import ContainerConfigInvalid, ReferenceUnreadable,
 from actors.podworker.ports import World
 from actors.podworker.references import fetch, volume_refs
 from actors.podworker.types import Object, PodSpec
-from actors.podworker.volumes import atomic, host_path
+from actors.podworker.volumes import atomic, host_path, memory
 from actors.podworker.volumes.paths import volume_path
 from actors.podworker.volumes.payload import kind_of, payload, token_refs, volumes_of
 from actors.podworker.volumes.types import EMPTY_DIR, HOST_PATH, WRITTEN, Inputs, TokenRef
@@ -83,7 +83,10 @@ class Volumes:
         if kind == HOST_PATH:
             host_path.prepare(volume[HOST_PATH])
         elif kind == EMPTY_DIR:
-            _empty_dir(volume_path(spec, volume.get("name", ""), self._world.site.root), group_of(spec))
+            path = volume_path(spec, volume.get("name", ""), self._world.site.root)
+            if (volume.get(EMPTY_DIR) or {}).get("medium") == memory.MEDIUM:
+                memory.mount(path, volume, spec, self._world.site.memory)
+            _empty_dir(path, group_of(spec))
 
     async def _write(self, node: Node) -> None:
         volumes, spec = self._written(), self._spec()

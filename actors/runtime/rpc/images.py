@@ -105,6 +105,7 @@ def _image(name: str) -> pb.Image:
         repo_tags=[] if name.startswith("sha256:") else [tag],
         repo_digests=[] if name.startswith("sha256:") else [image_ref(base)],
         size=1,
+        uid=pb.Int64Value(value=os.geteuid()),
         spec=pb.ImageSpec(image=name),
         pinned=True,
     )

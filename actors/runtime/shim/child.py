@@ -78,7 +78,7 @@ def _become(spec: Spec, argv: list[str], ends: tuple[Stdio, int], beside: int) -
         _default_signals()
         os.umask(0o022)
         _limit(spec)
-        isolation.enter(spec.isolation, beside)
+        isolation.enter(spec.isolation, beside, spec.cwd)
         _enter(spec)
         system.die_with_parent()  # after the change of user, which clears it
         if _orphaned(report):
@@ -125,8 +125,6 @@ def _limit(spec: Spec) -> None:
 
 
 def _enter(spec: Spec) -> None:
-    if spec.isolation.root and not os.path.exists(spec.cwd):
-        os.makedirs(spec.cwd, 0o755)
     for number in spec.dropped:
         system.drop_capability(number)
     change = spec.uid >= 0 and (spec.uid, spec.gid) != (os.geteuid(), os.getegid())

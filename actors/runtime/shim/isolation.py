@@ -45,8 +45,11 @@ def apart(isolation: Isolation) -> None:
         mounts.checked("process numbers of its own", system.new_pid_namespace)
 
 
-def enter(isolation: Isolation, beside: int) -> None:
-    """In the child: everything that is left, or the namespaces of the process `beside`. Raises RuntimeError."""
+def enter(isolation: Isolation, beside: int, directory: str) -> None:
+    """In the child: everything that is left, or the namespaces of the process `beside`. Raises RuntimeError.
+
+    The working directory `directory` is made in an image that lacks it, as long as its root can be written to.
+    """
     if not isolation.own:
         return
     if beside:
@@ -59,6 +62,7 @@ def enter(isolation: Isolation, beside: int) -> None:
     for mount in sorted(isolation.mounts, key=lambda m: m.target.rstrip("/").count("/")):
         mounts.bind(mount, top)
     if top:
+        mounts.checked("its working directory", lambda: os.makedirs(mounts.inside(top, directory), exist_ok=True))
         root.turn_to(top)
     if isolation.readonly:
         mounts.checked("a read-only root", mounts.seal_root)

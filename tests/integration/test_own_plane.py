@@ -1,0 +1,82 @@
+"""Images, limits and isolation as a person asks for them: nodeplane image, kubectl, and what the pod then says."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from actors.runtime.mounting import namespaces_allowed
+from tests.support.images import oci_archive
+from tests.support.plane import Plane, until
+
+pytestmark = [
+    pytest.mark.skipif(not namespaces_allowed(), reason="an image's root needs root with CAP_SYS_ADMIN"),
+    pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)"),
+]
+
+
+@pytest.fixture(scope="module")
+def plane():
+    with Plane("--images", "imported") as running:
+        yield running
+
+
+def pod(name, container, **spec):
+    container = {"name": "a", "image": "team/box:1", **container}
+    spec = {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def waiting(plane, name):
+    statuses = plane.get("pod", name).get("status", {}).get("containerStatuses") or [{}]
+    return statuses[0].get("state", {}).get("waiting", {})
+
+
+def test_a_pod_waits_for_its_image_and_runs_once_it_is_there(plane):
+    plane.apply(pod("early", {"imagePullPolicy": "IfNotPresent"}))
+    plane.apply(pod("never", {"imagePullPolicy": "Never"}))
+    found = until("a back-off", lambda: [w for w in [waiting(plane, "early")] if w.get("reason") == "ImagePullBackOff"])
+    assert "nodeplane image import" in found[0]["message"]
+    assert until("a refusal", lambda: waiting(plane, "never"))["reason"] == "ErrImageNeverPull"
+    archive = oci_archive(plane.root / "box.tar")
+    said = plane.nodeplane("image", "import", str(archive), "--name", "team/box:1")
+    assert said.startswith("team/box:1: ")
+    for name in ("early", "never"):
+        plane.pod_phase(name, "Succeeded")
+        assert plane.kubectl("logs", name) == "hello from /home/box as box\n"
+    shown = plane.get("pod", "early")["status"]["containerStatuses"][0]
+    assert shown["imageID"].removeprefix("sha256:").startswith(said.split()[-1])
+    reasons = plane.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}").split()
+    assert {"BackOff", "Failed", "Pulling", "Pulled", "ErrImageNeverPull"} <= set(reasons)
+
+
+def test_what_a_pod_asks_for_it_has(plane):
+    isolated = {"annotations": {"nodeplane.dev/isolation": "pid,uts"}}
+    script = "hostname; echo $$$$; id -G; cat /etc/greeting /proc/self/oom_score_adj; exec sleep 60"
+    volumes = [{"name": "c", "configMap": {"name": "greeting"}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]
+    mounts = [{"name": "c", "mountPath": "/etc/greeting", "subPath": "text"}, {"name": "m", "mountPath": "/fast"}]
+    container = {
+        "command": ["sh", "-c", script],
+        "volumeMounts": mounts,
+        "resources": {"limits": {"memory": "64Mi", "cpu": "500m"}, "requests": {"memory": "32Mi", "cpu": "100m"}},
+        "securityContext": {"runAsUser": 0, "readOnlyRootFilesystem": True},
+    }
+    plane.kubectl("create", "configmap", "greeting", "--from-literal=text=good day\n")
+    made = pod("asks", container, hostname="asker", volumes=volumes, securityContext={"supplementalGroups": [77]})
+    made["metadata"] |= isolated
+    plane.apply(made)
+    plane.pod_ready("asks")
+    name, number, groups, text, score = plane.kubectl("logs", "asks").splitlines()
+    assert (name, number, text) == ("asker", "1", "good day")
+    assert "77" in groups.split()
+    assert 2 <= int(score) <= 999
+    assert plane.kubectl("exec", "asks", "--", "hostname") == "asker\n"
+    assert plane.get("pod", "asks")["status"]["qosClass"] == "Burstable"
+    assert "tmpfs" in plane.kubectl("exec", "asks", "--", "cat", "/proc/mounts").partition(" /fast ")[2].split()[0]
+    assert "Read-only" in plane.kubectl("exec", "asks", "--", "sh", "-c", "touch /x 2>&1 || true")
+    plane.kubectl("exec", "asks", "--", "sh", "-c", "echo yes > /fast/x")
+    plane.kubectl("delete", "pod", "asks", "--wait=true")
+    plane.apply(pod("rooted", {"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}))
+    assert until("a refusal", lambda: waiting(plane, "rooted"))["reason"] == "CreateContainerConfigError"
+    plane.kubectl("delete", "pod", "--all", "--wait=true")
+    assert str(plane.root) not in Path("/proc/mounts").read_text()

@@ -1,0 +1,114 @@
+"""Pull policies, the back-off of failed pulls, and who an image runs as."""
+
+import asyncio
+
+import pytest
+
+from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
+from actors.podworker.images import Images, check_user, pull_policy
+from actors.podworker.ports import ImageFound
+from actors.podworker.spec import read_pod
+from protocols.bus import NotFound
+from tests.support.podworker_fakes import FakeWorld, container, pod
+
+
+@pytest.fixture
+def fake(tmp_path):
+    return FakeWorld(tmp_path)
+
+
+def asked(fake, images, times=1, **fields):
+    spec = read_pod(pod(container("a", **fields)))
+
+    async def ask():
+        return [await images.ensure(spec, spec.containers[0]) for _ in range(times)]
+
+    return asyncio.run(ask())[-1]
+
+
+def reason_of(fake, images, **fields):
+    with pytest.raises(ImageMissing) as caught:
+        asked(fake, images, **fields)
+    return caught.value.reason, str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("a", "Always"),
+        ("a:latest", "Always"),
+        ("a:1", "IfNotPresent"),
+        ("h:5000/a", "Always"),
+        ("a@sha256:0", "IfNotPresent"),
+    ],
+)
+def test_the_policy_by_the_tag(image, policy):
+    spec = read_pod(pod({"name": "a", "image": image}))
+    assert pull_policy(spec.containers[0]) == policy
+
+
+def test_never_means_never(fake):
+    fake.runtime.absent.add("img:1")
+    reason, message = reason_of(fake, Images(fake.world), imagePullPolicy="Never")
+    assert (reason, message) == (
+        "ErrImageNeverPull",
+        'Container image "img:1" is not present with pull policy of Never',
+    )
+    assert fake.runtime.calls == []
+
+
+def test_a_failed_pull_is_not_repeated_at_once_and_ever_later(fake):
+    now = [0.0]
+    images = Images(fake.world, lambda: now[0])
+    fake.runtime.absent.add("img:1")
+    waits = []
+    for _ in range(7):
+        fake.runtime.fail["pull_image"] = [NotFound("not known")]
+        began = now[0]
+        while reason_of(fake, images)[0] == "ImagePullBackOff":
+            now[0] += 5
+        waits.append(now[0] - began)
+    assert waits == [0, 10, 20, 40, 80, 160, 300]
+
+
+def test_what_the_pod_is_told(fake):
+    images = Images(fake.world, lambda: 0.0)
+    fake.runtime.absent.add("img:1")
+    fake.runtime.fail["pull_image"] = [NotFound("not known")]
+    reason_of(fake, images)
+    assert reason_of(fake, images)[1] == 'Back-off pulling image "img:1": ErrImagePull: not known'
+    told = [(kind, reason) for kind, reason, _ in fake.recorder.events]
+    assert told == [("Normal", "Pulling"), ("Warning", "Failed"), ("Normal", "BackOff")]
+
+
+def test_an_image_that_arrives_ends_the_back_off(fake):
+    images = Images(fake.world, lambda: 0.0)
+    fake.runtime.absent.add("img:1")
+    fake.runtime.fail["pull_image"] = [NotFound("not known")]
+    reason_of(fake, images)
+    fake.runtime.absent.clear()
+    assert asked(fake, images) == "sha256:img:1"
+    fake.runtime.absent.add("img:1")
+    fake.runtime.fail["pull_image"] = [NotFound("not known")]
+    assert reason_of(fake, images)[0] == "ErrImagePull"
+
+
+@pytest.mark.parametrize(
+    ("context", "image", "says"),
+    [
+        ({"runAsNonRoot": True, "runAsUser": 0}, ImageFound("i", 5), "runAsUser breaks non-root policy"),
+        ({"runAsNonRoot": True}, ImageFound("i", 0), "image will run as root"),
+        ({"runAsNonRoot": True}, ImageFound("i", 0, "app"), "non-numeric user (app)"),
+        ({"runAsNonRoot": True}, ImageFound("i", 5), ""),
+        ({"runAsNonRoot": True, "runAsUser": 7}, ImageFound("i", 0), ""),
+        ({}, ImageFound("i", 0), ""),
+    ],
+)
+def test_who_must_not_be_root(context, image, says):
+    spec = read_pod(pod(container("a", securityContext=context)))
+    if not says:
+        check_user(spec, spec.containers[0], image)
+        return
+    with pytest.raises(ContainerConfigInvalid) as caught:
+        check_user(spec, spec.containers[0], image)
+    assert says in str(caught.value)
