@@ -59,6 +59,10 @@ class Commit(msgspec.Struct, frozen=True):
     """Unchanged when equal to what is stored."""
 
     @property
+    def changes_only(self) -> bool:
+        return bool(self.changes) and not (self.leases or self.revoked)
+
+    @property
     def empty(self) -> bool:
         return not (self.changes or self.leases or self.revoked)
 

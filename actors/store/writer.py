@@ -8,8 +8,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ import msgspec
 from actors.store import upkeep
 from actors.store.draft import Draft
 from actors.store.errors import NoSpace, Stopped, StoreError, TooManyRequests
+from actors.store.hand import Hand
 from actors.store.index import Index
 from actors.store.leases import Leases
 from actors.store.log import ObjectLog
@@ -57,8 +58,10 @@ class Writer:
         self._options, self._log, self._index, self._leases = options, log, index, leases
         self._on_commit = on_commit
         self._waiting: deque[Waiting] = deque()
-        self._wake = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "store-writer")
+        self._hand = Hand("store-writer")
+        self._busy = False
+        """A commit is on its way, or about to be: what is submitted now comes along with the next."""
+        self._broken: asyncio.Future[None] | None = None
         self._dirty = 0
         self._stopped = False
         self.commits = 0
@@ -72,27 +75,51 @@ class Writer:
             raise Stopped()
         if len(self._waiting) >= self._options.pending_requests:
             raise TooManyRequests()
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
         self._waiting.append(Waiting(operation, future))
-        self._wake.set()
+        if not self._busy:
+            self._busy = True
+            loop.call_soon(self._begin)
         return await future
 
     async def in_thread(self, work: Callable[[ObjectLog], T]) -> T:
         """Run upkeep between two commits."""
         if self._stopped:
             raise Stopped()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._log)
+        return await self._hand.run(partial(work, self._log))
 
     async def run(self) -> None:
-        """Commit whatever waits, without a timer, until stop()."""
-        loop = asyncio.get_running_loop()
-        while not self._stopped:
-            await self._wake.wait()
-            self._wake.clear()
-            while batch := self._take():
-                answers = await loop.run_in_executor(self._thread, self._commit, batch)
-                self._settle(batch, answers)
-                await self._checkpoint()
+        """Ends by stop(), or by a fault of ours in a commit, which it raises."""
+        self._broken = asyncio.get_running_loop().create_future()
+        await self._broken
+
+    def _begin(self) -> None:
+        """The next batch; without a timer: a lone write is committed at once, a crowd shares a commit."""
+        batch = self._take()
+        self._busy = bool(batch)
+        if batch:
+            self._hand.do(partial(self._commit, batch), partial(self._finish, batch))
+
+    def _finish(self, batch: list[Waiting], outcome: Outcome | StoreError, error: BaseException | None) -> None:
+        try:
+            if error is not None:
+                raise error
+            self._settle(batch, outcome)
+        except BaseException as fault:  # ends the process: what is in memory may not be what is on disk
+            self._break(fault)
+            return
+        # About three pages a change; a failed checkpoint costs nothing but WAL, and is tried again.
+        if self._dirty * 3 >= self._options.checkpoint_pages:
+            self._dirty = 0
+            self._hand.do(partial(upkeep.checkpoint, self._log), lambda answer, error: self._begin())
+        else:
+            self._begin()
+
+    def _break(self, fault: BaseException) -> None:
+        self._stopped = True
+        if self._broken is not None and not self._broken.done():
+            self._broken.set_exception(fault)
 
     def _take(self) -> list[Waiting]:
         count = min(len(self._waiting), self._options.batch_requests)
@@ -126,22 +153,16 @@ class Writer:
         for waiting, answer in zip(batch, outcome.answers, strict=True):
             _answer(waiting.future, answer)
 
-    async def _checkpoint(self) -> None:
-        # About three pages a change; a failed checkpoint costs nothing but WAL, and is tried again.
-        if self._dirty * 3 >= self._options.checkpoint_pages:
-            self._dirty = 0
-            with suppress(StoreError):
-                await self.in_thread(upkeep.checkpoint)
-
     async def stop(self) -> None:
         """Refuse what waits, finish what is under way, close the file."""
         self._stopped = True
-        self._wake.set()
         for waiting in self._waiting:
             _answer(waiting.future, Stopped())
         self._waiting.clear()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-        self._thread.shutdown(wait=False)
+        await self._hand.run(self._close)
+        self._hand.stop()
+        if self._broken is not None and not self._broken.done():
+            self._broken.set_result(None)
 
     def _close(self) -> None:
         with suppress(StoreError):
