@@ -1,9 +1,13 @@
 """The streams of one store's resources on the bus, owned once its state is complete and as long as there is one."""
 
+import asyncio
+
 from actors.watchcache.cache import ResourceCache, op_of
 from actors.watchcache.state import Change, State
 from protocols.bus import Bus, Stream
 from protocols.messages.objects import stream_of
+
+TICK_EVERY = 0.004
 
 
 class Streams:
@@ -12,6 +16,8 @@ class Streams:
     def __init__(self, bus: Bus, state: State) -> None:
         self._bus, self._state = bus, state
         self._streams: dict[ResourceCache, Stream] = {}
+        self._ticked = 0.0
+        self._later: asyncio.TimerHandle | None = None
 
     def tell(self, changes: list[Change]) -> None:
         """First call: the state is complete. A stream that is new holds these changes in its snapshot already."""
@@ -23,7 +29,21 @@ class Streams:
             self._own()
         for cache, stream in self._streams.items():
             stream.set_mark(cache.position)
-        self._bus.tick()
+        self._tick(bool(changes))
+
+    def _tick(self, busy: bool) -> None:
+        """An event brings its own stream's mark with it. Those of all others follow at most every 4 ms while changes
+        keep coming: who needs one sooner asks for progress."""
+        loop = asyncio.get_running_loop()
+        if not busy or loop.time() >= self._ticked + TICK_EVERY:
+            self._ticked = loop.time()
+            self._bus.tick()
+        elif self._later is None:
+            self._later = loop.call_at(self._ticked + TICK_EVERY, self._tick_late)
+
+    def _tick_late(self) -> None:
+        self._later = None
+        self._tick(False)
 
     def _own(self) -> None:
         """Give up streams before new ones are owned: a resource may have gone and come back in one batch."""
