@@ -14,6 +14,7 @@ from tests.bench import (
     pleg_bench,
     resume_bench,
     watch_bench,
+    write_bench,
 )
 from tests.bench.row import Row
 
@@ -22,7 +23,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "fan-out": fanout_bench.fan_out,
     "idle-watch": fanout_bench.idle,
     "latency": watch_bench.run_latency,
-    "writes": watch_bench.run_writes,
+    "writes": write_bench.run,
     "list": list_bench.run,
     "growth": growth_bench.run,
     "resume": resume_bench.run,

@@ -1,7 +1,6 @@
-"""From a write to its event, and how many writes there may be."""
+"""From a write to its event."""
 
 import asyncio
-import itertools
 import time
 from statistics import median, quantiles
 
@@ -17,19 +16,13 @@ from tests.bench.watch_lab import (
 )
 from tests.support.apiserver_plane import Plane, running_plane
 
-P50_LIMIT_MS, P99_LIMIT_MS, WRITES_LIMIT = 5.0, 25.0, 1000.0
+P50_LIMIT_MS, P99_LIMIT_MS = 5.0, 25.0
 WATCHERS, NAMESPACES, RATE, PACED = 500, 50, 200.0, 800
-WRITERS, WRITING_SECONDS = 4, 3.0
 
 
 def run_latency() -> list[Row]:
     with running_plane() as plane:
         return latency(plane)
-
-
-def run_writes() -> list[Row]:
-    with running_plane() as plane:
-        return [writes(plane)]
 
 
 def latency(plane: Plane) -> list[Row]:
@@ -72,27 +65,3 @@ async def _write_paced(plane: Plane) -> dict[int, float]:
 
 
 JSON = {"Content-Type": "application/json"}
-
-
-def writes(plane: Plane) -> Row:
-    """Four clients, each its next write when the last is acknowledged; the store syncs to disk before it answers."""
-    done = asyncio.run(_write_busily(plane)) / WRITING_SECONDS
-    name = f"apiserver: writes with {WRITERS} clients, fsync"
-    return Row(name, done, "1/s", None, f">= {WRITES_LIMIT:g} 1/s", done >= WRITES_LIMIT)
-
-
-async def _write_busily(plane: Plane) -> int:
-    numbers, until = itertools.count(), time.monotonic() + WRITING_SECONDS
-    done = 0
-
-    async def write(session: aiohttp.ClientSession) -> None:
-        nonlocal done
-        while time.monotonic() < until:
-            data = configmap(f"busy-{next(numbers)}", size=300)
-            async with session.post("/api/v1/namespaces/default/configmaps", data=data, headers=JSON) as answer:
-                assert answer.status == 201, await answer.text()
-            done += 1
-
-    async with plane.client() as session:
-        await asyncio.gather(*(write(session) for _ in range(WRITERS)))
-    return done

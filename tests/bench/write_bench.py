@@ -1,0 +1,130 @@
+"""How many writes there may be: four clients, each its next write when the last is acknowledged, to disk every time.
+
+The floor is the same writes without Kubernetes: as many Python clients of the etcd API, with the same guarded puts.
+"""
+
+import asyncio
+import itertools
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from protocols.etcd import EtcdClient, EtcdOptions, etcd_options
+from tests.bench.row import Row
+from tests.bench.watch_lab import configmap, cpu_seconds
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.store_lab import etcd_process
+
+WRITERS, SECONDS, ROUNDS = 4, 2.0, 3
+LIMIT, RATIO_LIMIT = 1000.0, 0.8
+JSON = {"Content-Type": "application/json"}
+Write = Callable[[bytes], Awaitable[None]]
+
+
+def run() -> list[Row]:
+    return [*on_sqlite(), *on_etcd()]
+
+
+def on_sqlite() -> list[Row]:
+    with running_plane() as plane:
+        options = etcd_options(plane.settings, plane.settings.layout)
+        spent = Spent(plane)
+        ours, bare = best(plane, options, spent)
+        cpu = spent.per_write()
+    name = f"writes: {WRITERS} clients, SQLite with fsync"
+    return [
+        Row(name, ours, "1/s", bare, f">= {LIMIT:g} 1/s", ours >= LIMIT),
+        *(Row(f"writes: CPU per write, {process}", each, "us") for process, each in cpu.items()),
+    ]
+
+
+def on_etcd() -> list[Row]:
+    """Nothing where etcd is not installed."""
+    binary = shutil.which("etcd")
+    if binary is None:
+        return []
+    with etcd_process(binary) as target, plane_on(target) as plane:
+        ours, bare = best(plane, EtcdOptions(endpoints=(target,)), Spent(plane))
+    name, target_text = f"writes: {WRITERS} clients, etcd", f">= {RATIO_LIMIT} x bare"
+    return [Row(name, ours, "1/s", bare, target_text, ours >= RATIO_LIMIT * bare)]
+
+
+@contextmanager
+def plane_on(target: str) -> Iterator[Plane]:
+    with running_plane(store_endpoints=(target,), store_embedded=False) as plane:
+        yield plane
+
+
+class Spent:
+    """CPU of the plane's processes while it is written to."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._pids = {name: process.pid for name, process in plane.processes.items()}
+        self._seconds = dict.fromkeys(self._pids, 0.0)
+        self._writes = 0
+
+    def begin(self) -> None:
+        self._before = {name: cpu_seconds(pid) for name, pid in self._pids.items()}
+
+    def end(self, writes: int) -> None:
+        self._writes += writes
+        for name, pid in self._pids.items():
+            self._seconds[name] += cpu_seconds(pid) - self._before[name]
+
+    def per_write(self) -> dict[str, float]:
+        return {name: 1e6 * seconds / max(self._writes, 1) for name, seconds in self._seconds.items()}
+
+
+def best(plane: Plane, options: EtcdOptions, spent: Spent) -> tuple[float, float]:
+    """Writes a second through the API and without it: the best of several rounds in turn, as the disk has its moods."""
+    rounds = [asyncio.run(pair(plane, options, spent)) for _ in range(ROUNDS)]
+    return max(ours for ours, _ in rounds), max(bare for _, bare in rounds)
+
+
+NUMBERS = itertools.count()
+
+
+async def pair(plane: Plane, options: EtcdOptions, spent: Spent) -> tuple[float, float]:
+    spent.begin()
+    async with plane.client() as session:
+
+        async def write(data: bytes) -> None:
+            async with session.post("/api/v1/namespaces/default/configmaps", data=data, headers=JSON) as answer:
+                assert answer.status == 201, await answer.text()
+
+        ours = await busily([write] * WRITERS)
+    spent.end(ours)
+    return ours / SECONDS, await bare(options) / SECONDS
+
+
+async def bare(options: EtcdOptions) -> int:
+    clients = [EtcdClient(options) for _ in range(WRITERS)]
+
+    def writes_of(client: EtcdClient) -> Write:
+        async def write(data: bytes) -> None:
+            assert (await client.create_if_absent(b"/bare/%d" % next(NUMBERS), data)).ok
+
+        return write
+
+    for client in clients:
+        await client.start()
+    try:
+        return await busily([writes_of(client) for client in clients])
+    finally:
+        for client in clients:
+            await client.close()
+
+
+async def busily(writers: list[Write]) -> int:
+    until = time.monotonic() + SECONDS
+    done = 0
+
+    async def one(write: Write) -> None:
+        nonlocal done
+        while time.monotonic() < until:
+            await write(configmap(f"busy-{next(NUMBERS)}", size=300))
+            done += 1
+
+    await asyncio.gather(*(one(write) for write in writers))
+    return done
