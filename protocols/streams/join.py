@@ -6,7 +6,9 @@ from collections.abc import Callable
 import aiohttp
 from aiohttp import web
 
-Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
+from protocols.streams.spdy.upgrade import Spdy
+
+Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse | Spdy
 
 _GOING = aiohttp.WSCloseCode.GOING_AWAY.value
 _TELLABLE = frozenset(code.value for code in aiohttp.WSCloseCode) - {aiohttp.WSCloseCode.ABNORMAL_CLOSURE.value}

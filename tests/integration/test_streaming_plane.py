@@ -247,15 +247,43 @@ def fetch(port):
     return received
 
 
-def test_what_is_no_websocket_is_refused(plane):
+def test_what_is_no_connection_is_refused(plane):
     url = plane.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}", "--raw")
     context = plane_context(plane, "admin")
     path = f"{url}/api/v1/namespaces/default/pods/plain/exec?command=ls&stdout=true"
-    for headers in ({"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}, {}):
+    old = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v1.channel.k8s.io"}
+    for headers, says in ((old, "v4.channel.k8s.io"), ({}, "websocket")):
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(urllib.request.Request(path, b"", headers), context=context, timeout=10)
         assert caught.value.code == 400
-        assert "websocket" in json.load(caught.value)["message"]
+        assert says in json.load(caught.value)["message"]
+
+
+def test_clients_that_know_no_websockets(plane, monkeypatch):
+    """kubectl before 1.31, and every client library of that time: SPDY on the first hop."""
+    for name in ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"):
+        monkeypatch.setitem(plane.environment, name, "false")
+    code, out, error = kubectl(plane, "exec", "plain", "--", "sh", "-c", "echo $ME; echo bad >&2; exit 7")
+    assert (code, out, error) == (7, b"plain\n", "bad\ncommand terminated with exit code 7\n")
+    data = os.urandom(3_000_000)
+    code, out, _ = kubectl(plane, "exec", "-i", "plain", "--", "cat", stdin=data)
+    assert (code, out) == (0, data)
+    code, out = typed(plane, ["exec", "-it", "plain", "--", "sh"], [(PROMPT.encode(), b"stty size; exit 5\r")])
+    assert code == 5
+    assert b"33 99\r\n" in out
+    assert 'exec: "/no/such"' in kubectl(plane, "exec", "plain", "--", "/no/such")[2]
+    assert 'pods "nobody" not found' in kubectl(plane, "exec", "nobody", "--", "ls")[2]
+    with (
+        served(os.urandom(2_000_000)) as (port, wanted),
+        forwarded(plane, port) as local,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        assert set(pool.map(fetch, [local] * 4)) == {wanted}
+    client = subprocess.Popen([str(BIN / "kubectl"), "exec", "plain", "--", "sleep", "4245"], env=environment(plane))
+    until("the command", lambda: running("sleep", "4245"))
+    client.kill()
+    client.wait()
+    until("its end", lambda: not running("sleep", "4245"))
 
 
 def test_the_nodes_endpoint_is_the_api_servers_alone(plane):

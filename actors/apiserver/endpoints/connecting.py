@@ -16,6 +16,8 @@ from actors.apiserver.target import Target
 from protocols.kube.status import StatusError
 from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S, TUNNEL
 from protocols.streams.join import join
+from protocols.streams.spdy.channels import OFFERED, SpdyChannels, wanted
+from protocols.streams.spdy.upgrade import FORWARD, VERSION_HEADER, Spdy, offered, upgrade, wants_spdy
 
 LOG = "log"
 KINDS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
@@ -66,6 +68,8 @@ class Connecting:
             return sink
 
     async def _connection(self, http: web.BaseRequest, kind: str, where: Location) -> web.StreamResponse:
+        if wants_spdy(http):
+            return await self._bare(http, kind, where)
         protocol = _protocol(http, (TUNNEL,) if kind == "portForward" else CHANNEL_PROTOCOLS)
         node = await self._client.connect(where, (protocol,))
         if node is None:
@@ -77,6 +81,21 @@ class Connecting:
             await client.prepare(http)
             await join(client, node)
         return client
+
+    async def _bare(self, http: web.BaseRequest, kind: str, where: Location) -> web.StreamResponse:
+        """Older clients: SPDY without a websocket here, our own protocol from here on."""
+        known = FORWARD if kind == "portForward" else OFFERED
+        if known not in offered(http):
+            raise BadRequest(f"over SPDY only the protocol {known} is spoken; offer it in {VERSION_HEADER}")
+        node = await self._client.connect(where, (TUNNEL,) if kind == "portForward" else CHANNEL_PROTOCOLS)
+        if node is None:
+            raise await self._why(where)
+        async with node:
+            wire = upgrade(http, known)
+            client = Spdy(wire) if kind == "portForward" else SpdyChannels(wire)
+            if not isinstance(client, SpdyChannels) or await client.open(wanted(dict(where.query))):
+                await join(client, node)
+        return client.answer
 
     async def _why(self, where: Location) -> StatusError:
         """A handshake that fails tells no reason: ask once more without one."""
@@ -108,9 +127,9 @@ async def _refusal(where: Location, answer: aiohttp.ClientResponse) -> StatusErr
 def _protocol(http: web.BaseRequest, known: tuple[str, ...]) -> str:
     """The protocol to speak. Raises BadRequest for a request that is no websocket handshake."""
     if http.headers.get("Upgrade", "").lower() != "websocket":
-        raise BadRequest(f"connections are served over websockets only, with the protocol {' or '.join(known)}")
-    offered = [part.strip() for part in http.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+        raise BadRequest(f"connect by SPDY/3.1, or by a websocket with the protocol {' or '.join(known)}")
+    chosen = [part.strip() for part in http.headers.get("Sec-WebSocket-Protocol", "").split(",")]
     for protocol in known:
-        if protocol in offered:
+        if protocol in chosen:
             return protocol
     raise BadRequest(f"none of the offered websocket protocols is known; offer {' or '.join(known)}")

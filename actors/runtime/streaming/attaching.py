@@ -4,7 +4,6 @@ import asyncio
 import os
 
 import msgspec
-from aiohttp import web
 
 from actors.runtime.errors import RuntimeFault
 from actors.runtime.lifecycle import wait_ended
@@ -13,6 +12,7 @@ from actors.runtime.streaming.session import converse
 from actors.runtime.streaming.stdio import set_size
 from actors.runtime.types import Container, Driver
 from protocols.streams.channels import ERROR, STDERR, STDOUT, Size, exit_status, failure_status
+from protocols.streams.join import Socket
 
 ENDING_S = 2.0
 """The output of a container that ends closes a moment before its end is known."""
@@ -56,7 +56,7 @@ class _Input:
             set_size(self._descriptor, size)
 
 
-async def run(socket: web.WebSocketResponse, what: Attach) -> None:
+async def run(socket: Socket, what: Attach) -> None:
     ends = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
     given = [writable for _, writable in ends]
     try:

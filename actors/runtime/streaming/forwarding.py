@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import aiohttp
 import msgspec
-from aiohttp import web
 
+from protocols.streams.join import Socket
 from protocols.streams.spdy import frames
 from protocols.streams.spdy.errors import SpdyBroken
 from protocols.streams.spdy.server import Answer, Data, Ended, Event, Opened, Reset, Server
@@ -42,7 +42,7 @@ class _Pair:
 class Forwarding:
     """One client."""
 
-    def __init__(self, socket: web.WebSocketResponse) -> None:
+    def __init__(self, socket: Socket) -> None:
         self._socket = socket
         self._spdy = Server()
         self._pairs: dict[str, _Pair] = {}
@@ -128,7 +128,7 @@ class Forwarding:
         return ""
 
 
-async def run(socket: web.WebSocketResponse, what: PortForward) -> None:
+async def run(socket: Socket, what: PortForward) -> None:
     await Forwarding(socket).run()
 
 

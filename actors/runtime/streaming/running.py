@@ -3,13 +3,13 @@
 import asyncio
 
 import msgspec
-from aiohttp import web
 
 from actors.runtime.errors import ExecFailed, RuntimeFault
 from actors.runtime.streaming.session import converse
 from actors.runtime.streaming.stdio import Pipes, Stdio, Terminal
 from actors.runtime.types import Container, Driver
 from protocols.streams.channels import ERROR, exit_status, failure_status
+from protocols.streams.join import Socket
 
 
 class Exec(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Exec(msgspec.Struct, frozen=True):
     terminal: bool
 
 
-async def run(socket: web.WebSocketResponse, what: Exec) -> None:
+async def run(socket: Socket, what: Exec) -> None:
     stdio: Stdio = Terminal() if what.terminal else Pipes(what.stdin, what.outputs)
     try:
         async with what.driver.running(what.container, list(what.command), stdio.ends, stdio.terminal) as ended:

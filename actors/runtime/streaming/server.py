@@ -12,7 +12,18 @@ from aiohttp import web
 from actors.runtime.errors import StateNotWritten
 from actors.runtime.streaming import attaching, forwarding, running
 from actors.runtime.streaming.tickets import Tickets
-from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S, TUNNEL
+from protocols.streams.channels import (
+    CHANNEL_PROTOCOLS,
+    ERROR,
+    LARGEST_MESSAGE,
+    PING_S,
+    RESIZE,
+    STDIN,
+    TUNNEL,
+)
+from protocols.streams.join import Socket
+from protocols.streams.spdy.channels import OFFERED, SpdyChannels
+from protocols.streams.spdy.upgrade import FORWARD, VERSION_HEADER, Spdy, offered, upgrade, wants_spdy
 
 HOST = "127.0.0.1"
 CLOSE_S = 0.2
@@ -49,9 +60,11 @@ class StreamServer:
         what = self._tickets.take(request.path.rpartition("/")[2])
         if what is None:
             return web.Response(status=404, text="no such stream, or it was opened before\n")
+        if wants_spdy(request):
+            return await _bare(request, what)
         protocols = (TUNNEL,) if isinstance(what, forwarding.PortForward) else CHANNEL_PROTOCOLS
         if request.headers.get("Upgrade", "").lower() != "websocket":
-            return web.Response(status=400, text=f"use a websocket with protocol {' or '.join(protocols)}\n")
+            return web.Response(status=400, text=f"use a websocket with protocol {' or '.join(protocols)}, or SPDY\n")
         socket = web.WebSocketResponse(
             protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S
         )
@@ -62,7 +75,29 @@ class StreamServer:
         return socket
 
 
-async def _run(socket: web.WebSocketResponse, what: What) -> None:
+async def _bare(request: web.BaseRequest, what: What) -> web.StreamResponse:
+    """SPDY without a websocket, as crictl speaks it unless told otherwise."""
+    protocol = FORWARD if isinstance(what, forwarding.PortForward) else OFFERED
+    if protocol not in offered(request):
+        return web.Response(status=400, text=f"offer protocol {protocol} in {VERSION_HEADER}\n")
+    wire = upgrade(request, protocol)
+    client = Spdy(wire) if isinstance(what, forwarding.PortForward) else SpdyChannels(wire)
+    with contextlib.suppress(ConnectionError):
+        if not isinstance(client, SpdyChannels) or await client.open(_channels(what)):
+            await _run(client, what)
+            await client.close()
+    return client.answer
+
+
+def _channels(what: What) -> set[int]:
+    """What the client is going to open."""
+    if isinstance(what, forwarding.PortForward):
+        return set()
+    terminal = what.terminal if isinstance(what, running.Exec) else what.container.config.tty
+    return {ERROR, *what.outputs} | ({STDIN} if what.stdin else set()) | ({RESIZE} if terminal else set())
+
+
+async def _run(socket: Socket, what: What) -> None:
     match what:
         case running.Exec():
             await running.run(socket, what)

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import aiohttp
-from aiohttp import web
 
 from actors.runtime.streaming.descriptors import Reader
 from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDIN, Size, read_size
+from protocols.streams.join import Socket
 
 
 class Sink(Protocol):
@@ -21,7 +21,7 @@ class Sink(Protocol):
     def resize(self, size: Size) -> None: ...
 
 
-async def take_input(socket: web.WebSocketResponse, sink: Sink) -> None:
+async def take_input(socket: Socket, sink: Sink) -> None:
     """Until the client goes away. A sink that is full holds the client back."""
     async for message in socket:
         if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
@@ -35,7 +35,7 @@ async def take_input(socket: web.WebSocketResponse, sink: Sink) -> None:
             await sink.end_input()
 
 
-async def give_output(socket: web.WebSocketResponse, channel: int, reader: Reader) -> None:
+async def give_output(socket: Socket, channel: int, reader: Reader) -> None:
     """To the reader's end. A client that does not read holds the writer back."""
     prefix = bytes([channel])
     async for data in reader.chunks():
@@ -43,7 +43,7 @@ async def give_output(socket: web.WebSocketResponse, channel: int, reader: Reade
 
 
 async def converse(
-    socket: web.WebSocketResponse,
+    socket: Socket,
     sink: Sink,
     readers: dict[int, Reader],
     outcome: Callable[[], Awaitable[bytes]],

@@ -1,0 +1,162 @@
+"""An HTTP request that becomes a SPDY connection, and is from then on used like a websocket: messages in, messages out.
+
+aiohttp has no such upgrade; what is known of its insides is here.
+"""
+
+import asyncio
+import contextlib
+
+import aiohttp
+from aiohttp import web
+
+SPDY = "SPDY/3.1"
+VERSION_HEADER = "X-Stream-Protocol-Version"
+FORWARD = "portforward.k8s.io"
+"""Sub-protocol of port-forward."""
+AHEAD = 256 * 1024
+"""Bytes received and not yet read, before the peer is held back."""
+PARTING_S = 2.0
+"""How long a peer may take to leave after the last word, so that no reset overtakes it."""
+
+
+def wants_spdy(request: web.BaseRequest) -> bool:
+    return request.headers.get("Upgrade", "").lower() == SPDY.lower()
+
+
+def offered(request: web.BaseRequest) -> list[str]:
+    """Sub-protocols the client knows, its favourite first."""
+    values = request.headers.getall(VERSION_HEADER, [])
+    return [part.strip() for value in values for part in value.split(",")]
+
+
+class Wire(asyncio.Protocol):
+    """Takes the place of aiohttp's protocol on the transport; the end of the connection is told to both."""
+
+    def __init__(self, request: web.BaseRequest, transport: asyncio.Transport) -> None:
+        self._http = request.protocol
+        self._transport = transport
+        self._received = bytearray()
+        self._readable = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._paused = False
+        self._ended = False
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        self._readable.set()
+        if len(self._received) > AHEAD and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        self._end()
+        return True  # what is still to be said can be said
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end()
+        self._http.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    async def read(self) -> bytes:
+        """What there is; empty at the end."""
+        while not self._received and not self._ended:
+            self._readable.clear()
+            await self._readable.wait()
+        data = bytes(self._received)
+        self._received.clear()
+        if self._paused:
+            self._paused = False
+            with contextlib.suppress(RuntimeError):  # it is being closed
+                self._transport.resume_reading()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        self._transport.write(data)
+        await self._writable.wait()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._readable.set()
+        self._writable.set()
+
+
+class Spdy:
+    """The bytes of a bare SPDY connection as binary messages: for port-forward, whose frames the far end reads."""
+
+    protocol = ""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.close_code: int | None = None
+
+    @property
+    def answer(self) -> web.StreamResponse:
+        """What a handler returns at the end."""
+        return _Answered()
+
+    async def receive(self) -> aiohttp.WSMessage:
+        if self.close_code is None and (data := await self._wire.read()):
+            return aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, data, None)
+        self.close_code = self.close_code or aiohttp.WSCloseCode.GOING_AWAY.value
+        return aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
+
+    def __aiter__(self) -> "Spdy":
+        return self
+
+    async def __anext__(self) -> aiohttp.WSMessage:
+        message = await self.receive()
+        if message.type is aiohttp.WSMsgType.CLOSED:
+            raise StopAsyncIteration
+        return message
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Raises ConnectionError."""
+        await self._wire.write(data)
+
+    async def send_str(self, data: str) -> None:
+        """There is no text in SPDY."""
+
+    async def close(self, *, code: int = aiohttp.WSCloseCode.OK, message: bytes = b"") -> bool:
+        """The transport itself is closed by the HTTP server, once its handler has returned."""
+        if self.close_code is None:
+            self.close_code = int(code)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PARTING_S):
+                while await self._wire.read():
+                    pass
+        return True
+
+
+class _Answered(web.StreamResponse):
+    """The answer was written past the server, which finds nothing left to write and closes the connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.force_close()
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+def upgrade(request: web.BaseRequest, protocol: str) -> Wire:
+    """Answer the handshake. Raises ConnectionResetError when the client is gone."""
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        raise ConnectionResetError("the client is gone")
+    wire = Wire(request, transport)
+    transport.set_protocol(wire)
+    lines = ("HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", f"Upgrade: {SPDY}")
+    head = "\r\n".join((*lines, f"{VERSION_HEADER}: {protocol}", "", ""))
+    transport.write(head.encode())
+    return wire
