@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import uvloop
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -80,6 +80,7 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
         ContextOptions(settings=settings, bus=bus, log=log, registry=registry, beats=beats, promises=promises)
     )
     faults.append(context)
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: _unhandled(context, told))
     _serve_metrics(bus, registry)
     beats.start()
     return await _act(context, factory, beats, timings)
@@ -140,6 +141,16 @@ async def _close(context: Context, beats: Beats, within: float) -> None:
     except TimeoutError:
         context.log.warning("tasks did not end within %g s; leaving all the same", within)
         _leave("", 0)
+
+
+def _unhandled(context: Context, told: dict[str, Any]) -> None:
+    """What no task and no caller took: one line. Out of memory, a loop may have dropped a listener or a timer for good
+    while all else goes on: only a new process mends that."""
+    error, what = told.get("exception"), told.get("message", "in the event loop")
+    if isinstance(error, MemoryError):
+        return context.fail(error, "memory")
+    context.log.error("%s: %s", what, one_line(error) if error else "no exception")
+    return context.log.debug("%s", what, exc_info=error)
 
 
 def _serve_metrics(bus: Bus, registry: CollectorRegistry) -> None:

@@ -136,7 +136,11 @@ def test_a_broken_promise_is_in_the_beat(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "line"),
-    [("start", "start failed: ValueError: cannot start"), ("task", "task breaker failed: ValueError: broken")],
+    [
+        ("start", "start failed: ValueError: cannot start"),
+        ("task", "task breaker failed: ValueError: broken"),
+        ("memory", "memory failed: MemoryError"),
+    ],
 )
 def test_a_fault_ends_the_process_with_one_line(stage: Stage, fault: str, line: str) -> None:
     code, said = finish(stage.start(fault))
@@ -151,6 +155,14 @@ def await_lock(stage: Stage) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.1)  # the signal handlers follow the bus within the same turn
+
+
+def test_a_callback_that_fails_is_one_line_and_no_more(stage: Stage) -> None:
+    process = stage.start("callback")
+    assert process.stderr is not None
+    assert "Exception in callback" in (line := process.stderr.readline()), line
+    assert "ValueError: x" in line
+    assert process.poll() is None
 
 
 def test_a_stop_that_fails_is_a_failure(stage: Stage) -> None:

@@ -22,6 +22,10 @@ class Toy:
             self._context.spawn(self._break(), "breaker")
         if self._fault == "stuck":
             self._context.progress("reconcile", within=0.05)
+        if self._fault in ("memory", "callback"):
+            asyncio.get_running_loop().call_soon(
+                self._raise, MemoryError() if self._fault == "memory" else ValueError("x")
+            )
         if self._fault == "slow":
             await asyncio.sleep(30)
         self._context.ready("plays")
@@ -30,6 +34,9 @@ class Toy:
         if self._fault == "stop":
             raise ValueError("cannot stop")
         self._context.log.info("stopped orderly")
+
+    def _raise(self, error: Exception) -> None:
+        raise error
 
     async def _break(self) -> None:
         raise ValueError("broken")
