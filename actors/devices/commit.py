@@ -93,8 +93,13 @@ class Commits:
             self._refuse(batch, f"cannot write the device checkpoint: {error.strerror}; nothing new is allocated")
             await asyncio.sleep(self._options.retry)
         else:
-            self._trouble = ""
+            self._mended()
             self._acknowledge(batch, events)
+
+    def _mended(self) -> None:
+        if self._trouble:
+            self._options.log("the device checkpoint is written again")
+        self._trouble = ""
 
     def _acknowledge(self, batch: list[Change], events: list[LedgerEvent]) -> None:
         for change, event in zip(batch, events, strict=True):
@@ -105,7 +110,8 @@ class Commits:
 
     def _refuse(self, batch: list[Change], why: str) -> None:
         """Admissions are taken back; releases hold and wait for the disk."""
-        self._options.log(why)
+        if why != self._trouble:
+            self._options.log(why)  # once, not at every retry: the log may lie on the same full disk
         for change in batch:
             if not change.deleted:
                 self._options.undo(change.record)

@@ -127,6 +127,8 @@ def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
         released = disk.release(commits, "p1")
         with pytest.raises(CheckpointNotWritten, match="No space left"):
             await disk.admit(commits, "p2", "a")
+        with pytest.raises(CheckpointNotWritten, match="No space left"):
+            await disk.admit(commits, "p2", "a")
         assert not released.done()
         assert disk.ledger.pods == {}
         disk.full = False
@@ -138,6 +140,10 @@ def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
             ("p3", False),
         ]
         assert [event.mark for event in disk.told] == [101, 102, 103]
+        assert [line.split(":")[0] for line in disk.lines] == [
+            "cannot write the device checkpoint",
+            "the device checkpoint is written again",
+        ]
         running.cancel()
 
     asyncio.run(story())
