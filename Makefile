@@ -1,7 +1,10 @@
 # run: start the node. demo: tell its story. test, lint: what CI runs. bench: the figures.
+# crash: kill everything, again and again; make crash SEED=7 ROUNDS=20 replays a run, or goes on for longer.
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
+SEED := 0
+ROUNDS := 1
 
 .PHONY: run demo test unit crash bench lint format clean
 
@@ -14,13 +17,13 @@ demo: $(STAMP)
 test: $(STAMP)
 	@sh tests/setup.sh
 	@$(PY) -m pytest -n 2 --dist loadfile tests/unit tests/integration
-	@$(PY) -m pytest tests/crash
+	@$(PY) -m pytest -n 2 --dist loadfile tests/crash
 
 unit: $(STAMP)
 	@$(PY) -m pytest tests/unit
 
 crash: $(STAMP)
-	@$(PY) -m pytest tests/crash
+	@NODEPLANE_CRASH_SEED=$(SEED) NODEPLANE_CRASH_ROUNDS=$(ROUNDS) $(PY) -m pytest -n 2 --dist loadfile tests/crash
 
 bench: $(STAMP)
 	@$(VENV)/bin/nodeplane bench

@@ -101,6 +101,7 @@ class Admissions:
         plan = PodPlan()
         for container, resource, count in steps(pod):
             if resource in self._options.inventory.resources:
+                await self._options.plugins.returned(resource)
                 plan.take(container, resource, await self._pick(pod.uid, plan, resource, count))
         return plan
 

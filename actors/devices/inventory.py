@@ -107,6 +107,10 @@ class Inventory:
     def connected(self, name: str) -> bool:
         return name in self.resources and self.resources[name].connected
 
+    def awaited(self, name: str) -> bool:
+        """Whether this node had the resource before, and nobody has reported it since the manager started."""
+        return name in self.resources and not self.resources[name].serving
+
     def healthy(self, name: str) -> list[str]:
         """Ids that may be given to a pod as far as health goes, sorted."""
         devices = self.resources[name].devices if name in self.resources else {}

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,8 @@ class Plugins:
         self._options = options
         self._connections: dict[str, list[Connection]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
+        self._patient_until = time.monotonic() + options.limits.come_back
+        self._reported = asyncio.Event()
 
     async def register(self, version: str, resource: str, endpoint: str) -> None:
         """Check, dial and ask for options, all inside the plugin's Register call; raises what it is to be told."""
@@ -55,6 +58,14 @@ class Plugins:
             await plugin.close()
             raise
         await self._replace(resource, plugin)
+
+    async def returned(self, resource: str) -> None:
+        """Wait for a plugin that was here before the manager started anew, but not for long: no pod is to be refused
+        because the manager died."""
+        while self._options.inventory.awaited(resource) and (left := self._patient_until - time.monotonic()) > 0:
+            self._reported.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._reported.wait(), left)
 
     async def _replace(self, resource: str, plugin: Plugin) -> None:
         generation = self._options.inventory.register(resource)
@@ -74,6 +85,7 @@ class Plugins:
                 self._retire(resource, generation, plugin.peer.socket)
                 if self._options.inventory.report(resource, generation, plugin.options, devices):
                     self._options.changed(resource)
+                self._reported.set()
         except PluginFailed as error:
             self._options.log.warning("device plugin %s at %s: %s", resource, plugin.peer.socket.name, error)
         finally:

@@ -51,5 +51,7 @@ class Limits(msgspec.Struct, frozen=True):
     """Allocate, GetPreferredAllocation, PreStartContainer."""
     stop_grace: float = 300.0
     """From the end of a plugin's stream until its devices leave the capacity; the resource's key stays, with 0."""
+    come_back: float = 10.0
+    """From the manager's own start until a plugin it knew before is taken for gone, and its pods are refused."""
     commit_retry: float = 1.0
     """Pause before a refused checkpoint is tried again."""

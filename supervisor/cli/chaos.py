@@ -1,10 +1,14 @@
 """nodeplane chaos: break something on purpose."""
 
 import argparse
+import random
 import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, Empty, KillActor
+from supervisor.chaos.script import parse
 from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
 from supervisor.errors import Usage
@@ -28,15 +32,43 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "fault_of_runtime", metavar="FAULT", choices=cri.RUNTIME_FAULTS, help=", ".join(cri.RUNTIME_FAULTS)
     )
     lying.add_argument("--count", type=int, default=0, help="drop-events: how many (default: all until clear)")
+    scripted = faults.add_parser("script", help="play a script of faults and expectations", allow_abbrev=False)
+    scripted.add_argument("file", type=Path)
+    scripted.add_argument("--seed", type=int, default=0, help="of `any`: the same seed makes the same choices")
     lying.add_argument("--seconds", type=float, default=3600.0, help="clock-jump: by how much (default 3600)")
 
 
 def run(args: argparse.Namespace) -> int:
-    async def question(asking: Asking) -> None:
-        await {"kill": kill, "device": device, "runtime": runtime}[args.fault](asking, args)
+    faults = {"kill": kill, "device": device, "runtime": runtime}
 
-    ask(layout_from(args), question)
+    async def question(asking: Asking) -> None:
+        await faults[args.fault](asking, args)
+
+    ask(layout_from(args), script(args) if args.fault == "script" else question)
     return 0
+
+
+def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
+    """Read and understood here, before the plane is asked anything."""
+    from supervisor.chaos import play, stage  # the API client is slow to load
+
+    file: Path = args.file
+    try:
+        parsed = parse(file.name, file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise Usage(f"{file}: {getattr(error, 'strerror', '') or 'is no text'}") from None
+    seed = args.seed or random.randrange(1, 10**6)
+
+    async def question(asking: Asking) -> None:
+        print(f"seed {seed}")
+        options = stage.StageOptions(asking=asking, directory=file.parent, dice=random.Random(seed))
+        played = stage.Stage(options)
+        try:
+            await play.Player(parsed, played, lambda line: print(line, flush=True)).play()
+        finally:
+            await played.close()
+
+    return question
 
 
 async def kill(asking: Asking, args: argparse.Namespace) -> None:

@@ -20,12 +20,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     check_watchers(args.count)
-
-    ask(layout_from(args), lambda asking: _scale(asking, args.count))
+    ask(layout_from(args), lambda asking: scale_watchers(asking, args.count))
     return 0
 
 
-async def _scale(asking: Asking, count: int) -> None:
+async def scale_watchers(asking: Asking, count: int) -> None:
     """honcho may run several watcher lines: the first one runs what the others do not."""
     first, *others = watcher_supervisors(asking.names())
     elsewhere = [actor for name in others for actor in await _api_processes(asking, name)]

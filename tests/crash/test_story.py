@@ -17,14 +17,13 @@ import pytest
 from tests.support import oracle
 from tests.support.plane import Plane, until
 from tests.support.podwatch import PodWatch
+from tests.support.seed import ROUNDS, SEED
 from tests.support.watchers import ApiWatcher
 from tests.support.writer import Writer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpu-pod.yaml"
 CONTROL = ("store", "watchcache", "apiserver-0", "scheduler", "controllers")
 NODE = ("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor")
-ROUNDS = int(os.environ.get("NODEPLANE_CRASH_ROUNDS", "1"))
-SEED = int(os.environ.get("NODEPLANE_CRASH_SEED", "0")) or random.randrange(1, 10**6)
 RESOURCE = "example.com/gpu"
 
 

@@ -29,6 +29,24 @@ def test_allocations_survive_and_the_plugin_comes_back() -> None:
     play(story, actors=("devices",))
 
 
+def test_a_pod_that_is_sooner_than_its_plugin_waits_for_it() -> None:
+    """The manager was killed, not the plugin: nobody is refused for that."""
+
+    async def story(node: DeviceNode) -> None:
+        plugin = await node.stub().with_devices("a").start()
+        await node.settled(1, 1)
+        await node.restart("devices")
+        waiting = asyncio.create_task(node.admit("p1", main={RESOURCE: 1}))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting), 0.3)
+        await plugin.stop()
+        await plugin.start()
+        await waiting
+        assert node.held() == {"p1": ["a"]}
+
+    play(story, actors=("devices",))
+
+
 def test_a_plugin_that_is_killed_takes_no_allocation_along() -> None:
     async def story(node: DeviceNode) -> None:
         flags = ("--resource", RESOURCE, "--devices", "2")

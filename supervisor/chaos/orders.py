@@ -1,0 +1,124 @@
+"""What a script can do. Every order may be given again: whoever it goes to may just be dead, that is the point."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from protocols.kube.client import ApiError
+from protocols.kube.resources import PODS, Resource
+from protocols.messages import cri, devices
+from protocols.messages.supervisor import KILL, RESTART, ActorName, Empty, KillActor
+from supervisor.chaos.stage import DEFAULT, Stage, documents
+from supervisor.chaos.types import Step
+from supervisor.cli.scale import scale_watchers
+from supervisor.errors import SupervisorError, Usage
+from supervisor.groups import check_watchers
+
+ANY = "any"
+"""Stands for one actor by chance, `any any` for two."""
+
+Order = Callable[[Stage, Step], Awaitable[str]]
+"""Returns what was done beyond what the line says, for people."""
+
+
+async def kill(stage: Stage, step: Step) -> str:
+    return await _signal(stage, step, signal.SIGKILL)
+
+
+async def stop(stage: Stage, step: Step) -> str:
+    return await _signal(stage, step, signal.SIGSTOP)
+
+
+async def resume(stage: Stage, step: Step) -> str:
+    return await _signal(stage, step, signal.SIGCONT)
+
+
+async def _signal(stage: Stage, step: Step, number: int) -> str:
+    actors = await stage.actors()
+    victims = _victims(stage, step.words, sorted(actors))
+    owners = {victim: await stage.asking.owner_of(victim) for victim in victims}
+    orders = (stage.asking.call(owners[name], KILL, KillActor(instance=name, signal=number), Empty) for name in victims)
+    await asyncio.gather(*orders)
+    if number == signal.SIGKILL:
+        stage.dead |= {name: actors[name].pid for name in victims}
+    return "" if tuple(victims) == step.words else " ".join(victims)
+
+
+def _victims(stage: Stage, words: tuple[str, ...], actors: list[str]) -> list[str]:
+    left = [name for name in actors if name not in words]
+    chance = stage.dice.sample(left, min(len(left), words.count(ANY)))
+    return [chance.pop() if word == ANY and chance else word for word in words]
+
+
+async def restart(stage: Stage, step: Step) -> str:
+    (name,) = step.words
+    await stage.asking.call(await stage.asking.owner_of(name), RESTART, ActorName(name), Empty)
+    return ""
+
+
+async def scale(stage: Stage, step: Step) -> str:
+    count = int(float(step.words[1]))
+    check_watchers(count)
+    await scale_watchers(stage.asking, count)
+    return ""
+
+
+async def device(stage: Stage, step: Step) -> str:
+    resource, id_, health = step.words
+    request = devices.ChaosDevice(resource=resource, id=id_, health="" if health == "clear" else health)
+    try:
+        await stage.asking.call(devices.OWNER, devices.CHAOS_DEVICE, request, devices.Empty)
+    except Usage as error:
+        raise SupervisorError(str(error)) from None  # its plugin may be on its way back
+    return ""
+
+
+async def runtime(stage: Stage, step: Step) -> str:
+    await stage.asking.call(cri.OWNER, cri.CHAOS, cri.ChaosRuntime(fault=step.words[0]), cri.Empty)
+    return ""
+
+
+async def apply(stage: Stage, step: Step) -> str:
+    for resource, obj in documents(stage.directory / step.words[0]):
+        await _apply(stage, resource, obj)
+    return ""
+
+
+async def _apply(stage: Stage, resource: Resource, obj: dict[str, Any]) -> None:
+    """Made, or merged into what is there: also when only the answer to the first try was lost."""
+    api, space = await stage.api(), obj["metadata"].get("namespace", DEFAULT if resource.namespaced else "")
+    try:
+        await api.create(resource, obj, space)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+        await api.patch(resource, obj["metadata"]["name"], space, obj)
+
+
+async def delete(stage: Stage, step: Step) -> str:
+    try:
+        await (await stage.api()).delete(PODS, step.words[1], DEFAULT)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+    return ""
+
+
+async def wait(stage: Stage, step: Step) -> str:
+    await asyncio.sleep(float(step.words[0]))
+    return ""
+
+
+ORDERS: dict[str, Order] = {
+    "kill": kill,
+    "stop": stop,
+    "continue": resume,
+    "restart": restart,
+    "scale": scale,
+    "device": device,
+    "runtime": runtime,
+    "apply": apply,
+    "delete": delete,
+    "wait": wait,
+}

@@ -1,0 +1,134 @@
+"""The grammar of scripts. Pure: text in, steps out; the whole script is understood before its first line is played.
+
+A line is an order or an expectation; `#` begins a comment, ` &` at its end lets the script go on meanwhile, and
+`within SECONDS` gives it another time than 20 s.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from protocols.messages.cri import RUNTIME_FAULTS
+from supervisor.chaos.types import Script, ScriptInvalid, Step
+
+LIMIT = 1000
+"""Lines of a script, and repetitions of a block."""
+HEALTH = ("unhealthy", "healthy", "clear")
+POD_STATES = ("ready", "running", "succeeded", "failed", "gone", "restarted")
+DEVICE_STATES = ("healthy", "unhealthy", "unknown", "free", "held")
+
+
+class Form(NamedTuple):
+    """What may follow a verb: a slot is a name for people, a tuple of allowed words, or `number`."""
+
+    slots: tuple[str | tuple[str, ...], ...]
+    repeats: bool = False
+
+
+FORMS = {
+    "kill": Form(("ACTOR",), repeats=True),
+    "stop": Form(("ACTOR",), repeats=True),
+    "continue": Form(("ACTOR",), repeats=True),
+    "restart": Form(("ACTOR",)),
+    "scale": Form(("watcher", "number")),
+    "device": Form(("RESOURCE", "ID", HEALTH)),
+    "runtime": Form((RUNTIME_FAULTS,)),
+    "apply": Form(("FILE",)),
+    "delete": Form(("pod", "NAME")),
+    "wait": Form(("number",)),
+    "join": Form(()),
+    "repeat": Form(("number",)),
+    "end": Form(()),
+}
+EXPECTED = {
+    "pod": Form(("NAME", POD_STATES)),
+    "device": Form(("RESOURCE", "ID", DEVICE_STATES)),
+    "actor": Form(("NAME", ("live",))),
+    "plane": Form((("synced", "settled"),)),
+}
+
+
+def parse(name: str, text: str) -> Script:
+    """Raises ScriptInvalid, which names the line."""
+    lines = text.splitlines()
+    if len(lines) > LIMIT:
+        raise ScriptInvalid(f"{name}: {len(lines)} lines are too many; {LIMIT} are the limit")
+    reader = _Reader(name)
+    steps = reader.block(enumerate(lines, start=1), depth=0)
+    return Script(name, steps)
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def block(self, lines: Iterator[tuple[int, str]], depth: int) -> tuple[Step, ...]:
+        """Steps up to `end` (or the script's end, outside of any `repeat`)."""
+        steps: list[Step] = []
+        for number, line in lines:
+            text = line.partition("#")[0].strip()
+            if not text:
+                continue
+            step = self._step(number, text)
+            if step.verb == "end":
+                self._require(depth > 0, step, "there is no `repeat` to end")
+                return tuple(steps)
+            if step.verb == "repeat":
+                self._require(depth < 3, step, "repeats are nested too deep")
+                body = self.block(lines, depth + 1)
+                step = Step(line=number, text=text, verb="repeat", words=step.words, body=body)
+            steps.append(step)
+        if depth:
+            raise ScriptInvalid(f"{self._name}: `repeat` has no `end`")
+        return tuple(steps)
+
+    def _step(self, number: int, text: str) -> Step:
+        verb, *words = text.removesuffix(" &").split()
+        step = Step(line=number, text=text, verb=verb, words=tuple(words), aside=text.endswith(" &"))
+        if "within" in words:
+            place = words.index("within")
+            self._require(len(words) == place + 2, step, "`within` is followed by seconds, and nothing else")
+            seconds = self._number(words[-1], step)
+            step = Step(line=number, text=text, verb=verb, words=tuple(words[:place]), within=seconds, aside=step.aside)
+        self._check(step)
+        return step
+
+    def _check(self, step: Step) -> None:
+        words, forms, verb = step.words, FORMS, step.verb
+        if verb == "expect":
+            self._require(bool(words), step, f"expect what? one of {', '.join(EXPECTED)}")
+            forms, verb, words = EXPECTED, words[0], words[1:]
+        form = forms.get(verb)
+        if form is None:
+            raise self._fault(
+                step, f"{verb!r} is none of {', '.join([*forms, *(['expect'] if forms is FORMS else [])])}"
+            )
+        self._fill(step, form, words)
+
+    def _fill(self, step: Step, form: Form, words: tuple[str, ...]) -> None:
+        enough = len(words) == len(form.slots) or (form.repeats and len(words) > len(form.slots))
+        self._require(enough, step, f"it is followed by {' '.join(map(_shown, form.slots)) or 'nothing'}")
+        for slot, word in zip(form.slots, words, strict=False):
+            if slot == "number":
+                self._number(word, step)
+            elif isinstance(slot, tuple) or slot.islower():
+                allowed = slot if isinstance(slot, tuple) else (slot,)
+                self._require(word in allowed, step, f"{word!r} is none of {', '.join(allowed)}")
+
+    def _number(self, word: str, step: Step) -> float:
+        try:
+            value = float(word)
+        except ValueError:
+            raise self._fault(step, f"{word!r} is no number") from None
+        self._require(0 <= value <= LIMIT, step, f"{word} is not between 0 and {LIMIT}")
+        return value
+
+    def _require(self, holds: bool, step: Step, why: str) -> None:
+        if not holds:
+            raise self._fault(step, why)
+
+    def _fault(self, step: Step, why: str) -> ScriptInvalid:
+        return ScriptInvalid(f"{self._name}:{step.line}: {step.text}: {why}")
+
+
+def _shown(slot: str | tuple[str, ...]) -> str:
+    return "|".join(slot) if isinstance(slot, tuple) else slot

@@ -1,0 +1,101 @@
+"""What a script plays on: a running plane, seen through its bus and its API as any other client sees them."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from protocols.bus import Replica
+from protocols.kube import resources
+from protocols.kube.client import ApiClient, ApiError, ClientOptions
+from protocols.kube.resources import PODS, Resource
+from protocols.messages import devices
+from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
+from protocols.messages.supervisor import ActorStatus
+from supervisor.chaos.types import ScriptInvalid
+from supervisor.cli.ask import Asking
+from supervisor.cli.devices import Row, rows_of
+
+KINDS = {each.kind: each for each in vars(resources).values() if isinstance(each, Resource)}
+DEFAULT = "default"
+
+
+class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
+    asking: Asking
+    directory: Path
+    """Files that a script names are looked up here."""
+    dice: random.Random
+
+
+class Stage:
+    """Use between start() and close()."""
+
+    def __init__(self, options: StageOptions) -> None:
+        self.asking = options.asking
+        self.directory = options.directory
+        self.dice = options.dice
+        self.dead: dict[str, int] = {}
+        """Pids this script has killed: an actor is not live again as long as it has that one."""
+        self._api: ApiClient | None = None
+        self._replicas: tuple[Any, ...] = ()
+
+    async def close(self) -> None:
+        if self._api:
+            await self._api.close()
+
+    async def actors(self) -> dict[str, ActorStatus]:
+        return {actor.instance: actor for actor in (await self.asking.status()).actors}
+
+    async def api(self) -> ApiClient:
+        if self._api is None:
+            layout = self.asking.layout
+            server = (await self.asking.status()).endpoints["api"]
+            cert, key = layout.client_cert("admin")
+            self._api = ApiClient(ClientOptions(server=server, ca=layout.ca_cert, cert=cert, key=key, timeout=5.0))
+            await self._api.start()
+        return self._api
+
+    async def pod(self, name: str) -> dict[str, Any]:
+        """{} when there is none."""
+        try:
+            return await (await self.api()).get(PODS, name, DEFAULT)
+        except ApiError as error:
+            if error.code == 404:
+                return {}
+            raise
+
+    def devices(self) -> list[Row]:
+        """[] until the device manager has been heard, and while it is away."""
+        if not self._replicas:
+            self._replicas = self._follow()
+        *following, inventory, health, pods = self._replicas
+        if not all(each.synced for each in following):
+            return []
+        return rows_of(inventory.items, health.items, pods.items)
+
+    def _follow(self) -> tuple[Any, ...]:
+        inventory, health, pods = Replica[ResourceInventory](), Replica[DeviceHealth](), Replica[PodAllocation]()
+        follow, owner = self.asking.bus.follow, devices.OWNER
+        return (
+            follow(owner=owner, stream=devices.DEVICES, sink=inventory, type=ResourceInventory),
+            follow(owner=owner, stream=devices.HEALTH, sink=health, type=DeviceHealth),
+            follow(owner=owner, stream=devices.ALLOCATIONS, sink=pods, type=PodAllocation),
+            inventory,
+            health,
+            pods,
+        )
+
+
+def documents(path: Path) -> list[tuple[Resource, dict[str, Any]]]:
+    """The objects of a manifest; raises ScriptInvalid for what cannot be applied."""
+    try:
+        found = [each for each in yaml.safe_load_all(path.read_text()) if each]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ScriptInvalid(f"{path}: {' '.join(str(error).split())}") from None
+    for each in found:
+        named = isinstance(each, dict) and each.get("kind") in KINDS and isinstance(each.get("metadata"), dict)
+        if not named or not isinstance(each["metadata"].get("name"), str):
+            raise ScriptInvalid(f"{path}: a document has no kind that is served here, or no metadata.name")
+    return [(KINDS[each["kind"]], each) for each in found]

@@ -1,0 +1,36 @@
+"""The crash tests that are text: each script of scripts/ is played by `nodeplane chaos script`, under witnesses.
+
+NODEPLANE_CRASH_SEED=N replays the choices of a run that failed; it is printed with the failure.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.plane import Plane
+from tests.support.seed import SEED
+from tests.support.witnesses import Witnesses, container_of, pod, with_devices
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane() as plane:
+        with_devices(plane)
+        for name in ("first", "resident"):
+            plane.apply(pod(name, devices=2))
+            plane.pod_ready(name)
+        plane.kubectl("delete", "pod", "first")  # gpu-0 and gpu-1 are for the scripts
+        yield plane
+        plane.settled()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_script(plane: Plane, script: Path) -> None:
+    """Whatever it breaks, all that was told adds up, and who was not touched runs on."""
+    before = container_of(plane, "resident")
+    with Witnesses(plane):
+        print(plane.nodeplane("chaos", "script", str(script), "--seed", str(SEED), timeout=60))
+    assert container_of(plane, "resident") == before

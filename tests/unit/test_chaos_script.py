@@ -1,0 +1,105 @@
+"""The grammar of crash scripts, and what it says to those who do not know it."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream
+from supervisor.chaos.expect import behind_of, pod_words
+from supervisor.chaos.script import EXPECTED, FORMS, parse
+from supervisor.chaos.types import ScriptInvalid
+
+WHOLE = """
+# a comment
+apply pod.yaml &
+repeat 3   # three times
+  kill store any
+  repeat 2
+    wait 0.1
+  end
+end
+join
+expect pod p ready within 5
+"""
+
+
+def test_a_whole_script() -> None:
+    apply, repeat, join, expect = parse("s", WHOLE).steps
+    assert (apply.verb, apply.words, apply.aside, apply.line) == ("apply", ("pod.yaml",), True, 3)
+    kill, inner = repeat.body
+    assert (kill.words, kill.aside, inner.words, len(inner.body)) == (("store", "any"), False, ("2",), 1)
+    assert join.verb == "join"
+    assert (expect.words, expect.within) == (("pod", "p", "ready"), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("explode store", "'explode' is none of kill, stop, continue"),
+        ("kill", "it is followed by ACTOR"),
+        ("restart store cri", "it is followed by ACTOR"),
+        ("scale apiserver 2", "'apiserver' is none of watcher"),
+        ("scale watcher many", "'many' is no number"),
+        ("wait -1", "-1 is not between 0 and 1000"),
+        ("wait nan", "nan is not between"),
+        ("device example.com/gpu gpu-0 broken", "'broken' is none of unhealthy, healthy, clear"),
+        ("runtime explode", "'explode' is none of stall"),
+        ("delete node vm", "'node' is none of pod"),
+        ("expect", "expect what? one of pod, device, actor, plane"),
+        ("expect pot p ready", "'pot' is none of pod, device, actor, plane"),
+        ("expect pod p happy", "'happy' is none of ready, running"),
+        ("expect pod p ready within", "`within` is followed by seconds"),
+        ("expect pod p ready within soon", "'soon' is no number"),
+        ("end", "there is no `repeat` to end"),
+        ("repeat 2", "`repeat` has no `end`"),
+        ("repeat 1\nrepeat 1\nrepeat 1\nrepeat 1\nend\nend\nend\nend", "nested too deep"),
+        ("\n" * 1001, "lines are too many"),
+    ],
+)
+def test_what_cannot_be_understood_is_told_before_anything_is_done(line: str, says: str) -> None:
+    with pytest.raises(ScriptInvalid) as told:
+        parse("s.txt", line)
+    assert says in str(told.value)
+    assert str(told.value).startswith("s.txt")
+
+
+WORDS = st.sampled_from([*FORMS, *EXPECTED, "expect", "within", "&", "#", "any", "1", "ready", "\x00", "é"])
+
+
+@given(st.lists(st.lists(WORDS | st.text(max_size=5), max_size=6).map(" ".join), max_size=12).map("\n".join))
+def test_any_text_is_a_script_or_is_refused(text: str) -> None:
+    with contextlib.suppress(ScriptInvalid):
+        parse("s", text)
+
+
+def test_what_a_pod_is() -> None:
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    assert pod_words({}) == ["gone"]
+    assert pod_words({"status": ready}) == ["running", "ready"]
+    assert pod_words({"status": {"phase": "Failed", "containerStatuses": [{"restartCount": 2}]}}) == [
+        "failed",
+        "restarted",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("follow", "exactly", "behind"),
+    [
+        (FollowedStream("a", "s", 7, 3, 0, True), True, False),
+        (FollowedStream("a", "s", 7, 2, 0, True), True, True),
+        (FollowedStream("a", "s", 7, 2, 0, True), False, False),
+        (FollowedStream("a", "s", 6, 3, 0, True), False, True),
+        (FollowedStream("a", "s", 7, 3, 0, False), False, True),
+        (FollowedStream("c", "s", 7, 3, 0, True), False, True),
+    ],
+)
+def test_what_is_behind(follow: FollowedStream, exactly: bool, behind: bool) -> None:
+    owner = Beat(instance="a", pid=1, epoch=7, state="ready", owns=(OwnedStream("s", 3, 0),))
+    follower = Beat(instance="b", pid=2, epoch=9, state="ready", follows=(follow,))
+    actors = {
+        beat.instance: ActorStatus(beat.instance, "node", beat.pid, "live", 1.0, 0, "", beat)
+        for beat in (owner, follower)
+    }
+    assert behind_of(actors, exactly) == ([("b", "s")] if behind else [])
