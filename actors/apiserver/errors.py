@@ -5,6 +5,9 @@ from typing import ClassVar
 from actors.apiserver.objects import Obj
 from protocols.kube.status import StatusError
 
+ALWAYS_DETAILED = (404, 405)
+"""kubectl looks into the details of these without asking whether there are any."""
+
 
 class ApiFault(StatusError):
     """Base of all: a StatusError with a class, so that code and type checker can tell them apart."""
@@ -24,7 +27,7 @@ class ApiFault(StatusError):
             "status": "Failure",
             "message": message,
             "reason": self.why,
-            **({"details": told} if told else {}),
+            **({"details": told} if told or self.http in ALWAYS_DETAILED else {}),
             "code": self.http,
         }
         super().__init__(status)
