@@ -33,9 +33,8 @@ class FakeBinder:
 
 class World:
     def __init__(self) -> None:
-        context: Any = SimpleNamespace(
-            layout=layout("/nowhere"), settings=SimpleNamespace(api_url="https://x"), log=logging.getLogger("test")
-        )
+        settings = SimpleNamespace(api_url="https://x", leader_elect=False)
+        context: Any = SimpleNamespace(layout=layout("/nowhere"), settings=settings, log=logging.getLogger("test"))
         self.scheduler = Scheduler(context)
         self.binder = FakeBinder()
         self.scheduler._binder = self.binder  # type: ignore[assignment] # the same two methods
