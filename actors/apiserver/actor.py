@@ -15,12 +15,15 @@ from actors.apiserver.authz import Authorizer
 from actors.apiserver.bootstrap import Bootstrap
 from actors.apiserver.catalog import Catalog, CatalogOptions
 from actors.apiserver.connect.node_client import NodeClient, NodeClientOptions
+from actors.apiserver.custom.keeper import Keeper, names_of
+from actors.apiserver.custom.serving import Serving
 from actors.apiserver.endpoints.connecting import Connecting
 from actors.apiserver.endpoints.evicting import Evicting
 from actors.apiserver.endpoints.health import Check, Health
 from actors.apiserver.endpoints.openid import OpenId
 from actors.apiserver.endpoints.reading import Reading
 from actors.apiserver.endpoints.reviews import Reviews
+from actors.apiserver.endpoints.scaling import Scaling
 from actors.apiserver.endpoints.static import Static
 from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.watching import Watching
@@ -69,6 +72,8 @@ class ApiServer:
         reader = Reader(self._storage, self.replicas, self._efficient)
         self._watching = Watching(reader, self._catalog.hubs, self._metrics)
         self._connecting = Connecting(reader, NodeClient(self._node_client_options()), self._look.of("nodes"))
+        self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
+        self._keeper = self._definitions_keeper()
         self._server = self._listener(self._handler(reader))
         self._watching.reuse = self._server.reuse
 
@@ -96,11 +101,16 @@ class ApiServer:
         await self._stores.close()
 
     async def _become_ready(self) -> None:
-        for replica in self.replicas.values():
-            await replica.wait_filled()
+        for row in self._catalog.table.stored:
+            await self.replicas[row.store].wait_filled()
+        self._serving.refresh()
+        for row in self._catalog.table.custom:
+            with suppress(NodeplaneError):
+                await self._serving.filled(row)
         self._context.ready(f"serving {self._context.settings.api_url}")
         roles, bindings = (self.replicas[f"{name}.{RBAC}"] for name in ("clusterroles", "clusterrolebindings"))
         self._context.spawn(Bootstrap(self._storage, roles, bindings).run(), "default-roles")
+        self._context.spawn(self._keeper.run(self._context.spawn), "definitions")
 
     async def _drain(self) -> None:
         """The streams' last bytes go out; a client that does not read is not waited for long."""
@@ -120,23 +130,31 @@ class ApiServer:
             flusher=Flusher(),
         )
 
+    def _definitions_keeper(self) -> Keeper:
+        turn = self._context.instance.rpartition("-")[2]
+        built_in = names_of(self._catalog.table.built_in)
+        return Keeper(self._storage, self._serving.definitions, built_in, int(turn) if turn.isdigit() else 0)
+
     def _handler(self, reader: Reader) -> Handler:
         loop = WriteLoop(self._storage, self.replicas)
         creator = Creator(self._storage, self.replicas["namespaces"])
         address = self._context.settings.api_url.removeprefix("https://")
         gate = self._gate
+        writing = Writing(creator, loop, reader, Admission(gate.authorizer, self._look.of("nodes")))
         return Handler(
             table=self._catalog.table,
             gate=gate,
             static=Static(self._catalog.table, Health(self._checks()), OpenId(gate.authority, address), address),
             reading=Reading(reader),
-            writing=Writing(creator, loop, reader, Admission(gate.authorizer, self._look.of("nodes"))),
+            writing=writing,
             watching=self._watching,
             connecting=self._connecting,
             reviews=Reviews(gate.authorizer, gate.authority),
             evicting=Evicting(loop),
             tokens=Tokens(gate.authority, self._look.stored),
             metrics=self._metrics,
+            serving=self._serving,
+            scaling=Scaling(reader, writing),
         )
 
     def _authorizer(self) -> Authorizer:
@@ -155,14 +173,15 @@ class ApiServer:
         return {**self._stores.checks(), "replicas": self._check_replicas, "shutdown": self._check_leaving}
 
     async def _check_replicas(self) -> str:
-        empty = [name for name, replica in self.replicas.items() if not replica.filled]
+        stores = [row.store for row in self._catalog.table.stored]
+        empty = [store for store in stores if not self.replicas[store].filled]
         return f"not synced: {', '.join(empty)}" if empty else ""
 
     async def _check_leaving(self) -> str:
         return "this process is leaving" if self._watching.closing else ""
 
     def _positions(self) -> Iterable[tuple[str, str, int, float, bool, int]]:
-        for replica in self.replicas.values():
+        for replica in tuple(self.replicas.values()):
             row = replica.resource
             yield row.group, row.plural, replica.mark, replica.changed_at, replica.synced, len(replica.objects)
 

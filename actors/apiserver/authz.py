@@ -60,7 +60,7 @@ USERS: dict[str, tuple[Rule, ...]] = {
         Rule("", ("events",), ("delete", "deletecollection")),
         Rule("coordination.k8s.io", ("leases",), ("delete", "deletecollection")),
         Rule("resource.k8s.io", ("*",), (*WRITE, "deletecollection")),
-        Rule("rbac.authorization.k8s.io", ("*",), (*READ, "patch", "delete", "deletecollection")),
+        Rule("*", ("*",), (*READ, "patch", "delete", "deletecollection")),  # garbage, and what is in a namespace
     ),
 }
 

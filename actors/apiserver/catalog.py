@@ -48,7 +48,7 @@ class Catalog:
         """The custom rows from now on, those that stay being the same objects as before. Watches of a row that goes, or
         comes back different, end; objects and history of its kind are kept as long as one version of it is served."""
         wanted = tuple(rows)
-        custom = self.table.rows[len(self.table.built_in) :]
+        custom = self.table.custom
         for row in custom:
             if not any(row is kept for kept in wanted):
                 self.hubs.pop(row.path).retire()

@@ -4,21 +4,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 
 import msgspec
 from aiohttp import web
 
 from actors.apiserver.access import Gate, Identity, Outcome
+from actors.apiserver.custom.serving import Serving
 from actors.apiserver.endpoints.connecting import Connecting, connect_verb
 from actors.apiserver.endpoints.evicting import Evicting
 from actors.apiserver.endpoints.reading import Reading
 from actors.apiserver.endpoints.reviews import Reviews
+from actors.apiserver.endpoints.scaling import Scaling
 from actors.apiserver.endpoints.static import Static
 from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
-from actors.apiserver.errors import BadRequest, InternalError, MethodNotAllowed, RequestTimeout
+from actors.apiserver.errors import BadRequest, InternalError, MethodNotAllowed, NotFound, RequestTimeout
 from actors.apiserver.faults import as_fault
 from actors.apiserver.metrics import Metrics
 from actors.apiserver.negotiate import check_form, negotiate
@@ -53,7 +57,11 @@ class Handler:
         tokens: Tokens,
         evicting: Evicting,
         metrics: Metrics,
+        serving: Serving,
+        scaling: Scaling,
     ) -> None:
+        self._serving = serving
+        self._scales = {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}
         self._table, self._gate, self._static = table, gate, static
         self._authorizer = gate.authorizer
         self._reviews = reviews
@@ -106,7 +114,7 @@ class Handler:
         http = call.http
         call.identity = await self._gate.identify(http)
         user = call.identity.user
-        call.target = target = parse_target(self._table, http.method, http.rel_url.raw_path) if _known(user) else None
+        call.target = target = await self._find(http) if _known(user) else None
         if target is None:
             return await self._answer_static(http, user)
         options = list_options(http.query) if target.verb in COLLECTION else ListOptions()
@@ -120,11 +128,26 @@ class Handler:
         if call.verb == "watch":
             return await self._watching.watch(request)
         limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
-        return await _within(request_seconds(http.query, limit), self._action(target)(request))
+        return await _within(request_seconds(http.query, limit), self._action(target)(request), _told(target))
+
+    async def _find(self, http: web.BaseRequest) -> Target | None:
+        """What the path names, by all that the store knows of custom resources. Raises NotFound, MethodNotAllowed."""
+        method, path = http.method, http.rel_url.raw_path
+        try:
+            target = parse_target(self._table, method, path)
+        except NotFound:
+            with suppress(NodeplaneError):
+                await self._serving.look_again()
+            target = parse_target(self._table, method, path)
+        if target is not None and target.resource.custom is not None:
+            await self._serving.filled(target.resource)
+        return target
 
     def _action(self, target: Target) -> Callable[[Request], Awaitable[Reply]]:
         if target.resource.virtual:
             return self._reviews.create
+        if target.subresource == "scale":
+            return self._scales[target.verb]
         return self._posts.get(target.subresource) or self._verbs[target.verb]
 
     async def _answer_static(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
@@ -159,11 +182,18 @@ class _Call:
         self.verb = http.method.lower()
 
 
-async def _within(seconds: float, reply: Awaitable[Reply]) -> web.StreamResponse:
+def _told(target: Target) -> tuple[str, ...]:
+    """Warnings of everything that is asked of this resource."""
+    custom = target.resource.custom
+    return (custom.warning,) if custom is not None and custom.warning else ()
+
+
+async def _within(seconds: float, reply: Awaitable[Reply], warnings: tuple[str, ...] = ()) -> web.StreamResponse:
     """Raises RequestTimeout."""
     try:
         async with asyncio.timeout(seconds):
-            return (await reply).response()
+            made = await reply
+            return replace(made, warnings=(*warnings, *made.warnings)).response() if warnings else made.response()
     except TimeoutError:
         raise RequestTimeout(seconds) from None
 
@@ -175,7 +205,7 @@ def _known(user: User) -> bool:
 
 def _attributes(request: Request, verb: str) -> Attributes:
     target = request.target
-    itself = target.name if target.resource.kind == "Namespace" else ""  # a namespace lies within itself
+    itself = target.name if target.resource.full_name == "namespaces" else ""  # a namespace lies within itself
     return Attributes(
         verb=verb,
         path=request.http.path,

@@ -58,8 +58,11 @@ def _list(resource: Resource, form: Form, metadata: Obj) -> Obj:
     """A list without its items, which come last."""
     if form.view == "Table":
         return table(resource, [], form, metadata)
-    kind, version = ("PartialObjectMetadata", _meta(form)) if form.view else (resource.kind, resource.api_version)
-    return {"kind": f"{kind}List", "apiVersion": version, "metadata": metadata, "items": []}
+    if form.view:
+        kind, version = "PartialObjectMetadataList", _meta(form)
+    else:
+        kind, version = resource.listing, resource.api_version
+    return {"kind": kind, "apiVersion": version, "metadata": metadata, "items": []}
 
 
 def _item(resource: Resource, obj: Obj, form: Form) -> bytes:

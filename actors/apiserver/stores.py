@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from actors.apiserver.types import Resource
 from protocols.etcd import EtcdClient, store_options
+from protocols.kube.resources import DEFINITIONS
 from protocols.layout import Layout
 from protocols.settings import Settings
 
@@ -26,7 +27,8 @@ class Stores:
             await client.close()
 
     def number_of(self, resource: Resource) -> int:
-        return self._settings.store_of(resource.store)
+        """Custom resources are where their definitions are: the watch cache learns of both in one order."""
+        return self._settings.store_of(DEFINITIONS.qualified if resource.custom else resource.store)
 
     def of(self, resource: Resource) -> EtcdClient:
         return self._clients[self.number_of(resource)]

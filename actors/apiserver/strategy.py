@@ -1,7 +1,5 @@
 """What is special about writing one kind of object; the default is a plain object with `spec` and no status."""
 
-from typing import ClassVar
-
 from actors.apiserver.causes import Cause
 from actors.apiserver.objects import Obj
 
@@ -13,9 +11,9 @@ class Strategy:
     validate_update (or validate_status).
     """
 
-    has_status: ClassVar[bool] = False
+    has_status: bool = False
     """The status is written through the status subresource only."""
-    has_generation: ClassVar[bool] = False
+    has_generation: bool = False
     """metadata.generation counts changes of the spec."""
 
     def default(self, obj: Obj) -> None:
@@ -46,6 +44,13 @@ class Strategy:
 
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
         return []
+
+    def counts(self, new: Obj, old: Obj) -> bool:
+        """Whether this change makes a new generation, if there are generations."""
+        return bool(new.get("spec") != old.get("spec"))
+
+    def prepare_delete(self, obj: Obj) -> None:
+        """Before the object is deleted, or marked as deleted."""
 
     def grace_seconds(self, obj: Obj, asked: int | None) -> int:
         """Seconds between the delete request and the end of the object; 0 = at once."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from actors.apiserver.resources import (
     configmaps,
+    definitions,
     devices,
     events,
     leases,
@@ -30,7 +31,8 @@ class Table:
 
     def replace(self, custom: Iterable[Resource]) -> None:
         """The custom rows from now on."""
-        self.rows = (*self.built_in, *custom)
+        self.custom = tuple(custom)
+        self.rows = (*self.built_in, *self.custom)
         self._by_path = {(row.group, row.version, row.plural): row for row in reversed(self.rows)}
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
@@ -53,7 +55,7 @@ class Table:
         return [row for row in self.rows if (row.group, row.version) == (group, version)]
 
 
-TABLE = Table(
+TABLE: Table = Table(
     (
         configmaps.CONFIGMAPS,
         events.EVENTS,
@@ -67,5 +69,6 @@ TABLE = Table(
         *devices.ROWS,
         *rbac.ROWS,
         *reviews.ROWS,
+        definitions.DEFINITIONS,
     )
 )

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from actors.apiserver.face import SAME, Face
 from actors.apiserver.objects import Obj
+from actors.apiserver.schemas.registry import kind_shape
+from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.strategy import Strategy
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -71,6 +73,10 @@ class Resource:
     """Full name of the row whose objects these are, under another version or group; empty = its own."""
     face: Face = SAME
     """How stored objects look in this version."""
+    list_kind: str = ""
+    """Kind of a list of them; empty = the kind and `List`."""
+    custom: "CustomKind | None" = None
+    """What a CustomResourceDefinition says of it; None = built in."""
 
     @property
     def api_version(self) -> str:
@@ -80,6 +86,15 @@ class Resource:
     def full_name(self) -> str:
         """`pods`, `leases.coordination.k8s.io`: how error texts name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def listing(self) -> str:
+        return self.list_kind or f"{self.kind}List"
+
+    @property
+    def shape(self) -> Shape | None:
+        """Of its objects; None = nothing is known of them."""
+        return self.custom.shape if self.custom else kind_shape(self.group, self.version, self.kind)
 
     @property
     def store(self) -> str:
@@ -97,6 +112,29 @@ class Resource:
 
     def subresource(self, name: str) -> Subresource | None:
         return next((sub for sub in self.subresources if sub.name == name), None)
+
+
+class CustomKind(Protocol):
+    """One version of a custom resource."""
+
+    terminating: bool
+    """Its definition is being deleted: nothing new is let in."""
+    warning: str
+    """What everybody is told who uses this version; empty = nothing."""
+    scale: Mapping[str, str]
+    """Where the scale subresource finds its fields: specReplicasPath, statusReplicasPath, labelSelectorPath."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    def clean(self, obj: Obj) -> list[str]:
+        """Take out what the schema does not have; the paths of what went. Raises WrongType (of metadata)."""
+
+    def clean_part(self, obj: Obj, field: str) -> list[str]:
+        """The same for one top-level field of it."""
+
+    def component(self) -> tuple[str, Obj]:
+        """Name and schema in OpenAPI."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from actors.watchcache.options import WatchcacheOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
 from protocols.etcd import EtcdOptions, store_options
-from protocols.kube.resources import ALL, DEFINITIONS
+from protocols.kube.resources import ALL
 from protocols.messages.objects import FRESHEN, Freshen
 from protocols.messages.supervisor import Empty
 
@@ -33,7 +33,7 @@ class Watchcache:
         store = settings.stores[at]
         options = WatchcacheOptions(
             etcd=etcd,
-            resources=tuple(row for row in (*ALL, DEFINITIONS) if settings.store_of(row.qualified) == at),
+            resources=tuple(row for row in ALL if settings.store_of(row.qualified) == at),
             efficient=settings.gate("EfficientWatchResumption"),
             compaction=0.0 if store.embedded else float(settings.etcd_compaction_s),
         )

@@ -3,7 +3,7 @@
 import msgspec
 
 from protocols.etcd import EtcdOptions
-from protocols.kube.resources import ALL, DEFINITIONS, Resource
+from protocols.kube.resources import ALL, Resource
 
 MIB = 1024 * 1024
 
@@ -21,7 +21,7 @@ class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     etcd: EtcdOptions
-    resources: tuple[Resource, ...] = (*ALL, DEFINITIONS)
+    resources: tuple[Resource, ...] = ALL
     prefix: bytes = b"/registry/"
     efficient: bool = True
     """The gate EfficientWatchResumption. Off: progress is neither asked for nor believed, a stream's mark moves with

@@ -100,6 +100,7 @@ ALL = (
     ROLEBINDINGS,
     CLUSTERROLES,
     CLUSTERROLEBINDINGS,
+    DEFINITIONS,
 )
 """Every served resource, in the order discovery shows them."""
 

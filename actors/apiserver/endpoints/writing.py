@@ -50,7 +50,7 @@ class Writing:
         review = Review(options.validation)
         body, owners = await _body(request, review), updaters(request.target, options)
         try:
-            outcome = await self._change(request, replace_mutation(target, body, owners), options)
+            outcome = await self.change(request, replace_mutation(target, body, owners), options)
         except NotFound:
             if not target.resource.create_on_update or target.subresource:
                 raise
@@ -65,14 +65,14 @@ class Writing:
             wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
             reply = await self._apply(request, wanted, options)
         else:
-            outcome = await self._change(request, patch_mutation(target, media, raw, options, review), options)
+            outcome = await self.change(request, patch_mutation(target, media, raw, options, review), options)
             reply = _written(request, outcome.stored)
         return _warned(reply, review)
 
     async def _apply(self, request: Request, wanted: Obj, options: WriteOptions) -> Reply:
         target = request.target
         try:
-            outcome = await self._change(request, apply_mutation(target, wanted, options), options)
+            outcome = await self.change(request, apply_mutation(target, wanted, options), options)
         except NotFound:
             if target.subresource:
                 raise
@@ -108,7 +108,8 @@ class Writing:
         stored = await self._creator.create(request.target, body, options.dry_run, owners)
         return _written(request, stored, 201)
 
-    async def _change(self, request: Request, mutation: Mutation, options: WriteOptions) -> Outcome:
+    async def change(self, request: Request, mutation: Mutation, options: WriteOptions) -> Outcome:
+        """Change the object of a request, if its author may. Raises NotFound, Conflict, Forbidden."""
         checked = self._admission.mutation(request.user, request.target, mutation)
         return await self._loop.run(request.target, checked, options.dry_run)
 

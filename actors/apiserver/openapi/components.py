@@ -23,6 +23,7 @@ INLINE: dict[str, Obj] = {
     "int32": {"type": "integer", "format": "int32"},
     "int64": {"type": "integer", "format": "int64"},
     "bytes": {"type": "string", "format": "byte"},
+    "json": {"x-kubernetes-preserve-unknown-fields": True},
 }
 
 

@@ -7,7 +7,7 @@ import msgspec
 from actors.apiserver.objects import Obj
 from actors.apiserver.openapi.components import components
 from actors.apiserver.openapi.operations import paths, root_of
-from actors.apiserver.schemas.registry import kind_shape
+from actors.apiserver.schemas.registry import META, kind_shape, registry
 from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.table import Table
 from actors.apiserver.types import Resource
@@ -43,11 +43,16 @@ class OpenApi:
 
 def _document(rows: list[Resource]) -> Obj:
     kinds = {kind: shape for kind, shape in _kinds(rows).items() if shape is not None}
-    schemas = components(kinds.values())
+    custom = [(row, *row.custom.component()) for row in rows if row.custom is not None]
+    schemas = components([*kinds.values(), *([registry().structs[f"{META}.ObjectMeta"]] if custom else [])])
     for (group, version, kind), shape in kinds.items():
         gvk = {"group": group, "version": version, "kind": kind}
         schemas[shape.name] = {**schemas[shape.name], "x-kubernetes-group-version-kind": [gvk]}
     names = {kind: shape.name for (_, _, kind), shape in kinds.items()}
+    for row, name, schema in custom:
+        gvk = {"group": row.group, "version": row.version, "kind": row.kind}
+        schemas[name] = {**schema, "x-kubernetes-group-version-kind": [gvk]}
+        names[row.kind] = name
     return {
         "openapi": "3.0.0",
         "info": {"title": "nodeplane", "version": "unversioned"},
@@ -58,6 +63,7 @@ def _document(rows: list[Resource]) -> Obj:
 
 def _kinds(rows: list[Resource]) -> dict[tuple[str, str, str], Shape | None]:
     """Kinds of the resources and of their subresources' bodies."""
-    found = [(row.group, row.version, row.kind) for row in rows]
-    found += [(sub.group, sub.version or row.version, sub.kind) for row in rows for sub in row.subresources]
+    found = [(row.group, row.version, row.kind) for row in rows if row.custom is None]
+    subs = [(row, (sub.group, sub.version or row.version, sub.kind)) for row in rows for sub in row.subresources]
+    found += [gvk for row, gvk in subs if row.custom is None or gvk[0] != row.group]
     return {gvk: kind_shape(*gvk) for gvk in found}

@@ -47,7 +47,16 @@ def paths(row: Resource, names: dict[str, str]) -> dict[str, Obj]:
     for sub in row.subresources:
         gvk = {"group": sub.group, "version": sub.version or row.version, "kind": sub.kind}
         found[f"{inside}/{{name}}/{sub.name}"] = _operations(gvk, sub.verbs, names)
+    if row.custom is not None:
+        for operations in found.values():
+            _without_strategic(operations)
     return {path: {**operations, **_variables(path)} for path, operations in found.items()}
+
+
+def _without_strategic(operations: Obj) -> None:
+    """How the lists of custom kinds merge is known to server-side apply only."""
+    if "patch" in operations:
+        operations["patch"]["requestBody"]["content"].pop("application/strategic-merge-patch+json")
 
 
 def _path(row: Resource, verbs: list[str], names: dict[str, str]) -> Obj:

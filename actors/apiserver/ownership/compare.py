@@ -1,5 +1,6 @@
 """Which fields of an object a write changed."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from actors.apiserver.objects import Obj
@@ -35,7 +36,7 @@ def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
     """What was done to `old`, ({} before creation). What the server alone sets is nobody's."""
     written: Fields = {}
     removed: Fields = {}
-    for name, field in shape.fields.items():
+    for name, field in _fields(shape, old, new):
         if name in UNOWNED:
             continue
         before, after = old.get(name), new.get(name)
@@ -49,7 +50,7 @@ def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
 def owned(config: Obj, shape: Shape) -> Fields:
     """The fields an applied configuration speaks of."""
     found: Fields = {}
-    for name, field in shape.fields.items():
+    for name, field in _fields(shape, config):
         value = config.get(name)
         if name not in UNOWNED and value is not None:
             tree = members(_bare(name, value) if field.form == STRUCT else value, field)
@@ -68,6 +69,14 @@ def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
         if node and SELF not in node and (inner or element[0] != "f" or shape.form != STRUCT):
             tree[element] = {SELF: {}, **node}
     return tree
+
+
+def _fields(shape: Shape, *objects: Obj) -> Iterable[tuple[str, Shape]]:
+    """Those a kind has, and those the objects have beside them, where such are kept."""
+    if shape.item is None:
+        return shape.fields.items()
+    others = {name: shape.item for obj in objects for name in obj if name not in shape.fields}
+    return [*shape.fields.items(), *others.items()]
 
 
 def _bare(name: str, value: Any) -> Any:

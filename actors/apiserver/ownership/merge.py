@@ -26,8 +26,10 @@ def merged(live: Obj, config: Obj, shape: Shape) -> Obj:
 def _merge(live: Any, config: Any, shape: Shape, path: str) -> Any:
     if shape.leaf:
         return config
-    if shape.form == LIST:
+    if shape.form == LIST and isinstance(config, list):
         return _merge_list(live, config, shape, path)
+    if not isinstance(config, dict):
+        return config  # of a wrong type, which is found when the result is looked at, or of a type nobody declared
     made = dict(live) if isinstance(live, dict) else {}
     for key, value in config.items():
         child = shape.child(key)

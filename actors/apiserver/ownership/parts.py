@@ -21,8 +21,8 @@ def parts(value: Any, shape: Shape) -> dict[str, Part] | None:
     if shape.form == MAP:
         assert shape.item is not None
         return {f"f:{key}": (part, shape.item) for key, part in value.items()}
-    fields = shape.fields
-    return {f"f:{key}": (part, fields[key]) for key, part in value.items() if key in fields and part is not None}
+    found = ((key, part, shape.child(key)) for key, part in value.items() if part is not None)
+    return {f"f:{key}": (part, child) for key, part, child in found if child is not None}
 
 
 def _elements(value: list[Any], shape: Shape) -> dict[str, Part] | None:
@@ -47,7 +47,8 @@ def element_of(part: Any, shape: Shape) -> str | None:
     for key in shape.keys:
         value = part.get(key)
         if value is None:
-            value = shape.item.fields[key].default
+            field = shape.item.fields.get(key)
+            value = field.default if field is not None else None
         if value is not None:
             values[key] = value
     return key_element(values) if values else None

@@ -15,7 +15,7 @@ def pruned(obj: Obj, dropped: Fields, kept: Fields, shape: Shape) -> Obj:
     made = dict(obj)
     for element, node in dropped.items():
         name = element[2:]
-        field, value = shape.fields.get(name), made.get(name)
+        field, value = shape.child(name), made.get(name)
         if field is None or value is None:
             continue
         rest = _rest(value, field, node, kept.get(element), whole=field.form != STRUCT)

@@ -8,9 +8,9 @@ keyed lists by their first key, and sets; `^none`, `^retain` or `^merge,key` say
 
 from collections.abc import Callable, Iterable, Iterator
 
-from actors.apiserver.schemas.shape import ANY, LIST, MAP, SCALARS, STRUCT, TEXT, Shape
+from actors.apiserver.schemas.shape import ANY, JSON, LIST, MAP, SCALARS, STRUCT, TEXT, Shape
 
-PLAIN = {form: Shape(form) for form in (*SCALARS, ANY)}
+PLAIN = {form: Shape(form) for form in (*SCALARS, ANY, JSON)}
 Lookup = Callable[[str], Shape]
 """A struct by the name a field's type gives it."""
 

@@ -44,12 +44,23 @@ def _alias(package: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
-    from actors.apiserver.schemas import core_containers, core_objects, core_pod, core_volumes, meta, others, resource
+    from actors.apiserver.schemas import (
+        core_containers,
+        core_objects,
+        core_pod,
+        core_volumes,
+        extensions,
+        meta,
+        others,
+        resource,
+    )
 
     core = (core_objects.CORE_OBJECTS, core_pod.CORE_POD, core_containers.CORE_CONTAINERS, core_volumes.CORE_VOLUMES)
     texts: dict[str, tuple[str, ...]] = {META: (meta.META,), f"{API}core.v1": core}
     texts[f"{API}resource.v1"] = (resource.RESOURCE,)
     texts[f"{API}resource.v1alpha3"] = (resource.RESOURCE_ALPHA,)
+    texts[f"{API}apiextensions.v1"] = (extensions.EXTENSIONS,)
+    texts[f"{API}autoscaling.v1"] = (extensions.AUTOSCALING,)
     for name in ("authentication", "authorization", "coordination", "events", "policy", "rbac"):
         texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
     return Registry(texts)

@@ -1,5 +1,6 @@
 """fieldValidation of one request: what it refuses, and what it only warns of."""
 
+from collections.abc import Callable
 from typing import Any
 
 from actors.apiserver.body import JSON_TYPES, YAML_TYPES, read_yaml_body
@@ -44,12 +45,12 @@ class Review:
     def body(self, obj: Obj, target: Target) -> None:
         """A whole object of the target's kind. Raises BadRequest; says nothing of objects of another kind."""
         group, version, kind = body_kind(target)
-        shape = kind_shape(group, version, kind)
+        cleaner = _cleaner(target, group, version, kind)
         api_version = _api_version(group, version)
-        if shape is None or (obj.get("kind") or kind, obj.get("apiVersion") or api_version) != (kind, api_version):
+        if cleaner is None or (obj.get("kind") or kind, obj.get("apiVersion") or api_version) != (kind, api_version):
             return
         try:
-            self._note(clean(obj, shape))
+            self._note(cleaner(obj))
         except WrongType as error:
             raise _refused(kind, version, str(error)) from None
         if self._mode == STRICT and self.warnings:
@@ -58,9 +59,9 @@ class Review:
     def configuration(self, obj: Obj, target: Target) -> None:
         """What is applied: unknown fields are refused in every mode, for nobody could own them. Raises BadRequest."""
         resource = target.resource
-        shape = kind_shape(resource.group, resource.version, resource.kind)
+        cleaner = _cleaner(target, resource.group, resource.version, resource.kind)
         try:
-            unknown = clean(obj, shape) if shape is not None else []
+            unknown = cleaner(obj) if cleaner is not None else []
         except WrongType as error:
             raise BadRequest(f"failed to create typed patch object ({_subject(target)}): {error}") from None
         if unknown:
@@ -71,12 +72,11 @@ class Review:
 
     def patched(self, new: Obj, old: Obj, target: Target, patch: bytes) -> None:
         """What a patch made: only the parts it changed. Raises Invalid."""
-        resource = target.resource
-        shape = kind_shape(resource.group, resource.version, resource.kind)
-        if shape is None:
+        clean_field = _part_cleaner(target)
+        if clean_field is None:
             return
         try:
-            self._note([path for field in _changed(new, old, shape) for path in _part(new, shape, field)])
+            self._note([path for field in _changed(new, old) for path in clean_field(new, field)])
         except WrongType as error:
             raise _bad_patch(patch, str(error)) from None
         if self._mode == STRICT and self.warnings:
@@ -109,7 +109,23 @@ def _api_version(group: str, version: str) -> str:
     return f"{group}/{version}" if group else version
 
 
-def _changed(new: Obj, old: Obj, shape: Shape) -> list[str]:
+def _cleaner(target: Target, group: str, version: str, kind: str) -> Callable[[Obj], list[str]] | None:
+    """Takes out of a body of this kind what it does not have; None = nothing is known of it."""
+    resource = target.resource
+    if resource.custom is not None and (group, version, kind) == (resource.group, resource.version, resource.kind):
+        return resource.custom.clean
+    shape = kind_shape(group, version, kind)
+    return None if shape is None else lambda obj: clean(obj, shape)
+
+
+def _part_cleaner(target: Target) -> Callable[[Obj, str], list[str]] | None:
+    if target.resource.custom is not None:
+        return target.resource.custom.clean_part
+    shape = target.resource.shape
+    return None if shape is None else lambda obj, field: _part(obj, shape, field)
+
+
+def _changed(new: Obj, old: Obj) -> list[str]:
     return [field for field, value in new.items() if value != old.get(field)]
 
 

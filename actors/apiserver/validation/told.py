@@ -16,6 +16,7 @@ NAMES = {
     forms.QUANTITY: "resource.Quantity",
     forms.INT_OR_STRING: "intstr.IntOrString",
     forms.ANY: "runtime.RawExtension",
+    forms.JSON: "v1.JSON",
 }
 
 

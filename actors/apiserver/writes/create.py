@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from actors.apiserver.causes import invalid_object
-from actors.apiserver.errors import Forbidden
+from actors.apiserver.errors import Forbidden, MethodNotAllowed
 from actors.apiserver.objects import Obj, at
 from actors.apiserver.ownership.entries import Entries
 from actors.apiserver.replica.replica import Replica
@@ -26,6 +26,8 @@ class Creator:
 
     async def create(self, target: Target, body: Obj, dry_run: bool = False, owners: Owners = stored_owners) -> Stored:
         """Raises BadRequest, Invalid, AlreadyExists, NotFound and Forbidden (of the namespace)."""
+        if target.resource.custom is not None and target.resource.custom.terminating:
+            raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
         sent = at(body, "metadata", FIELD)
         check_body(body, target)
         base = "" if body["metadata"].get("name") else body["metadata"].get("generateName") or ""

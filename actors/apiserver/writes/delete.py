@@ -12,7 +12,7 @@ from actors.apiserver.objects import Obj
 from actors.apiserver.target import Target
 from actors.apiserver.types import Resource
 from actors.apiserver.writes import faults
-from actors.apiserver.writes.update import finished
+from actors.apiserver.writes.update import finished, is_namespace
 
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 POLICIES = ("Foreground", "Background", "Orphan")
@@ -94,8 +94,9 @@ def _check_policy(body: Obj, dry_runs: list[Any]) -> None:
 def deleted(target: Target, options: DeleteOptions, old: Obj) -> Obj | None:
     """What remains of `old` after this request: None when it goes now."""
     check_preconditions(target, options, old)
-    if target.resource.kind == "Namespace" and target.name in PROTECTED_NAMESPACES:
+    if target.resource.full_name == "namespaces" and target.name in PROTECTED_NAMESPACES:
         raise faults.forbidden(target.resource, target.name, "this namespace may not be deleted")
+    target.resource.strategy.prepare_delete(old)
     _set_policy(old, options.policy)
     grace = target.resource.strategy.grace_seconds(old, options.grace)
     if old["metadata"].get("deletionTimestamp"):
@@ -127,7 +128,7 @@ def _refused(resource: Resource, name: str, text: str) -> Conflict:
 
 def _kept(obj: Obj) -> bool:
     """A namespace stays until its content is gone and /finalize says so."""
-    return obj["kind"] == "Namespace" and bool((obj.get("spec") or {}).get("finalizers"))
+    return is_namespace(obj) and bool((obj.get("spec") or {}).get("finalizers"))
 
 
 def _mark(obj: Obj, grace: int) -> None:
@@ -136,7 +137,7 @@ def _mark(obj: Obj, grace: int) -> None:
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation"):
         metadata["generation"] += 1
-    if obj["kind"] == "Namespace":
+    if is_namespace(obj):
         del metadata["deletionGracePeriodSeconds"]
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
 

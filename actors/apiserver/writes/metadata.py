@@ -1,13 +1,21 @@
 """ObjectMeta on the way in: what the server sets, what the client may set, and what it may look like."""
 
 import random
-import re
 import uuid
 from datetime import UTC, datetime
 from typing import Any
 
 from actors.apiserver.causes import Cause, forbidden, invalid, required
 from actors.apiserver.errors import BadRequest
+from actors.apiserver.name_rules import (
+    LABEL,
+    LABEL_TEXT,
+    QUALIFIED,
+    QUALIFIED_TEXT,
+    SUBDOMAIN,
+    SUBDOMAIN_TEXT,
+    VALUE_TEXT,
+)
 from actors.apiserver.objects import Obj
 from actors.apiserver.target import Target
 from actors.apiserver.types import Resource
@@ -16,29 +24,6 @@ from protocols.kube.names import path_segment_fault
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 GENERATE_BASE = 58
-LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-QUALIFIED = re.compile(r"([a-zA-Z0-9][-a-zA-Z0-9_.]*)?[a-zA-Z0-9]")
-SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
-    "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-QUALIFIED_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 
 
 def now() -> str:
@@ -50,6 +35,8 @@ def check_body(obj: Obj, target: Target) -> None:
     resource = target.resource
     check_kind(obj, resource.kind, resource.api_version)
     metadata = check_metadata(obj)
+    if resource.custom is None:
+        _check_parts(obj)
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if target.name and name and name != target.name:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
@@ -64,6 +51,14 @@ def check_body(obj: Obj, target: Target) -> None:
             raise BadRequest(f"{told} ({target.namespace})")
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = target.namespace
+
+
+def _check_parts(obj: Obj) -> None:
+    for part in ("spec", "status"):
+        if part in obj and obj[part] is None:
+            del obj[part]
+        elif part in obj and not isinstance(obj[part], dict):
+            raise BadRequest(f"{part} must be an object")
 
 
 def check_kind(obj: Obj, kind: str, api_version: str, said: bool = False) -> None:
@@ -102,11 +97,6 @@ def check_metadata(obj: Obj) -> Obj:
         _check_strings(metadata, field)
     _check_list(metadata, "finalizers", str)
     _check_list(metadata, "ownerReferences", dict)
-    for part in ("spec", "status"):
-        if part in obj and obj[part] is None:
-            del obj[part]
-        elif part in obj and not isinstance(obj[part], dict):
-            raise BadRequest(f"{part} must be an object")
     metadata.pop("managedFields", None)
     return metadata
 
@@ -186,7 +176,7 @@ def _name_causes(name: str, resource: Resource) -> list[Cause]:
     if resource.free_names:
         fault = path_segment_fault(name)
         return [invalid("metadata.name", name, fault)] if fault else []
-    label = resource.kind == "Namespace"
+    label = resource.full_name == "namespaces"
     pattern, text, limit = (LABEL, LABEL_TEXT, 63) if label else (SUBDOMAIN, SUBDOMAIN_TEXT, 253)
     if len(name) > limit:
         return [invalid("metadata.name", name, f"must be no more than {limit} bytes")]

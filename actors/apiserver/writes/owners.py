@@ -11,7 +11,6 @@ from actors.apiserver.ownership.fields import shown
 from actors.apiserver.ownership.merge import without_nulls
 from actors.apiserver.ownership.track import tracked
 from actors.apiserver.query import WriteOptions
-from actors.apiserver.schemas.registry import kind_shape
 from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.target import Target
 from actors.apiserver.writes.last_applied import allowed_anyway
@@ -57,8 +56,7 @@ def set_owners(obj: Obj, entries: Entries) -> None:
 
 
 def shape_of(target: Target) -> Shape | None:
-    resource = target.resource
-    return kind_shape(resource.group, resource.version, resource.kind)
+    return target.resource.shape
 
 
 def apply(target: Target, config: Obj, options: WriteOptions, live: Obj) -> Applied:

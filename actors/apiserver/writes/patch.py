@@ -25,7 +25,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-ACCEPTED = ", ".join((JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH))
 
 Mutation = Callable[[Obj], Obj | None]
 
@@ -34,18 +33,30 @@ def patch_mutation(target: Target, media: str, body: bytes, options: WriteOption
     """Read the patch now, apply it later, as often as the write loop asks. Raises on what cannot be read."""
     if options.force is not None and media != APPLY_PATCH:
         raise invalid_options("PatchOptions", forbidden("force", "may not be specified for non-apply patch"))
-    if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
-        raise UnsupportedMediaType(ACCEPTED)
-    patch = decode_json(body)
+    patch = read_patch(target, media, body)
     review.text(body, media, patch)
-    apply, owners = _applier(target, media, patch), updaters(target, options)
+    apply, owners = patcher(target, media, patch), updaters(target, options)
 
     def mutate(old: Obj) -> Obj | None:
-        new = _patched(apply, old)
+        new = apply(old)
         review.patched(new, old, target, body)
         return updated(target, new, old, patching=True, owners=owners)
 
     return mutate
+
+
+def read_patch(target: Target, media: str, body: bytes) -> Any:
+    """Raises UnsupportedMediaType: strategic patches are for kinds whose lists the server itself knows."""
+    accepted = (JSON_PATCH, MERGE_PATCH, *(() if target.resource.custom else (STRATEGIC_PATCH,)))
+    if media not in accepted:
+        raise UnsupportedMediaType(", ".join((*accepted, APPLY_PATCH)))
+    return decode_json(body)
+
+
+def patcher(target: Target, media: str, patch: Any) -> Callable[[Obj], Obj]:
+    """What the patch makes of an object, which stays as it is."""
+    apply = _applier(target, media, patch)
+    return lambda old: _patched(apply, old)
 
 
 def _applier(target: Target, media: str, patch: Any) -> Callable[[Obj], Any]:

@@ -30,8 +30,12 @@ def finished(obj: Obj) -> bool:
     """Being deleted, with nothing left to wait for."""
     metadata = obj["metadata"]
     waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
-    holds = obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers")
+    holds = is_namespace(obj) and (obj.get("spec") or {}).get("finalizers")
     return bool(metadata.get("deletionTimestamp")) and not waits and not holds
+
+
+def is_namespace(obj: Obj) -> bool:
+    return bool(obj["kind"] == "Namespace" and obj["apiVersion"] == "v1")
 
 
 def _prepare(target: Target, new: Obj, old: Obj) -> list[Cause]:
@@ -65,7 +69,8 @@ def _check_identity(target: Target, new: Obj, old: Obj, patching: bool) -> None:
 
 
 def _count_generation(target: Target, new: Obj, old: Obj) -> None:
-    if target.resource.strategy.has_generation and new.get("spec") != old.get("spec"):
+    strategy = target.resource.strategy
+    if strategy.has_generation and strategy.counts(new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation") or 0) + 1
 
 

@@ -1,0 +1,1 @@
+"""Custom resources: their definitions, and the rows of the table that are made of them."""

@@ -1,0 +1,62 @@
+"""One version of a custom resource at work: its schema is compiled when the first object of it is looked at."""
+
+import functools
+from collections.abc import Mapping
+
+from actors.apiserver.custom.definition import Definition, Version
+from actors.apiserver.custom.schema.defaults import has_defaults
+from actors.apiserver.custom.schema.node import Node
+from actors.apiserver.custom.schema.openapi import openapi_schema
+from actors.apiserver.custom.schema.ownership import shape_of
+from actors.apiserver.custom.schema.prune import pruned, pruned_part
+from actors.apiserver.objects import Obj
+from actors.apiserver.schemas.registry import META, registry
+from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.validation.walk import clean_part
+
+
+class Kind:
+    def __init__(self, definition: Definition, version: Version) -> None:
+        self.definition = definition
+        self.version = version
+        self.api_version = f"{definition.group}/{version.name}"
+        self.terminating = definition.terminating
+        self.warning = _warning(definition, version)
+        self.scale: Mapping[str, str] = version.scale
+
+    @functools.cached_property
+    def node(self) -> Node:
+        return Node(self.version.schema)
+
+    @functools.cached_property
+    def has_defaults(self) -> bool:
+        return has_defaults(self.node)
+
+    @functools.cached_property
+    def shape(self) -> Shape:
+        return shape_of(self.node, self.component_name, registry().structs[f"{META}.ObjectMeta"])
+
+    @property
+    def component_name(self) -> str:
+        """`com.example.v1.CronTab`: what upstream calls it in OpenAPI."""
+        reverse = ".".join(reversed(self.definition.group.split(".")))
+        return f"{reverse}.{self.version.name}.{self.definition.names.kind}"
+
+    def clean(self, obj: Obj) -> list[str]:
+        return [*self._clean_metadata(obj), *pruned(obj, self.node)]
+
+    def clean_part(self, obj: Obj, field: str) -> list[str]:
+        return self._clean_metadata(obj) if field == "metadata" else pruned_part(obj, self.node, field)
+
+    def _clean_metadata(self, obj: Obj) -> list[str]:
+        """Metadata is the same everywhere, whatever a schema says of it."""
+        return clean_part(obj["metadata"], self.shape, "metadata") if obj.get("metadata") is not None else []
+
+    def component(self) -> tuple[str, Obj]:
+        return self.component_name, openapi_schema(self.version.schema)
+
+
+def _warning(definition: Definition, version: Version) -> str:
+    if not version.deprecated:
+        return ""
+    return version.warning or f"{definition.group}/{version.name} {definition.names.kind} is deprecated"

@@ -1,0 +1,66 @@
+"""Rows of the table made of definitions: one for each served version."""
+
+import re
+from collections.abc import Callable
+
+from actors.apiserver.custom.columns import columns_of
+from actors.apiserver.custom.definition import Definition, Version
+from actors.apiserver.custom.face import CustomFace
+from actors.apiserver.custom.jsonpath import JsonPath, shown
+from actors.apiserver.custom.kind import Kind
+from actors.apiserver.custom.strategy import CustomStrategy
+from actors.apiserver.objects import Obj
+from actors.apiserver.types import STATUS_VERBS, Resource, Subresource
+
+VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+
+
+def rows_of(definition: Definition) -> list[Resource]:
+    versions = sorted((v for v in definition.versions if v.served), key=lambda v: priority(v.name))
+    return [_row(definition, version) for version in versions]
+
+
+def priority(version: str) -> tuple[int, int, int, str]:
+    """Sorts versions as discovery does: v2, v1, v2beta1, v1alpha1, then others by name."""
+    found = VERSION.fullmatch(version)
+    if found is None:
+        return 3, 0, 0, version
+    level = {None: 0, "beta": 1, "alpha": 2}[found[2]]
+    return level, -int(found[1]), -int(found[3] or 0), version
+
+
+def _row(definition: Definition, version: Version) -> Resource:
+    kind, names = Kind(definition, version), definition.names
+    return Resource(
+        group=definition.group,
+        version=version.name,
+        plural=names.plural,
+        kind=names.kind,
+        namespaced=definition.namespaced,
+        strategy=CustomStrategy(kind),
+        singular=names.singular,
+        columns=columns_of(version.columns),
+        prefix=f"{definition.group}/{names.plural}",
+        short_names=names.short,
+        categories=names.categories,
+        subresources=_subresources(definition, version),
+        fields={path: _getter(path) for path in version.selectable},
+        returns_object=False,
+        face=CustomFace(kind),
+        custom=kind,
+        list_kind=names.list_kind,
+    )
+
+
+def _getter(path: str) -> Callable[[Obj], str]:
+    found = JsonPath(f".{path}")
+    return lambda obj: shown(found.first(obj))
+
+
+def _subresources(definition: Definition, version: Version) -> tuple[Subresource, ...]:
+    made = []
+    if version.status:
+        made.append(Subresource("status", STATUS_VERBS, definition.names.kind, definition.group, version.name))
+    if version.scale:
+        made.append(Subresource("scale", STATUS_VERBS, "Scale", "autoscaling", "v1"))
+    return tuple(made)

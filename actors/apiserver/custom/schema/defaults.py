@@ -1,0 +1,32 @@
+"""What a schema says of fields that an object leaves out."""
+
+from typing import Any
+
+from actors.apiserver.custom.schema.node import MISSING, Node
+from actors.apiserver.writes.encode import fresh_copy
+
+
+def has_defaults(node: Node) -> bool:
+    parts = [*node.properties.values(), *(part for part in (node.additional, node.items) if isinstance(part, Node))]
+    return node.default is not MISSING or any(map(has_defaults, parts))
+
+
+def fill(value: Any, node: Node) -> None:
+    """In place. A null where none may stand counts as left out, if there is a default."""
+    if isinstance(value, dict):
+        for name, part in node.properties.items():
+            if part.default is not MISSING and _left_out(value, name, part):
+                value[name] = fresh_copy({"": part.default})[""]
+            if name in value:
+                fill(value[name], part)
+        if isinstance(node.additional, Node):
+            for name, held in value.items():
+                if name not in node.properties:
+                    fill(held, node.additional)
+    elif isinstance(value, list) and node.items is not None:
+        for held in value:
+            fill(held, node.items)
+
+
+def _left_out(value: dict[str, Any], name: str, part: Node) -> bool:
+    return value.get(name, MISSING) is MISSING or (value[name] is None and not part.nullable)

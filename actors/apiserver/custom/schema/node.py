@@ -1,0 +1,74 @@
+"""One place in a custom object: its type, its parts, and the rules for its value. Compiled once from JSON."""
+
+from typing import Any
+
+from actors.apiserver.custom.schema.pattern import Pattern
+
+Raw = dict[str, Any]
+MISSING: Any = object()
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+EMBEDDED = "x-kubernetes-embedded-resource"
+LIST_TYPE, LIST_KEYS, MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"
+VALIDATIONS = "x-kubernetes-validations"
+
+
+class Node:
+    """`raw` keeps the limits (maximum, minLength ...) under their own names."""
+
+    __slots__ = (
+        "additional",
+        "all_of",
+        "any_of",
+        "default",
+        "embedded",
+        "int_or_string",
+        "items",
+        "kept",
+        "keys",
+        "list_type",
+        "map_type",
+        "no",
+        "nullable",
+        "one_of",
+        "pattern",
+        "properties",
+        "raw",
+        "required",
+        "type",
+    )  # fmt: skip
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
+        self.type: str = raw.get("type") or ""
+        self.properties = {name: Node(part) for name, part in (raw.get("properties") or {}).items()}
+        additional = raw.get("additionalProperties")
+        self.additional: Node | bool = Node(additional) if isinstance(additional, dict) else bool(additional)
+        """True: whatever stands there is kept as it is."""
+        self.items = Node(raw["items"]) if isinstance(raw.get("items"), dict) else None
+        self.required: tuple[str, ...] = tuple(raw.get("required") or ())
+        self.default: Any = raw.get("default", MISSING)
+        self.nullable = bool(raw.get("nullable"))
+        self.kept = bool(raw.get(PRESERVE))
+        """Fields that no property names are kept."""
+        self.int_or_string = bool(raw.get(INT_OR_STRING))
+        self.embedded = bool(raw.get(EMBEDDED))
+        self.list_type: str = raw.get(LIST_TYPE) or "atomic"
+        self.keys: tuple[str, ...] = tuple(raw.get(LIST_KEYS) or ())
+        self.map_type: str = raw.get(MAP_TYPE) or "granular"
+        self.pattern = Pattern(raw["pattern"]) if raw.get("pattern") else None
+        self.all_of = [Node(part) for part in raw.get("allOf") or ()]
+        self.any_of = [Node(part) for part in raw.get("anyOf") or ()]
+        self.one_of = [Node(part) for part in raw.get("oneOf") or ()]
+        self.no = Node(raw["not"]) if isinstance(raw.get("not"), dict) else None
+
+    def child(self, name: str) -> "Node | None":
+        """The schema of a field that has one."""
+        found = self.properties.get(name)
+        if found is None and isinstance(self.additional, Node):
+            return self.additional
+        return found
+
+    def knows(self, name: str) -> bool:
+        """Whether a field of this name is kept."""
+        return name in self.properties or self.kept or self.additional is not False

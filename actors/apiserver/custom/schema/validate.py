@@ -1,0 +1,135 @@
+"""A custom object against its schema. Every fault is found, in the order of the object; the words are upstream's.
+
+What an update leaves as it was is not looked at again: an object that a newer schema would refuse can still be changed
+elsewhere.
+"""
+
+from typing import Any
+
+from actors.apiserver.causes import Cause, duplicate, invalid, required
+from actors.apiserver.custom.schema.limits import has_type, limit_causes, type_invalid, type_of
+from actors.apiserver.custom.schema.node import MISSING, Node
+from actors.apiserver.objects import Obj
+
+NOWHERE = "<nil>"
+"""Where upstream says that a combination of schemas does not hold."""
+MAX_CAUSES = 100
+
+
+def schema_causes(obj: Obj, root: Node, old: Any = MISSING) -> list[Cause]:
+    """Of a whole object; its metadata is not looked at, but for what the schema says of names."""
+    return _value(obj, root, "", old)[:MAX_CAUSES]
+
+
+def part_causes(value: Any, node: Node, path: str) -> list[Cause]:
+    """Of any value."""
+    return _value(value, node, path, MISSING)[:MAX_CAUSES]
+
+
+def _value(value: Any, node: Node, path: str, old: Any) -> list[Cause]:
+    if old is not MISSING and type(old) is type(value) and old == value:
+        return []
+    if value is None and node.nullable:
+        return []
+    wrong = _type_cause(value, node, path)
+    if wrong is not None:
+        return [wrong]
+    causes = limit_causes(value, node, path)
+    if isinstance(value, dict):
+        causes += _object_causes(value, node, path, old)
+    elif isinstance(value, list):
+        causes += _list_causes(value, node, path, old)
+    return causes + _combined(value, node, path)
+
+
+def _type_cause(value: Any, node: Node, path: str) -> Cause | None:
+    found = type_of(value)
+    if node.int_or_string:
+        fits = found in ("integer", "string") or has_type(value, "integer")
+        wanted = "integer,string"
+    else:
+        fits, wanted = not node.type or has_type(value, node.type), node.type
+    return None if fits else type_invalid(path, found, f'{path} in body must be of type {wanted}: "{found}"')
+
+
+def _object_causes(value: Obj, node: Node, path: str, old: Any) -> list[Cause]:
+    below = f"{path}." if path else ""
+    causes = [required(f"{below}{name}") for name in node.required if name not in value]
+    if node.embedded:
+        causes += _embedded_causes(value, path)
+    before = old if isinstance(old, dict) else {}
+    for name, part in value.items():
+        child = node.child(name)
+        if child is not None:
+            causes += _value(part, child, f"{below}{name}", before.get(name, MISSING))
+    return causes
+
+
+def _embedded_causes(value: Obj, path: str) -> list[Cause]:
+    causes = []
+    for name in ("apiVersion", "kind"):
+        if not value.get(name):
+            causes.append(required(f"{path}.{name}", "must not be empty"))
+        elif not isinstance(value[name], str):
+            causes.append(invalid(f"{path}.{name}", value[name], "must be a string"))
+    if not isinstance(value.get("metadata", {}), dict):
+        causes.append(invalid(f"{path}.metadata", type_of(value["metadata"]), "must be an object"))
+    return causes
+
+
+def _list_causes(value: list[Any], node: Node, path: str, old: Any) -> list[Cause]:
+    causes = _repeated(value, node, path)
+    if node.items is None:
+        return causes
+    before = _by_key(old, node) if isinstance(old, list) else {}
+    for index, part in enumerate(value):
+        was = before.get(_key(part, node), MISSING) if before else MISSING
+        causes += _value(part, node.items, f"{path}[{index}]", was)
+        if len(causes) > MAX_CAUSES:
+            break
+    return causes
+
+
+def _by_key(old: list[Any], node: Node) -> dict[str, Any]:
+    """Elements of a list whose elements have names."""
+    return {_key(part, node): part for part in old} if node.list_type == "map" else {}
+
+
+def _repeated(value: list[Any], node: Node, path: str) -> list[Cause]:
+    if node.list_type not in ("set", "map"):
+        return []
+    seen: set[str] = set()
+    causes = []
+    for index, part in enumerate(value):
+        key = _key(part, node)
+        if key in seen:
+            told = {name: part.get(name) for name in node.keys} if node.list_type == "map" else part
+            causes.append(duplicate(f"{path}[{index}]", told))
+        seen.add(key)
+    return causes
+
+
+def _key(part: Any, node: Node) -> str:
+    if node.list_type == "map" and isinstance(part, dict):
+        return repr([part.get(name) for name in node.keys])
+    return repr(part)
+
+
+def _combined(value: Any, node: Node, path: str) -> list[Cause]:
+    causes = [cause for each in node.all_of for cause in _value(value, each, path, MISSING)]
+    if node.all_of and causes:
+        causes.append(invalid(NOWHERE, "", f'"{path}" must validate all the schemas (allOf)'))
+    if node.any_of and not any(_holds(value, each, path) for each in node.any_of):
+        causes.append(invalid(NOWHERE, "", f'"{path}" must validate at least one schema (anyOf)'))
+    if node.one_of:
+        count = sum(_holds(value, each, path) for each in node.one_of)
+        if count != 1:
+            found = f"Found {count} valid alternatives" if count else "Found none valid"
+            causes.append(invalid(NOWHERE, "", f'"{path}" must validate one and only one schema (oneOf). {found}'))
+    if node.no is not None and _holds(value, node.no, path):
+        causes.append(invalid(NOWHERE, "", f'"{path}" must not validate the schema (not)'))
+    return causes
+
+
+def _holds(value: Any, node: Node, path: str) -> bool:
+    return not _value(value, node, path, MISSING)

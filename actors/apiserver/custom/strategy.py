@@ -1,0 +1,38 @@
+"""Writing custom objects: defaults, the schema, and what counts as a new generation."""
+
+from actors.apiserver.causes import Cause
+from actors.apiserver.custom.kind import Kind
+from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.validate import schema_causes
+from actors.apiserver.objects import Obj
+from actors.apiserver.strategy import Strategy, restore_all_but
+
+
+class CustomStrategy(Strategy):
+    has_generation = True
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self.has_status = kind.version.status
+
+    def default(self, obj: Obj) -> None:
+        if self._kind.has_defaults:
+            fill(obj, self._kind.node)
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        restore_all_but(new, old, "status")
+        self.default(new)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        return schema_causes(obj, self._kind.node)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        return schema_causes(new, self._kind.node, old)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+        return self.validate_update(new, old)
+
+    def counts(self, new: Obj, old: Obj) -> bool:
+        """Everything but metadata, and but the status where that has an endpoint of its own."""
+        apart = ("metadata", "status") if self.has_status else ("metadata",)
+        return any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - set(apart))

@@ -1,0 +1,282 @@
+"""Custom resources with an unmodified kubectl and plain HTTP, on real processes, any of which may be killed."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import psutil
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+
+TEXT = {"type": "string"}
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "required": ["schedule"],
+    "properties": {
+        "schedule": {"type": "string", "pattern": "^[*0-9 ]+$", "description": "When it runs."},
+        "image": TEXT,
+        "replicas": {"type": "integer", "minimum": 1, "maximum": 10, "default": 1},
+        "extra": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "tags": {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"},
+    },
+}
+STATUS = {"type": "object", "properties": {"replicas": {"type": "integer"}, "selector": TEXT}}
+VERSION: dict[str, Any] = {
+    "name": "v1",
+    "served": True,
+    "storage": True,
+    "subresources": {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        },
+    },
+    "selectableFields": [{"jsonPath": ".spec.image"}],
+    "additionalPrinterColumns": [
+        {"name": "Schedule", "type": "string", "jsonPath": ".spec.schedule"},
+        {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"},
+    ],
+    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": STATUS}}},
+}
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
+def definition(plural: str = "crontabs", kind: str = "CronTab", *versions: dict[str, Any]) -> dict[str, Any]:
+    names = {
+        "plural": plural,
+        "kind": kind,
+        "shortNames": ["crx" if plural == "crontabs" else f"x{plural}"],
+        "categories": ["all"],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions or [VERSION]},
+    }
+
+
+def tab(name: str, **spec: Any) -> dict[str, Any]:
+    spec = {"schedule": "* *", **spec}
+    return {"apiVersion": "example.com/v1", "kind": "CronTab", "metadata": {"name": name}, "spec": spec}
+
+
+def url(plural: str = "crontabs", version: str = "v1") -> str:
+    return f"/apis/example.com/{version}/namespaces/default/{plural}"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        started.kubectl("apply", "-f", "-", stdin=json.dumps(definition()))
+        started.kubectl("wait", "--for=condition=Established", "crd/crontabs.example.com", "--timeout=10s")
+        yield started
+
+
+def test_kubectl_uses_it_like_a_built_in_resource(plane: Plane) -> None:
+    assert "created" in plane.kubectl("apply", "-f", "-", stdin=json.dumps(tab("a", image="x", extra={"any": [1]})))
+    assert "unchanged" in plane.kubectl("apply", "-f", "-", stdin=json.dumps(tab("a", image="x", extra={"any": [1]})))
+    assert "configured" in plane.kubectl("apply", "-f", "-", stdin=json.dumps(tab("a", image="y")))
+    table = plane.kubectl("get", "crx").splitlines()
+    assert [line.split() for line in table] == [["NAME", "SCHEDULE", "REPLICAS"], ["a", "*", "*", "1"]]
+    assert "crontab.example.com/a" in plane.kubectl("get", "all", "-o", "name")
+    assert plane.kubectl("get", "crx", "--field-selector", "spec.image=y", "-o", "name") == "crontab.example.com/a\n"
+    assert "When it runs." in plane.kubectl("explain", "crontabs.spec")
+    plane.kubectl("scale", "--replicas=3", "crx/a")
+    assert plane.kubectl("get", "crx", "a", "-o", "jsonpath={.spec.replicas} {.metadata.generation}") == "3 3"
+    patch = '{"status":{"replicas":3},"spec":{"image":"z"},"metadata":{"labels":{"l":"m"}}}'
+    plane.kubectl("patch", "crx", "a", "--subresource=status", "--type=merge", "-p", patch)
+    shown = plane.kubectl("get", "crx", "a", "-o", "jsonpath={.status.replicas}{.spec.image}{.metadata.generation}")
+    assert shown == "3y3"
+    assert "deleted" in plane.kubectl("delete", "crx", "a")
+
+
+def test_unknown_fields_and_wrong_values_are_told(plane: Plane) -> None:
+    bad = tab("bad", replicas=11, tags=["a", "a"], schedule=5)
+    told = plane.kubectl("create", "-f", "-", stdin=json.dumps(bad), check=False)
+    assert '* spec.schedule: Invalid value: "integer": spec.schedule in body must be of type string: "integer"' in told
+    assert "* spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10" in told
+    assert '* spec.tags[1]: Duplicate value: "a"' in told
+    odd = json.dumps(tab("odd", strange=1))
+    assert 'strict decoding error: unknown field "spec.strange"' in plane.kubectl(
+        "create", "-f", "-", stdin=odd, check=False
+    )
+    assert 'unknown field "spec.strange"' in plane.kubectl(
+        "create", "--validate=warn", "-f", "-", stdin=odd, check=False
+    )
+    assert plane.kubectl("get", "crx", "odd", "-o", "jsonpath={.spec}") == '{"replicas":1,"schedule":"* *"}'
+    strategic = plane.kubectl("patch", "crx", "odd", "--type=strategic", "-p", "{}", check=False)
+    assert "strategic" in strategic
+    plane.kubectl("delete", "crx", "odd")
+
+
+def test_server_side_apply_owns_sets_member_by_member(plane: Plane) -> None:
+    for manager, tags in (("one", ["a"]), ("two", ["b"]), ("one", [])):
+        body = json.dumps(tab("set", tags=tags))
+        plane.kubectl("apply", "--server-side", f"--field-manager={manager}", "-f", "-", stdin=body)
+    assert plane.kubectl("get", "crx", "set", "-o", "jsonpath={.spec.tags}") == '["b"]'
+    clash = json.dumps(tab("set", schedule="1"))
+    told = plane.kubectl("apply", "--server-side", "--field-manager=one", "-f", "-", stdin=clash, check=False)
+    assert 'conflict with "two": .spec.schedule' in told
+    plane.kubectl("delete", "crx", "set")
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    """Not ready yet: asked again."""
+    await asyncio.sleep(0.1)
+    for line in ():
+        yield line
+
+
+async def established(session: Any, name: str) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        async with session.get(f"{CRDS}/{name}") as answer:
+            conditions = {c["type"]: c["status"] for c in (await answer.json()).get("status", {}).get("conditions", [])}
+        if conditions.get("Established") == "True":
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{name} is not established: {conditions}")
+
+
+def test_two_versions_show_the_same_objects(plane: Plane) -> None:
+    sized = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 7}}}},
+    }
+    plain = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    old = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": plain}, "deprecated": True}
+    new = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": sized}}
+
+    async def story() -> None:
+        async with plane.client() as session:
+            assert (await session.post(CRDS, json=definition("pairs", "Pair", old, new))).status == 201
+            await established(session, "pairs.example.com")
+            body = {"apiVersion": "example.com/v1", "kind": "Pair", "metadata": {"name": "p"}, "spec": {}}
+            async with session.post(url("pairs"), json=body) as made:
+                assert (made.status, made.headers["Warning"]) == (201, '299 - "example.com/v1 Pair is deprecated"')
+            async with session.get(f"{url('pairs', 'v2')}/p") as shown:
+                found = await shown.json()
+            assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 7})
+            # v2 becomes what is stored: a write that changes nothing moves the object
+            versions = [{**old, "storage": False}, {**new, "storage": True}]
+            patch = json.dumps({"spec": {"versions": versions}})
+            async with session.patch(f"{CRDS}/pairs.example.com", data=patch, headers=MERGE) as patched:
+                assert (await patched.json())["status"]["storedVersions"] == ["v1", "v2"]
+            version, deadline = found["metadata"]["resourceVersion"], time.monotonic() + 10
+            while found["metadata"]["resourceVersion"] == version:  # until the definition's change has arrived
+                assert time.monotonic() < deadline
+                async with session.put(f"{url('pairs', 'v2')}/p", json=found) as moved:
+                    found = await moved.json()
+            async with session.put(f"{url('pairs', 'v2')}/p", json=found) as same:
+                assert (await same.json())["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+
+    asyncio.run(story())
+
+
+def test_deleting_a_definition_deletes_its_objects_first(plane: Plane) -> None:
+    async def story() -> None:
+        async with plane.client() as session:
+            await session.post(CRDS, json=definition("leaving", "Leaving"))
+            await established(session, "leaving.example.com")
+            for name, finalizers in (("held", ["example.com/wait"]), ("free", [])):
+                body = {**tab(name), "kind": "Leaving"}
+                body["metadata"]["finalizers"] = finalizers
+                assert (await session.post(url("leaving"), json=body)).status == 201
+            await session.delete(f"{CRDS}/leaving.example.com")
+            deadline = time.monotonic() + 10
+            while (await session.get(f"{url('leaving')}/free")).status != 404:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.05)
+            late = await session.post(url("leaving"), json={**tab("late"), "kind": "Leaving"})
+            assert (late.status, (await late.json())["message"]) == (
+                405,
+                "create not allowed while custom resource definition is terminating",
+            )
+            async with session.get(f"{CRDS}/leaving.example.com") as still:
+                assert (await still.json())["status"]["conditions"][-1]["type"] == "Terminating"
+            await session.patch(f"{url('leaving')}/held", data='{"metadata":{"finalizers":null}}', headers=MERGE)
+            while (await session.get(f"{CRDS}/leaving.example.com")).status != 404:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.05)
+            assert (await session.get(url("leaving"))).status == 404
+
+    asyncio.run(story())
+
+
+def test_a_watch_resumes_whatever_is_killed(plane: Plane) -> None:
+    """Two processes serve; store, watch cache and the process that has the watch are killed one after the other."""
+    plane.spawn("apiserver-1")
+    seen: list[str] = []
+
+    async def follow(session: Any, version: str, until: str) -> str:
+        deadline = time.monotonic() + 20
+        while until not in seen:
+            assert time.monotonic() < deadline, seen
+            query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds=2"
+            try:
+                async with session.get(url() + query) as stream:
+                    assert stream.status in (200, 429, 503), await stream.text()
+                    async for line in stream.content if stream.status == 200 else _nothing():
+                        event = json.loads(line)
+                        assert event["type"] != "ERROR", event
+                        version = event["object"]["metadata"]["resourceVersion"]
+                        if event["type"] != "BOOKMARK":
+                            seen.append(event["object"]["metadata"]["name"])
+                        if until in seen:
+                            break
+            except (OSError, aiohttp.ClientError):
+                await asyncio.sleep(0.05)
+        return version
+
+    async def write(session: Any, name: str) -> None:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                async with session.post(url(), json=tab(name)) as made:
+                    if made.status in (201, 409):
+                        return
+            except (OSError, aiohttp.ClientError):
+                pass
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+
+    async def story() -> None:
+        async with plane.client() as session:
+            async with session.get(url()) as listed:
+                version = (await listed.json())["metadata"]["resourceVersion"]
+            for number, victim in enumerate(("watchcache", "store", "apiserver-0", "apiserver-1")):
+                await write(session, f"before-{number}")
+                plane.kill(victim)
+                plane.spawn(victim)
+                await write(session, f"after-{number}")
+                version = await follow(session, version, f"after-{number}")
+            assert seen == [f"{when}-{number}" for number in range(4) for when in ("before", "after")]
+
+    asyncio.run(story())
+    plane.wait_ready()
+
+
+def test_a_hundred_definitions_cost_little(plane: Plane) -> None:
+    """Memory of the processes that follow each of them, and of the idle plane's time."""
+
+    async def story() -> None:
+        before = {name: psutil.Process(p.pid).memory_info().rss for name, p in plane.processes.items()}
+        async with plane.client() as session:
+            for number in range(100):
+                made = await session.post(CRDS, json=definition(f"many{number}s", f"Many{number}"))
+                assert made.status == 201, await made.text()
+            await established(session, "many99s.example.com")
+            async with session.get(url("many99s")) as listed:
+                assert (await listed.json())["items"] == []
+        grown = {name: psutil.Process(p.pid).memory_info().rss - before[name] for name, p in plane.processes.items()}
+        assert all(size < 40 * 2**20 for size in grown.values()), grown
+
+    asyncio.run(story())

@@ -1,0 +1,274 @@
+"""Definitions of custom resources: what is refused, who gets a name, and the rows that come of it."""
+
+import copy
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.apiserver.custom.definition import CLEANUP, read_definition
+from actors.apiserver.custom.jsonpath import JsonPath, PathInvalid
+from actors.apiserver.custom.keeper import names_of
+from actors.apiserver.custom.names import Seen, new_status
+from actors.apiserver.custom.rows import priority, rows_of
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.resources.definitions import DefinitionStrategy
+from actors.apiserver.table import TABLE
+from actors.apiserver.writes.encode import encode_object
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object"}}}
+
+
+def definition(plural: str = "as", **changes: Any) -> dict[str, Any]:
+    names = {"plural": plural, "kind": plural.upper(), **changes.pop("names", {})}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": copy.deepcopy(SCHEMA)}}
+    version |= changes.pop("version", {})
+    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version], **changes}
+    made = {
+        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": {"name": f"{plural}.{spec['group']}", "generation": 1},
+        "spec": spec,
+    }
+    DefinitionStrategy().default(made)
+    return made
+
+
+def faults(**changes: Any) -> list[str]:
+    return [f"{c.field}: {c.message}" for c in DefinitionStrategy().validate_create(definition(**changes))]
+
+
+def schema(**parts: Any) -> dict[str, Any]:
+    return {"version": {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": parts}}}}}
+
+
+ROOT = "spec.versions[0].schema.openAPIV3Schema"
+SPEC = f"{ROOT}.properties[spec]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"group": "nodots"}, "should be a domain with at least one dot"),
+        ({"scope": "Odd"}, 'spec.scope: Unsupported value: "Odd": supported values: "Cluster", "Namespaced"'),
+        ({"conversion": {"strategy": "Webhook"}}, 'strategy: Invalid value: "Webhook": not supported'),
+        ({"preserveUnknownFields": True}, "spec.preserveUnknownFields: Invalid value: true: must be false"),
+        ({"versions": []}, "must have exactly one version marked as storage version"),
+        ({"version": {"name": "V1"}}, 'spec.versions[0].name: Invalid value: "V1"'),
+        ({"version": {"schema": None}}, f"{ROOT}: Required value: schemas are required"),
+        ({"group": "a.k8s.io"}, "metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups"),
+        (schema(), f"{SPEC}.type: Required value: must not be empty for specified object fields"),
+        (schema(type="array"), f"{SPEC}.items: Required value: must be specified"),
+        (schema(type="odd"), f'{SPEC}.type: Unsupported value: "odd"'),
+        (schema(type="string", pattern="("), "must be a valid regular expression, but isn't: error parsing regexp"),
+        (schema(type="array", items={"type": "string"}, uniqueItems=True), "uniqueItems cannot be set to true"),
+        (schema(type="object", properties={"a": {"$ref": "#/x", "type": "string"}}), "$ref is not supported"),
+        (schema(type="string", **{"x-kubernetes-validations": [{"rule": "true"}]}), "does not evaluate CEL rules"),
+        (schema(type="integer", default="a"), f'{SPEC}.default: Invalid value: "string"'),
+        (
+            schema(type="object", default={"a": 1}),
+            f'{SPEC}.default: Invalid value: {{"a":1}}: must not have unknown fields',
+        ),
+        (
+            schema(type="object", allOf=[{"type": "object"}]),
+            f"{SPEC}.allOf[0].type: Forbidden: must be empty to be structural",
+        ),
+        (schema(type="object", anyOf=[{"properties": {"z": {}}}]), f"{SPEC}.properties[z]: Required value"),
+        (
+            schema(type="object", additionalProperties={"type": "object", "odd": 1, "properties": 5}),
+            "cannot unmarshal number",
+        ),
+        (schema(type="array", items={"type": "string"}, **{"x-kubernetes-list-type": "map"}), "must not be empty if"),
+        (
+            {"version": {"additionalPrinterColumns": [{"name": "A", "type": "x", "jsonPath": "spec"}]}},
+            "must be one of boolean,date",
+        ),
+        (
+            {"version": {"additionalPrinterColumns": [{"name": "A", "type": "date", "jsonPath": "spec"}]}},
+            "starting with .",
+        ),
+        ({"version": {"selectableFields": [{"jsonPath": ".spec.a"}]}}, "must point to a field of type string"),
+        (
+            {"version": {"subresources": {"scale": {"specReplicasPath": ".spec.n"}}}},
+            "statusReplicasPath: Required value",
+        ),
+    ],
+)
+def test_what_is_refused(changes: dict[str, Any], told: str) -> None:
+    assert any(told in fault for fault in faults(**changes)), faults(**changes)
+
+
+def test_a_sound_definition_and_nulls_in_it() -> None:
+    assert faults() == []
+    assert faults(**schema(type="object", properties={"a": {"type": "string", "pattern": None}}, items=None)) == []
+    assert faults(**schema(type="object", properties={"a": None})) != []
+
+
+def test_what_an_update_may_not_touch() -> None:
+    strategy = DefinitionStrategy()
+    old = definition()
+    old["status"] = {"storedVersions": ["v1"], "conditions": [{"type": "Established", "status": "True"}]}
+    new = copy.deepcopy(old)
+    new["spec"]["scope"] = "Namespaced"
+    new["spec"]["versions"][0]["name"] = "v2"
+    strategy.prepare_update(new, old)
+    assert new["status"]["storedVersions"] == ["v1", "v2"]
+    assert [cause.field for cause in strategy.validate_update(new, old)] == ["spec.scope", "status.storedVersions[0]"]
+
+
+class World:
+    """Definitions in a store, and several processes that decide on views of it of any age."""
+
+    def __init__(self, objects: list[dict[str, Any]]) -> None:
+        self.history: list[dict[str, tuple[dict[str, Any], int]]] = [{}]
+        for obj in objects:
+            self.put(obj)
+
+    @property
+    def now(self) -> dict[str, tuple[dict[str, Any], int]]:
+        return self.history[-1]
+
+    def put(self, obj: dict[str, Any]) -> None:
+        self.history.append({**self.now, obj["metadata"]["name"]: (obj, len(self.history))})
+
+    def decide(self, at: int, name: str) -> None:
+        """A process that has seen the store up to `at` decides on one definition and stores it, if it may."""
+        seen = {key: Seen(obj, rv) for key, (obj, rv) in self.history[at].items()}
+        one = seen.get(name)
+        if one is None:
+            return
+        status = new_status(one, seen.values(), {})
+        if status is not None and self.now[name][1] == one.rv:
+            self.put({**one.obj, "status": status})
+
+
+def names_held(world: World) -> list[str]:
+    found = [read_definition(obj) for obj, _ in world.now.values()]
+    return [word for each in found if each.established for word in {each.names.kind, each.names.list_kind}]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from("XY"), min_size=2, max_size=4),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 3), st.booleans()), max_size=25),
+)
+def test_no_name_is_ever_given_twice(kinds: list[str], steps: list[tuple[float, int, bool]]) -> None:
+    """Whatever each process has seen when it decides, and although definitions are written anew meanwhile."""
+    objects = [definition(f"p{n}", names={"kind": kind, "listKind": f"{kind}s"}) for n, kind in enumerate(kinds)]
+    world = World(objects)
+    for age, number, rewrite in steps:
+        name = objects[number % len(objects)]["metadata"]["name"]
+        if rewrite:
+            world.put(copy.deepcopy(world.now[name][0]))
+        world.decide(round(age * (len(world.history) - 1)), name)
+        assert len(names_held(world)) == len(set(names_held(world)))
+    for _, obj in itertools.product(range(2), objects):
+        world.decide(len(world.history) - 1, obj["metadata"]["name"])
+    assert {
+        read_definition(obj).names.kind for obj, _ in world.now.values() if read_definition(obj).established
+    } == set(kinds)
+
+
+def test_conditions() -> None:
+    world = World([definition("as"), definition("bs", names={"shortNames": ["as"]})])
+    for name in ("as.example.com", "bs.example.com"):
+        world.decide(len(world.history) - 1, name)
+    first, second = (world.now[f"{name}.example.com"][0]["status"]["conditions"] for name in ("as", "bs"))
+    assert [(each["type"], each["status"], each["reason"]) for each in first] == [
+        ("NamesAccepted", "True", "NoConflicts"),
+        ("Established", "True", "InitialNamesAccepted"),
+    ]
+    assert (second[0]["reason"], second[0]["message"]) == ("ShortNamesConflict", '"as" is already in use')
+    assert (second[1]["status"], second[1]["reason"]) == ("False", "NotAccepted")
+
+
+def test_names_of_what_is_built_in_are_taken() -> None:
+    built_in = names_of(TABLE.built_in)
+    one = Seen(definition("pods", group="resource.k8s.io", names={"kind": "ResourceClaim"}), 5)
+    status = new_status(one, [one], built_in)
+    assert status is not None
+    assert status["conditions"][0]["reason"] == "ListKindConflict"
+
+
+def established(**changes: Any) -> Any:
+    obj = definition(**changes)
+    obj["status"] = new_status(Seen(obj, 1), [], {})
+    return read_definition(obj)
+
+
+def test_rows_of_versions_in_discoverys_order() -> None:
+    versions = [
+        {"name": name, "served": name != "v3", "storage": name == "v1", "schema": {"openAPIV3Schema": SCHEMA}}
+        for name in ("v1alpha1", "v1", "v3", "v2beta2", "other", "v2")
+    ]
+    rows = rows_of(established(versions=versions))
+    assert [row.version for row in rows] == ["v2", "v1", "v2beta2", "v1alpha1", "other"]
+    assert len({row.store for row in rows}) == 1
+    assert sorted(["v1", "v10", "v2", "v1beta1", "v1alpha2", "x"], key=priority)[:3] == ["v10", "v2", "v1"]
+
+
+def test_a_version_shows_what_is_stored_with_its_own_name_and_defaults() -> None:
+    sized = {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}}
+    versions = [
+        {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {"size": {"type": "integer"}, "old": {"type": "string"}},
+                }
+            },
+        },
+        {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": sized}},
+    ]
+    first, second = sorted(rows_of(established(versions=versions)), key=lambda row: row.version)
+    stored = Stored(
+        "a", 7, encode_object({"kind": "AS", "apiVersion": "example.com/v1", "metadata": {"name": "a"}, "old": "x"})
+    )
+    assert first.face.view(stored) is stored
+    shown = second.face.view(stored).obj
+    assert (shown["apiVersion"], shown["size"], "old" in shown) == ("example.com/v2", 3, False)
+    assert shown["metadata"]["resourceVersion"] == "7"
+    assert second.face.view(stored) is second.face.view(stored)
+    assert second.face.to_stored(shown)["apiVersion"] == "example.com/v1"
+    assert not second.face.outdated(stored)
+    assert first.shape is not None
+
+
+def test_deletion_waits_for_the_objects() -> None:
+    obj = definition()
+    DefinitionStrategy().prepare_delete(obj)
+    assert obj["metadata"]["finalizers"] == [CLEANUP]
+    DefinitionStrategy().prepare_delete(obj)
+    assert obj["metadata"]["finalizers"] == [CLEANUP]
+
+
+OBJECT = {"a": {"b.c": [{"n": "x", "v": 1}, {"n": "y", "v": {"z": True}}]}, "l": [3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".a.b\\.c[0].n", "x"),
+        (".a['b.c'][1].v.z", True),
+        ('.a["b.c"][?(@.n=="y")].v.z', True),
+        (".a.b\\.c[?(@.v!=1)].n", "y"),
+        (".l[-1]", 4),
+        (".l[*]", 3),
+        (".l[9]", None),
+        (".x.y", None),
+        (".", OBJECT),
+    ],
+)
+def test_json_paths(path: str, found: Any) -> None:
+    assert JsonPath(path).first(OBJECT) == found
+
+
+@pytest.mark.parametrize("path", [".a[", ".a[1:2]", ".a..b", ".a[?(@.b)]", "{.a}"])
+def test_json_paths_that_use_more(path: str) -> None:
+    with pytest.raises(PathInvalid, match="is an invalid path"):
+        JsonPath(path)

@@ -1,0 +1,233 @@
+"""Structural schemas at work: pruning, defaults, validation, patterns, and the shape server-side apply sees."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.node import Node
+from actors.apiserver.custom.schema.ownership import shape_of
+from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
+from actors.apiserver.custom.schema.prune import pruned
+from actors.apiserver.custom.schema.validate import schema_causes
+from actors.apiserver.ownership.compare import changes
+from actors.apiserver.ownership.merge import merged
+from actors.apiserver.schemas.shape import MAP, STRUCT, Shape
+
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "required": ["size"],
+    "properties": {
+        "size": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},
+        "color": {"type": "string", "enum": ["red", "blue"]},
+        "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 3},
+        "when": {"type": "string", "format": "date-time"},
+        "port": {"x-kubernetes-int-or-string": True},
+        "free": {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            "properties": {"a": {"type": "string"}},
+        },
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 2},
+        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}, "maxItems": 3},
+        "steps": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["id"],
+            "items": {
+                "type": "object",
+                "required": ["id"],
+                "properties": {"id": {"type": "string"}, "run": {"type": "string", "default": "x"}},
+            },
+        },
+        "object": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+        "maybe": {"type": "string", "nullable": True},
+        "ratio": {"type": "number", "multipleOf": 0.5},
+    },
+}
+WRONG = "Invalid value:"
+A = {"required": ["a"]}
+ROOT = Node({"type": "object", "properties": {"spec": SPEC}})
+
+
+def faults(**spec: Any) -> list[str]:
+    causes = schema_causes({"spec": {"size": 1, **spec}}, ROOT)
+    return [f"{cause.field}: {cause.message}" for cause in causes]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"size": "a"}, 'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"'),
+        ({"size": None}, 'spec.size: Invalid value: "null": spec.size in body must be of type integer: "null"'),
+        ({"size": True}, 'spec.size: Invalid value: "boolean": spec.size in body must be of type integer: "boolean"'),
+        ({"size": 9}, "spec.size: Invalid value: 9: spec.size in body should be less than or equal to 5"),
+        ({"size": 0}, "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"),
+        ({"color": "red2"}, 'spec.color: Unsupported value: "red2": supported values: "red", "blue"'),
+        ({"name": "A"}, "spec.name: Invalid value: \"A\": spec.name in body should match '^[a-z]+$'"),
+        ({"name": "abcd"}, "spec.name: Too long: may not be more than 3 bytes"),
+        ({"when": "now"}, 'spec.when: Invalid value: "now": spec.when in body must be of type date-time: "now"'),
+        ({"port": 1.5}, f'spec.port: {WRONG} "number": spec.port in body must be of type integer,string: "number"'),
+        (
+            {"labels": {"a": 1}},
+            f'spec.labels.a: {WRONG} "integer": spec.labels.a in body must be of type string: "integer"',
+        ),
+        ({"labels": {"a": "", "b": "", "c": ""}}, "spec.labels: Too many: 3: must have at most 2 items"),
+        ({"tags": ["a", "b", "a"]}, 'spec.tags[2]: Duplicate value: "a"'),
+        ({"tags": ["a", "b", "c", "d"]}, "spec.tags: Too many: 4: must have at most 3 items"),
+        ({"steps": [{"run": "r"}]}, "spec.steps[0].id: Required value"),
+        ({"steps": [{"id": "a"}, {"id": "a"}]}, 'spec.steps[1]: Duplicate value: {"id":"a"}'),
+        ({"object": {"kind": "K"}}, "spec.object.apiVersion: Required value: must not be empty"),
+        ({"ratio": 0.7}, "spec.ratio: Invalid value: 0.7: spec.ratio in body should be a multiple of 0.5"),
+    ],
+)
+def test_faults_in_upstreams_words(spec: dict[str, Any], told: str) -> None:
+    assert faults(**spec) == [told]
+
+
+def test_what_is_sound_has_no_faults() -> None:
+    assert faults(color="red", name="abc", when="2026-01-01T00:00:00Z", port="80", maybe=None, ratio=1.5) == []
+    assert faults(port=80, free={"b": [1]}, labels={"a": "b"}, tags=[], steps=[{"id": "a"}], size=2.0) == []
+    assert [c.field for c in schema_causes({"spec": {}}, ROOT)] == ["spec.size"]
+
+
+@pytest.mark.parametrize(
+    ("logic", "good", "bad", "told"),
+    [
+        ({"anyOf": [A, {"required": ["b"]}]}, {"a": ""}, {}, "must validate at least one schema (anyOf)"),
+        ({"oneOf": [A, {"required": ["b"]}]}, {"b": ""}, {"a": "", "b": ""}, "Found 2 valid alternatives"),
+        ({"not": {"required": ["a"]}}, {"b": ""}, {"a": ""}, "must not validate the schema (not)"),
+        ({"allOf": [{"required": ["a"]}]}, {"a": ""}, {}, "must validate all the schemas (allOf)"),
+    ],
+)
+def test_logic(logic: dict[str, Any], good: Any, bad: Any, told: str) -> None:
+    text = {"type": "string"}
+    root = Node(
+        {"type": "object", "properties": {"s": {"type": "object", "properties": {"a": text, "b": text}, **logic}}}
+    )
+    assert schema_causes({"s": good}, root) == []
+    last = schema_causes({"s": bad}, root)[-1]
+    assert (last.field, last.message.startswith('Invalid value: "": "s" ')) == ("<nil>", True)
+    assert told in last.message
+
+
+def test_an_update_may_keep_what_was_there() -> None:
+    old = {"spec": {"size": 9, "steps": [{"id": "a", "run": 1}, {"id": "b"}]}}
+    new = {"spec": {"size": 9, "steps": [{"id": "b"}, {"id": "a", "run": 1}], "color": "red"}}
+    assert schema_causes(new, ROOT, old) == []
+    new["spec"]["size"] = 8
+    assert [cause.field for cause in schema_causes(new, ROOT, old)] == ["spec.size"]
+
+
+def test_unknown_fields_go_and_preserved_ones_stay() -> None:
+    obj = {
+        "kind": "K",
+        "metadata": {"x": 1},
+        "odd": 1,
+        "spec": {
+            "strange": 1,
+            "free": {"any": {"thing": 1}, "a": "s"},
+            "labels": {"k": "v"},
+            "steps": [{"id": "a", "no": 1}],
+            "object": {"apiVersion": "v1", "kind": "P", "metadata": {"name": "n"}, "spec": {}},
+        },
+    }
+    assert sorted(pruned(obj, ROOT)) == ["odd", "spec.steps[0].no", "spec.strange"]
+    assert obj["spec"]["free"] == {"any": {"thing": 1}, "a": "s"}  # type: ignore[index]  # a dict
+    assert obj["spec"]["object"]["metadata"] == {"name": "n"}  # type: ignore[index]  # a dict
+    assert "odd" not in obj
+
+
+def test_defaults_fill_what_is_left_out() -> None:
+    obj: dict[str, Any] = {"spec": {"size": None, "maybe": None, "steps": [{"id": "a"}, {"id": "b", "run": "y"}]}}
+    fill(obj, ROOT)
+    assert obj["spec"] == {"size": 2, "maybe": None, "steps": [{"id": "a", "run": "x"}, {"id": "b", "run": "y"}]}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "run", "a"]), inner, max_size=3),
+    max_leaves=8,
+)
+SPECS = st.dictionaries(st.sampled_from([*SPEC["properties"], "unknown"]), VALUES, max_size=6)
+
+
+@settings(deadline=None)
+@given(SPECS, SPECS)
+def test_any_object_is_pruned_once_filled_once_and_judged(one: dict[str, Any], other: dict[str, Any]) -> None:
+    for spec in (one, other):
+        pruned({"spec": spec}, ROOT)
+        assert pruned({"spec": spec}, ROOT) == []
+        fill({"spec": spec}, ROOT)
+        before = repr(spec)
+        fill({"spec": spec}, ROOT)
+        assert repr(spec) == before
+        schema_causes({"spec": spec}, ROOT)
+    assert schema_causes({"spec": one}, ROOT, {"spec": one}) == []
+
+
+@settings(deadline=None)
+@given(SPECS, SPECS)
+def test_ownership_bears_any_value(one: dict[str, Any], other: dict[str, Any]) -> None:
+    shape = shape_of(ROOT, "com.example.v1.K", Shape(STRUCT, name="ObjectMeta"))
+    changes({"spec": one}, {"spec": other}, shape)
+
+
+def test_lists_and_free_fields_merge_by_their_type() -> None:
+    shape = shape_of(ROOT, "com.example.v1.K", Shape(STRUCT, name="ObjectMeta"))
+    live = {"spec": {"tags": ["a"], "steps": [{"id": "a", "run": "1"}], "free": {"a": "1", "deep": {"x": 1}}}}
+    config = {"spec": {"tags": ["b"], "steps": [{"id": "b"}], "free": {"deep": {"y": 2}}}}
+    assert merged(live, config, shape)["spec"] == {
+        "tags": ["a", "b"],
+        "steps": [{"id": "a", "run": "1"}, {"id": "b"}],
+        "free": {"a": "1", "deep": {"x": 1, "y": 2}},
+    }
+    assert shape.fields["spec"].fields["labels"].form == MAP
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        (r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", ["a.b-c", "x"], ["A", "a..b", "a\n"]),
+        (r"foo\b", ["a foo b"], ["foob"]),
+        ("(?i)^abc$", ["ABC"], ["abd"]),
+        (r"^[[:alpha:]]+\z", ["ab"], ["a1"]),
+        ("^.{2,4}$", ["ab", "abcd"], ["a", "abcde", "a\n"]),
+        ("", ["", "x"], []),
+        ("^$|^a", ["", "ab"], ["b"]),
+    ],
+)
+def test_patterns(pattern: str, good: list[str], bad: list[str]) -> None:
+    made = Pattern(pattern)
+    assert all(map(made.found_in, good))
+    assert not any(map(made.found_in, bad))
+
+
+@given(
+    st.sampled_from(["a+b*", "(ab|a)c?", "^a.c$", "[^ab]{2}", r"\d+-\w", "(a|b)*c", "x??y", r"\Ba", "^(a{1,2}){2}$"]),
+    st.text("abcxy1- \n", max_size=12),
+)
+def test_patterns_find_what_pythons_own_find(pattern: str, text: str) -> None:
+    """On texts without a last newline, before which Python's $ matches too."""
+    if not text.endswith("\n"):
+        assert Pattern(pattern).found_in(text) is bool(re.search(pattern, text, re.ASCII))
+
+
+def test_a_pattern_made_to_backtrack_takes_no_time() -> None:
+    began = time.process_time()
+    assert not Pattern("^(a+)+$").found_in("a" * 5000 + "b")
+    assert time.process_time() - began < 2.0
+
+
+@pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1", "[a", "a{999}b{999}" * 9, r"\p{L}"])
+def test_what_is_no_pattern(pattern: str) -> None:
+    with pytest.raises(PatternInvalid, match="error parsing regexp"):
+        Pattern(pattern)
