@@ -164,6 +164,20 @@ def test_decisions_equal_the_naive_model(changes: list[tuple[bool, Obj]], user: 
         assert policy.decide(user, wanted).allowed is naive.allows(user, wanted), (state, wanted)
 
 
+def test_bindings_of_nobody_come_and_go() -> None:
+    """Beside one another, and beside one of somebody: they hold no place that another could free."""
+    policy = Policy()
+    reference = {"kind": "ClusterRole", "name": "r"}
+    for name, subjects in (("one", []), ("two", []), ("three", [{"kind": "User", "name": "ann"}])):
+        policy.put(
+            "RoleBinding",
+            f"ns/{name}",
+            {"metadata": {"name": name, "namespace": "ns"}, "roleRef": reference, "subjects": subjects},
+        )
+    for name in ("one", "three", "two", "one"):
+        policy.remove("RoleBinding", f"ns/{name}")
+
+
 def rule_of(obj: Obj) -> PolicyRule:
     fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
     return PolicyRule(*(tuple(obj.get(field, ())) for field in fields))

@@ -48,8 +48,8 @@ class Policy:
         else:
             self.remove(kind, key)
             binding = self._bindings[kind, key] = read_binding(obj)
-            held = self._by_namespace.setdefault(binding.namespace, {})
             for subject in binding.subjects:
+                held = self._by_namespace.setdefault(binding.namespace, {})
                 held.setdefault(subject, {})[binding.name] = binding
 
     def remove(self, kind: str, key: str) -> None:
@@ -62,7 +62,7 @@ class Policy:
             self._unbind(self._bindings.pop((kind, key), None))
 
     def _unbind(self, binding: Binding | None) -> None:
-        if binding is None:
+        if binding is None or not binding.subjects:  # one without subjects has no place below its namespace
             return
         held = self._by_namespace[binding.namespace]
         for subject in set(binding.subjects):
