@@ -10,6 +10,12 @@ from protocols.etcd.door import DoorChannel
 from protocols.etcd.errors import BadEndpoint
 from protocols.etcd.options import DOOR, EtcdOptions
 
+KEEPALIVE = [
+    ("grpc.keepalive_time_ms", 6_000),  # etcd ends connections that ask more often than each 5 s
+    ("grpc.keepalive_timeout_ms", 4_000),
+    ("grpc.http2.ping_timeout_ms", 4_000),  # another ping may be under way, and keeps the one above from being sent
+    ("grpc.http2.max_pings_without_data", 0),  # a watch sends nothing: without this a member that hangs goes unnoticed
+]
 Credentials = grpc.ChannelCredentials
 
 
@@ -28,7 +34,7 @@ def open_channel(endpoint: str, options: EtcdOptions, credentials: Credentials |
     if endpoint.startswith("unix:"):
         arguments.append(("grpc.default_authority", "localhost"))
         return grpc.aio.insecure_channel(endpoint, options=arguments)
-    arguments += [("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 5_000)]
+    arguments += KEEPALIVE
     target = _target(endpoint)
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=arguments)

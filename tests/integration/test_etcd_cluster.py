@@ -1,10 +1,14 @@
 """A control plane on three members of Debian's etcd, TLS and client certificates: members die, no client notices."""
 
 import asyncio
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from protocols.etcd import EtcdClient, EtcdOptions, Unavailable, Watch
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.etcd_cluster import Cluster, cluster
@@ -77,5 +81,31 @@ def test_a_cluster_that_is_away_and_comes_back(plane: Plane, three: Cluster, vic
                 await churn.at_least(5)
             await judge(plane, crowd, churn, before)
             assert all(client.opened == 1 for client in crowd.clients)
+
+    asyncio.run(story())
+
+
+async def until_it_breaks(watch: Watch) -> None:
+    async for _ in watch:
+        pass
+
+
+def test_a_member_that_hangs_does_not_keep_a_watch_silent(three: Cluster) -> None:
+    """It still takes what the kernel takes for it: only unanswered pings tell."""
+
+    async def story() -> None:
+        files = {name: Path(path) for name, path in msgspec.structs.asdict(three.files).items()}
+        client = EtcdClient(EtcdOptions(endpoints=three.endpoints[:1], **files))
+        await client.start()
+        try:
+            async with client.watch(b"/registry/") as watch:
+                await client.put(b"/registry/hangs", b"1")
+                assert (await anext(watch)).events
+                three.signal(0, signal.SIGSTOP)
+                with pytest.raises(Unavailable):
+                    await asyncio.wait_for(until_it_breaks(watch), 20)
+        finally:
+            three.signal(0, signal.SIGCONT)
+            await client.close()
 
     asyncio.run(story())

@@ -72,6 +72,9 @@ class Cluster:
         for member in chosen:
             self._processes.pop(member).wait(10)
 
+    def signal(self, member: int, number: int) -> None:
+        self._processes[member].send_signal(number)
+
     def close(self) -> None:
         if self._processes:
             self.kill()
