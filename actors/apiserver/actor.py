@@ -31,7 +31,8 @@ from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.freshener import Freshener
 from actors.apiserver.handler import Handler
 from actors.apiserver.lookups import Lookups
-from actors.apiserver.metrics import Metrics, ReplicaCollector
+from actors.apiserver.metrics.all import Metrics
+from actors.apiserver.metrics.replicas import ReplicaCollector, Standing
 from actors.apiserver.node_graph import NodeGraph
 from actors.apiserver.node_rules import NodeRules
 from actors.apiserver.rbac.feed import PolicyFeed
@@ -59,18 +60,18 @@ class ApiServer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stores = Stores(context.settings, context.layout)
-        self._storage = Storage(self._stores)
+        self._metrics = Metrics(context.registry)
+        self._storage = Storage(self._stores, self._metrics.store)
         self._efficient = context.settings.gate("EfficientWatchResumption")
         numbers = range(len(context.settings.stores))
         self._fresheners = [Freshener(context.bus, number, context.spawn) for number in numbers]
-        self._metrics = Metrics(context.registry)
         self._catalog = Catalog(Table(TABLE.built_in), self._catalog_options())
         self.replicas = self._catalog.replicas
-        context.registry.register(ReplicaCollector(self._positions))
+        context.registry.register(ReplicaCollector(self._standings))
         self._look = Lookups(self.replicas, self._storage)
         self._gate = Gate(self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log"))
-        reader = Reader(self._storage, self.replicas, self._efficient)
-        self._watching = Watching(reader, self._catalog.hubs, self._metrics)
+        reader = Reader(self._storage, self.replicas, self._metrics.reads, self._efficient)
+        self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches)
         self._connecting = Connecting(reader, NodeClient(self._node_client_options()), self._look.of("nodes"))
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
         self._keeper = self._definitions_keeper()
@@ -124,7 +125,7 @@ class ApiServer:
     def _catalog_options(self) -> CatalogOptions:
         return CatalogOptions(
             bus=self._context.bus,
-            metrics=self._metrics,
+            metrics=self._metrics.watches,
             nudge_of=lambda row: self._fresheners[self._stores.number_of(row)].nudge,
             alarms=Alarms(),
             flusher=Flusher(),
@@ -152,7 +153,7 @@ class ApiServer:
             reviews=Reviews(gate.authorizer, gate.authority),
             evicting=Evicting(loop),
             tokens=Tokens(gate.authority, self._look.stored),
-            metrics=self._metrics,
+            metrics=self._metrics.requests,
             serving=self._serving,
             scaling=Scaling(reader, writing),
         )
@@ -180,10 +181,10 @@ class ApiServer:
     async def _check_leaving(self) -> str:
         return "this process is leaving" if self._watching.closing else ""
 
-    def _positions(self) -> Iterable[tuple[str, str, int, float, bool, int]]:
+    def _standings(self) -> Iterable[Standing]:
+        newest = self._metrics.store.newest
         for replica in tuple(self.replicas.values()):
-            row = replica.resource
-            yield row.group, row.plural, replica.mark, replica.changed_at, replica.synced, len(replica.objects)
+            yield Standing(replica, newest.get(self._stores.number_of(replica.resource), 0))
 
     def _node_client_options(self) -> NodeClientOptions:
         layout = self._context.layout

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from actors.apiserver.metrics import Metrics, WatchMeter
+from actors.apiserver.metrics.watches import WatchMeter, WatchMetrics
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.table import Table
 from actors.apiserver.types import Resource
@@ -17,7 +17,7 @@ from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 @dataclass(frozen=True)
 class CatalogOptions:
     bus: Bus
-    metrics: Metrics
+    metrics: WatchMetrics
     nudge_of: Callable[[Resource], Callable[[int], None]]
     """Whom a row's replica asks to hurry when somebody waits for a revision."""
     alarms: Alarms = field(default_factory=Alarms)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 from aiohttp import web
@@ -14,6 +15,7 @@ from actors.apiserver.access import Gate, Identity, Outcome
 from actors.apiserver.custom.serving import Serving
 from actors.apiserver.endpoints.connecting import Connecting, connect_verb
 from actors.apiserver.endpoints.evicting import Evicting
+from actors.apiserver.endpoints.long import LongResponse
 from actors.apiserver.endpoints.reading import Reading
 from actors.apiserver.endpoints.reviews import Reviews
 from actors.apiserver.endpoints.scaling import Scaling
@@ -24,7 +26,7 @@ from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.errors import BadRequest, InternalError, MethodNotAllowed, NotFound, RequestTimeout
 from actors.apiserver.faults import as_fault
-from actors.apiserver.metrics import Metrics
+from actors.apiserver.metrics.requests import RequestMetrics, counted_verb, place_of
 from actors.apiserver.negotiate import check_form, negotiate
 from actors.apiserver.numbers import request_seconds
 from actors.apiserver.query import ListOptions, list_options
@@ -56,7 +58,7 @@ class Handler:
         reviews: Reviews,
         tokens: Tokens,
         evicting: Evicting,
-        metrics: Metrics,
+        metrics: RequestMetrics,
         serving: Serving,
         scaling: Scaling,
     ) -> None:
@@ -84,6 +86,7 @@ class Handler:
         try:
             response = await self._respond(call)
             code, answered = response.status, not isinstance(response, Detached)
+            self._measure(call, response)
             return response
         finally:
             if answered:
@@ -91,8 +94,15 @@ class Handler:
 
     def _note(self, call: "_Call", outcome: Outcome) -> None:
         dry = "dryRun" in call.http.query
-        self._metrics.answered(call.target, call.verb, dry, outcome.code, outcome.seconds)
+        self._metrics.answered(place_of(call.target), call.counted, dry, outcome.code, outcome.seconds)
         self._gate.note(call.http, call.identity, call.target, call.verb, outcome)
+
+    def _measure(self, call: "_Call", response: web.StreamResponse) -> None:
+        place, verb = place_of(call.target), call.counted
+        if isinstance(response, LongResponse):
+            response.on_written = partial(self._metrics.answered_bytes, place, verb)
+        elif isinstance(response, web.Response) and isinstance(response.body, bytes):
+            self._metrics.answered_bytes(place, verb, len(response.body))
 
     async def _respond(self, call: "_Call") -> web.StreamResponse:
         http = call.http
@@ -124,11 +134,14 @@ class Handler:
         if self._connecting.serves(target.subresource):
             call.verb = "connect"
             self._authorizer.check(user, _attributes(request, connect_verb(target)))
-            return await self._connecting.serve(request)
+            with self._metrics.connected(target):
+                return await self._connecting.serve(request)
         if call.verb == "watch":
             return await self._watching.watch(request)
         limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
-        return await _within(request_seconds(http.query, limit), self._action(target)(request), _told(target))
+        with self._metrics.under_way(http.method):
+            action = self._action(target)(request)
+            return await _within(request_seconds(http.query, limit), action, _told(target))
 
     async def _find(self, http: web.BaseRequest) -> Target | None:
         """What the path names, by all that the store knows of custom resources. Raises NotFound, MethodNotAllowed."""
@@ -155,7 +168,8 @@ class Handler:
         if http.method not in ("GET", "HEAD"):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         reply = self._static.reply(http.path, http.query, http.headers.get("Accept", ""))
-        return await _within(REQUEST_SECONDS, reply)
+        with self._metrics.under_way(http.method):
+            return await _within(REQUEST_SECONDS, reply)
 
     def _request(self, http: web.BaseRequest, user: User, target: Target, options: ListOptions) -> Request:
         query, resource = http.query, target.resource
@@ -180,6 +194,10 @@ class _Call:
         self.target: Target | None = None
         self.identity: Identity | None = None
         self.verb = http.method.lower()
+
+    @property
+    def counted(self) -> str:
+        return counted_verb(self.verb, self.http.content_type)
 
 
 def _told(target: Target) -> tuple[str, ...]:

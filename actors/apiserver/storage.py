@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from actors.apiserver.errors import Expired, TooLargeVersion
+from actors.apiserver.metrics.store import StoreMetrics
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.stores import Stores
 from actors.apiserver.ttl import SharedLease
@@ -55,24 +56,32 @@ class Page:
 class Storage:
     """Raises EtcdError when the store cannot be asked, beside what the methods name."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, meter: StoreMetrics) -> None:
         self._stores = stores
+        self._meter = meter
         self._leases: dict[tuple[int, int], SharedLease] = {}
 
     async def get(self, resource: Resource, key: str) -> Stored | None:
         """The object as it is now, linearizable."""
-        found, _ = await self._stores.of(resource).get(_full(resource, key), timeout=TIMEOUT)
+        with self._meter.asked("get", resource):
+            found, revision = await self._stores.of(resource).get(_full(resource, key), timeout=TIMEOUT)
+        self._saw(resource, revision)
         return None if found is None else _stored(resource, found)
 
     async def revision(self, resource: Resource) -> int:
         """The revision now of the store that holds this resource, linearizable; reads no object."""
-        return await self._stores.of(resource).current_revision(resource.storage_prefix.encode(), timeout=TIMEOUT)
+        prefix = resource.storage_prefix.encode()
+        with self._meter.asked("get", resource):
+            revision = await self._stores.of(resource).current_revision(prefix, timeout=TIMEOUT)
+        self._saw(resource, revision)
+        return revision
 
     async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int) -> Page:
         """Objects whose key begins with `below`, from key `start` on, as of revision `rv` (0 = now)."""
         prefix, first = _full(resource, below), _full(resource, max(below, start))
         try:
-            found = await self._stores.of(resource).range(prefix, first, limit, rv, timeout=TIMEOUT)
+            with self._meter.asked("list", resource):
+                found = await self._stores.of(resource).range(prefix, first, limit, rv, timeout=TIMEOUT)
         except etcd.Compacted:
             raise Compacted from None
         except etcd.FutureRevision:
@@ -81,7 +90,9 @@ class Storage:
 
     async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
         lease = await self._lease(resource)
-        done = await self._stores.of(resource).create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
+        with self._meter.asked("create", resource):
+            done = await self._stores.of(resource).create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
+        self._saw(resource, done.revision)
         if done.ok:
             return Stored(key, done.revision, raw)
         if done.current is None:
@@ -98,23 +109,33 @@ class Storage:
     async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
         lease = await self._lease(resource)
         full = _full(resource, old.key)
-        done = await self._stores.of(resource).update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
+        with self._meter.asked("update", resource):
+            done = await self._stores.of(resource).update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
+        self._saw(resource, done.revision)
         if done.ok:
             return Stored(old.key, done.revision, raw)
         raise Changed(None if done.current is None else _stored(resource, done.current))
 
     async def delete(self, resource: Resource, old: Stored) -> int:
         """The deletion's revision."""
-        done = await self._stores.of(resource).delete_if_revision(_full(resource, old.key), old.rv, timeout=TIMEOUT)
+        full = _full(resource, old.key)
+        with self._meter.asked("delete", resource):
+            done = await self._stores.of(resource).delete_if_revision(full, old.rv, timeout=TIMEOUT)
+        self._saw(resource, done.revision)
         if done.ok:
             return done.revision
         raise Changed(None if done.current is None else _stored(resource, done.current))
+
+    def _saw(self, resource: Resource, revision: int) -> None:
+        self._meter.saw(self._stores.number_of(resource), revision)
 
     async def _lease(self, resource: Resource) -> int:
         if not resource.ttl:
             return 0
         place = (self._stores.number_of(resource), resource.ttl)
-        shared = self._leases.setdefault(place, SharedLease(self._stores.of(resource), resource.ttl))
+        shared = self._leases.setdefault(
+            place, SharedLease(self._stores.of(resource), resource.ttl, self._meter.lease_full)
+        )
         return await shared.take()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from protocols.etcd.client import EtcdClient
 
@@ -12,7 +13,9 @@ SLACK_SECONDS = 60
 class SharedLease:
     """Hands out a lease with at least `ttl` seconds left; grants one more when age or use says so."""
 
-    def __init__(self, client: EtcdClient, ttl: int) -> None:
+    def __init__(self, client: EtcdClient, ttl: int, on_full: Callable[[int], None]) -> None:
+        """`on_full` is told how many objects share a lease when it gets no more."""
+        self._on_full = on_full
         self._client = client
         self._ttl = ttl
         self._slack = min(SLACK_SECONDS, max(1, ttl // 20))
@@ -27,6 +30,8 @@ class SharedLease:
             if self._uses >= OBJECTS_PER_LEASE or time.monotonic() >= self._usable_until:
                 asked_at = time.monotonic()
                 granted = await self._client.lease_grant(self._ttl + self._slack)
+                if self._uses:
+                    self._on_full(self._uses)
                 self._id, self._uses = granted.id, 0
                 self._usable_until = asked_at + self._slack
             self._uses += 1

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from actors.watchcache.compactor import Compactor
+from actors.watchcache.consistency import Consistency
 from actors.watchcache.errors import StoreUnreachable
 from actors.watchcache.feed import Feed
 from actors.watchcache.options import WatchcacheOptions
@@ -38,6 +39,8 @@ class Backend:
             raise StoreUnreachable(str(error)) from None
         context.spawn(self.feed.run(), f"feed of {self.name}")
         context.spawn(self.feed.keep(), f"progress of {self.name}")
+        consistency = Consistency(self._client, self.state, self.options.compare)
+        context.spawn(consistency.run(), f"comparison with {self.name}")
         if self.options.compaction:
             context.spawn(Compactor(self._client, self.options.compaction).run(), f"compaction of {self.name}")
 

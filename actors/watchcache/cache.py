@@ -1,5 +1,6 @@
 """One resource: its stored objects, its window, and how a change of etcd becomes an event. Pure; time is given."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -42,7 +43,11 @@ class ResourceCache:
         self.progress = 0
         """Progress notifications so far."""
         self.received = 0
+        self.published = 0
+        """Events told to followers."""
         self.initializations = 0
+        self.checks: Counter[str] = Counter()
+        """Comparisons with the store, by outcome."""
 
     def load(self, objects: dict[str, Stored], floor: int) -> None:
         """The first list; history begins above `floor`."""

@@ -23,14 +23,27 @@ class WatchcacheCollector(Collector):
         yield self._counter("watch_cache_capacity_decrease", "Window halved.", lambda c: c.window.decreases)
         received = "apiserver_watch_cache_events_received"
         yield self._counter(received, "Events taken into the cache.", lambda c: c.received)
+        yield self._counter("apiserver_storage_events_received", "Events of the store.", lambda c: c.received)
+        dispatched = "apiserver_watch_cache_events_dispatched"
+        text = "Events and progress told to followers."
+        yield self._counter(dispatched, text, lambda c: c.published + c.progress)
         initializations = "apiserver_watch_cache_initializations"
         yield self._counter(initializations, "Lists of the store.", lambda c: c.initializations)
         version = "apiserver_watch_cache_resource_version"
         yield self._gauge(version, "Revision of the cache, modulo 1e15.", lambda c: c.position % 10**15)
         yield self._counter("etcd_bookmark", "Progress notifications.", lambda c: c.progress)
         yield self._gauge("apiserver_resource_objects", "Stored objects.", lambda c: len(c.objects))
+        yield self._checks()
         reconnects = sum(backend.feed.reconnects for backend in self._backends)
         yield CounterMetricFamily("nodeplane_watchcache_reconnects", "Watches of the store opened again.", reconnects)
+
+    def _checks(self) -> Metric:
+        text = "Comparisons of what is cached with what is stored."
+        family = CounterMetricFamily("apiserver_storage_consistency_checks", text, labels=(*LABELS, "status"))
+        for cache in (cache for backend in self._backends for cache in backend.state.caches):
+            for status, count in cache.checks.items():
+                family.add_metric([cache.resource.group, cache.resource.plural, status], count)
+        return family
 
     def _gauge(self, name: str, text: str, figure: Figure) -> Metric:
         return self._fill(GaugeMetricFamily(name, text, labels=LABELS), figure)

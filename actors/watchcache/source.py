@@ -24,6 +24,7 @@ class Streams:
         for change in changes:
             stream = self._streams.get(change.cache)
             if stream is not None:
+                change.cache.published += 1
                 stream.publish(op_of(change.event), change.key, change.event, change.event.rv)
         if self._streams.keys() != set(self._state.caches):
             self._own()

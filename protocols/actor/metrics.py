@@ -90,11 +90,15 @@ class BusCollector(Collector):
         labels = ["owner", "stream"]
         synced = GaugeMetricFamily("nodeplane_bus_synced", "1: up to date with the owner.", labels=labels)
         syncs = CounterMetricFamily("nodeplane_bus_syncs", "Syncs begun.", labels=labels)
+        text = "Seconds since the owner told its position; what is synced was no older then."
+        silence = GaugeMetricFamily("nodeplane_bus_silence_seconds", text, labels=labels)
         for following in self._bus.followed():
+            silence.add_metric([following.owner, following.stream], following.silence)
             synced.add_metric([following.owner, following.stream], float(following.synced))
             syncs.add_metric([following.owner, following.stream], following.syncs)
         yield synced
         yield syncs
+        yield silence
 
     def describe(self) -> Iterable[Metric]:
         return []

@@ -104,6 +104,11 @@ class Follower:
         self._held_bytes = 0
         self._out: list[Action] = []
 
+    @property
+    def heard_at(self) -> float:
+        """When the owner last told where the stream is; minus infinity: never."""
+        return self._heard_at
+
     def accept(self, frame: EventFrame) -> bool:
         """The fast path: True when `frame` is the expected next event of a synced stream; then it counts as applied and
         is to be delivered. Otherwise nothing changed: step() must see it."""

@@ -82,6 +82,11 @@ class Following(Generic[V]):
         return self._machine.silent(self._loop.time())
 
     @property
+    def silence(self) -> float:
+        """Seconds since the owner told where the stream is: while synced, all it had then has been applied."""
+        return self._loop.time() - self._machine.heard_at
+
+    @property
     def syncs(self) -> int:
         """Syncs begun so far."""
         return self._machine.syncs

@@ -22,7 +22,7 @@ from tests.support.plane import until
 
 AT_ONCE, TOGETHER = 32, 100
 TOKEN = "lab-token"
-HELD = 'apiserver_resource_objects{group="",resource="pods"}'
+HELD = 'nodeplane_replica_objects{group="",resource="pods"}'
 
 
 class Peer:

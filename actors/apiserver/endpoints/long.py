@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -18,6 +18,8 @@ class LongResponse(web.StreamResponse):
 
     def __init__(self, parts: Iterable[bytes], status: int, headers: Mapping[str, str]) -> None:
         super().__init__(status=status, headers=headers)
+        self.on_written: Callable[[int], None] = _nobody
+        """Told the bytes of the body, before they were compressed."""
         self._parts = parts
         self._packer: zlib._Compress | None = None
 
@@ -31,12 +33,15 @@ class LongResponse(web.StreamResponse):
         return await super().prepare(request)
 
     async def write_eof(self, data: bytes = b"") -> None:
+        size = 0
         for part in self._parts:
+            size += len(part)
             await self._put(part)
             await asyncio.sleep(0)
         if self._packer is not None:
             await self.write(self._packer.flush())
         await super().write_eof(data)
+        self.on_written(size)
 
     async def _put(self, part: bytes) -> None:
         """Compressing 256 KiB takes milliseconds, for which it leaves the interpreter to others."""
@@ -44,6 +49,10 @@ class LongResponse(web.StreamResponse):
             part = await asyncio.to_thread(self._packer.compress, part)
         if part:
             await self.write(part)
+
+
+def _nobody(size: int) -> None:
+    """Nobody wants to know."""
 
 
 def takes_gzip(accepted: str) -> bool:

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from aiohttp import web
 from actors.apiserver.causes import forbidden, invalid_options
 from actors.apiserver.endpoints.types import Request
 from actors.apiserver.errors import ServiceUnavailable
-from actors.apiserver.metrics import Metrics
+from actors.apiserver.metrics.watches import WatchMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import Opened, open_watch
 from actors.apiserver.watch.channel import Scope
@@ -30,7 +31,7 @@ NEEDS_PROGRESS = "sendInitialEvents is forbidden for watch unless the WatchList 
 
 
 class Watching:
-    def __init__(self, reader: Reader, hubs: dict[str, Hub], metrics: Metrics) -> None:
+    def __init__(self, reader: Reader, hubs: dict[str, Hub], metrics: WatchMetrics) -> None:
         self._reader = reader
         self._hubs = hubs
         self._metrics = metrics
@@ -45,6 +46,7 @@ class Watching:
             raise ServiceUnavailable("apiserver is shutting down")
         if request.options.initial_events is not None and not self._reader.efficient:
             raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
+        began = time.monotonic()
         hub = self._hubs[request.target.resource.path]
         hub.replica.check_filled()
         try:
@@ -52,8 +54,15 @@ class Watching:
         except StatusError as fault:
             body = error_bytes(fault.status, request.form)
             return web.Response(body=body, headers={"Content-Type": request.form.stream_type, **NO_CACHE})
+        if request.options.initial_events:
+            opened = replace(opened, initial=self._timed(request, opened.initial, began))
         self._begin(request, hub, opened)
         return Detached()
+
+    def _timed(self, request: Request, initial: Iterator[bytes], began: float) -> Iterator[bytes]:
+        target = request.target
+        yield from initial
+        self._metrics.listed(target, time.monotonic() - began)
 
     def _begin(self, request: Request, hub: Hub, opened: Opened) -> None:
         """From joining the hub to here nothing was awaited."""
@@ -69,7 +78,7 @@ class Watching:
             seconds=_seconds(request.options.timeout),
             chunked=http.version >= (1, 1),
             keep_alive=http.keep_alive and not self.closing,
-            ended=self._metrics.watching(request.target),
+            ended=self._metrics.began(request.target),
             reuse=self.reuse,
         )
         connection = WatchConnection(options, transport, opened.watcher)
@@ -83,7 +92,7 @@ class Watching:
             if options.initial_events is False:
                 options = replace(options, version=hub.replica.mark)
         elif options.initial_events:
-            await hub.replica.wait_for(options.version)
+            await self._reader.wait(request.target.resource, options.version)
         return open_watch(hub, scope, options)
 
     async def _reach_now(self, hub: Hub) -> None:

@@ -1,9 +1,11 @@
 """GET and LIST: from the replica when it is fresh enough for what was asked, else from the store."""
 
 import asyncio
+import time
 from dataclasses import dataclass
 
-from actors.apiserver.errors import BadRequest
+from actors.apiserver.errors import BadRequest, TooLargeVersion
+from actors.apiserver.metrics.reads import ReadMetrics
 from actors.apiserver.objects import Obj
 from actors.apiserver.query import EXACT, NOT_OLDER_THAN, ListOptions
 from actors.apiserver.reads.token import LATEST, decode_token, encode_token
@@ -37,11 +39,14 @@ class Listing:
 
 
 class Reader:
-    def __init__(self, storage: Storage, replicas: dict[str, Replica], efficient: bool = True) -> None:
+    def __init__(
+        self, storage: Storage, replicas: dict[str, Replica], meter: ReadMetrics, efficient: bool = True
+    ) -> None:
         """`efficient`: the gate EfficientWatchResumption. Off, a replica stands still while its resource is idle, so
         it cannot be known to be fresh, and what must be is read from the store."""
         self._storage = storage
         self._replicas = replicas
+        self._meter = meter
         self.efficient = efficient
 
     async def get(self, target: Target, version: int | None) -> Stored:
@@ -49,7 +54,7 @@ class Reader:
         if version is None or not replica.filled:
             found = await self._storage.get(target.resource, target.key)
         else:
-            await replica.wait_for(version)
+            await self.wait(target.resource, version)
             found = replica.objects.get(target.key)
         if found is None:
             raise not_found(target.resource, target.name)
@@ -59,8 +64,17 @@ class Reader:
         """The replica, once it shows everything acknowledged before this call."""
         replica = self._replicas[resource.store]
         replica.check_filled()
-        await replica.wait_for(await self._storage.revision(resource))
+        await self.wait(resource, await self._storage.revision(resource))
         return replica
+
+    async def wait(self, resource: Resource, version: int) -> None:
+        """Until the replica has come to `version`; 0 waits for nothing. Raises TooLargeVersion."""
+        began = time.monotonic()
+        try:
+            await self._replicas[resource.store].wait_for(version)
+        finally:
+            if version:
+                self._meter.waited(resource, time.monotonic() - began)
 
     async def list(self, target: Target, options: ListOptions, wanted: Selection) -> Listing:
         query = _Query(target.resource, f"{target.namespace}/" if target.namespace else "", wanted, options.limit)
@@ -72,22 +86,34 @@ class Reader:
         if options.version is None:
             return await self._newest(query)
         replica = self._replicas[target.resource.store]
-        await replica.wait_for(options.version)
+        await self.wait(target.resource, options.version)
         if options.version == 0 and options.match in ("", NOT_OLDER_THAN):
             query = _Query(query.resource, query.prefix, wanted, 0)
-        return await _first_page(query, replica)
+        return await self._first_page(query, replica)
 
     async def _newest(self, query: "_Query") -> Listing:
         if not self.efficient:
             return await self._page(query, 0, "")
-        return await _first_page(query, await self.fresh(query.resource))
+        resource, success, fallback = query.resource, False, False
+        try:
+            try:
+                replica = await self.fresh(resource)
+            except TooLargeVersion:  # it did not come in time: the store has it
+                fallback = True
+                listing = await self._page(query, 0, "")
+            else:
+                listing = await self._first_page(query, replica)
+            success = True
+            return listing
+        finally:
+            self._meter.consistent(resource, success, fallback)
 
     async def _exact(self, query: "_Query", rv: int) -> Listing:
         replica = self._replicas[query.resource.store]
         if replica.filled and self.efficient:
-            await replica.wait_for(rv)
+            await self.wait(query.resource, rv)
         if replica.filled and replica.mark == rv:
-            return await _first_page(query, replica)
+            return await self._first_page(query, replica)
         return await self._page(query, rv, "")
 
     async def _continue(self, query: "_Query", text: str) -> Listing:
@@ -99,6 +125,12 @@ class Reader:
 
     async def _page(self, query: "_Query", rv: int, start: str) -> Listing:
         """From the store at one revision; reads on while a selector leaves the page short."""
+        work = _Work()
+        listing = await self._pages(query, rv, start, work)
+        self._meter.from_store(query.resource, work.fetched, work.fetched, len(listing.objects))
+        return listing
+
+    async def _pages(self, query: "_Query", rv: int, start: str, work: "_Work") -> Listing:
         found: list[Stored] = []
         size = query.limit or SMALLEST_PAGE
         while True:
@@ -107,6 +139,7 @@ class Reader:
             except Compacted:
                 raise Compacted(encode_token(LATEST, start) if start else "") from None
             rv = page.rv
+            work.fetched += len(page.objects)
             for index, stored in enumerate(page.objects):
                 if query.limit and len(found) == query.limit:
                     return _cut(query, found, rv, page.objects[index - 1].key, page.count - index)
@@ -119,6 +152,21 @@ class Reader:
                 return _cut(query, found, rv, page.objects[-1].key, page.count - len(page.objects))
             size = min(LARGEST_PAGE, size * 2)
 
+    async def _first_page(self, query: "_Query", replica: Replica) -> Listing:
+        """What the replica holds now; its mark is the revision every later page is read at."""
+        rv, held = replica.mark, list(replica.objects.below(query.prefix))
+        found = held if query.wanted.everything else await _sift(held, query.wanted)
+        cut = bool(query.limit) and len(found) > query.limit
+        self._meter.from_replica(query.resource, len(held), query.limit if cut else len(found))
+        if not cut:
+            return Listing(found, rv)
+        return _cut(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
+
+
+@dataclass
+class _Work:
+    fetched: int = 0
+
 
 @dataclass(frozen=True)
 class _Query:
@@ -126,15 +174,6 @@ class _Query:
     prefix: str
     wanted: Selection
     limit: int
-
-
-async def _first_page(query: _Query, replica: Replica) -> Listing:
-    """What the replica holds now; its mark is the revision every later page is read at."""
-    rv, held = replica.mark, list(replica.objects.below(query.prefix))
-    found = held if query.wanted.everything else await _sift(held, query.wanted)
-    if not query.limit or len(found) <= query.limit:
-        return Listing(found, rv)
-    return _cut(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
 
 
 async def _sift(held: list[Stored], wanted: Selection) -> list[Stored]:

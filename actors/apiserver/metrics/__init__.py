@@ -1,0 +1,1 @@
+"""Metrics of one API server process, under upstream's names, labels and buckets."""

@@ -1,0 +1,44 @@
+"""Where each replica stands, and how far that is behind what is known."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from actors.apiserver.replica.replica import Replica
+
+
+@dataclass(frozen=True)
+class Standing:
+    replica: Replica
+    newest: int
+    """Revision of its store that this process has heard of otherwise."""
+
+
+class ReplicaCollector(Collector):
+    def __init__(self, standings: Callable[[], Iterable[Standing]]) -> None:
+        self._standings = standings
+
+    def collect(self) -> Iterable[Metric]:
+        now = time.monotonic()
+        standings = list(self._standings())
+        yield _gauge("lag", "Seconds since the replica moved.", standings, lambda s: now - s.replica.changed_at)
+        yield _gauge("revision", "Revision applied.", standings, lambda s: s.replica.mark)
+        text = "Revisions its store is known to be ahead: of writes and reads of this process."
+        yield _gauge("behind_revisions", text, standings, lambda s: max(0, s.newest - s.replica.mark))
+        yield _gauge("synced", "1: following its owner.", standings, lambda s: float(s.replica.synced))
+        yield _gauge("objects", "Objects held.", standings, lambda s: len(s.replica.objects))
+        yield _gauge("window", "Changes kept, to resume watches from.", standings, lambda s: len(s.replica.window))
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+
+def _gauge(name: str, text: str, standings: list[Standing], figure: Callable[[Standing], float]) -> Metric:
+    family = GaugeMetricFamily(f"nodeplane_replica_{name}", text, labels=["group", "resource"])
+    for standing in standings:
+        row = standing.replica.resource
+        family.add_metric([row.group, row.plural], figure(standing))
+    return family

@@ -1,0 +1,74 @@
+"""Requests: how many, of which kind, how long they took, how large the answers were, how many are under way."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from actors.apiserver.target import Target
+
+SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
+SIZES = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
+WHERE = ("group", "version", "resource", "subresource", "scope", "component")
+APPLY = "application/apply-patch+yaml"
+READS = ("GET", "HEAD")
+VERBS = {"create": "POST", "update": "PUT", "head": "GET"}
+"""As they are counted; the others are themselves in capitals."""
+Place = tuple[str, str, str, str, str, str]
+
+
+class RequestMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        asked = ("verb", "dry_run", *WHERE)
+        self._total = Counter("apiserver_request", "Requests answered.", (*asked, "code"), registry=registry)
+        seconds = "apiserver_request_duration_seconds"
+        self._seconds = Histogram(seconds, "Time to answer.", asked, buckets=SECONDS, registry=registry)
+        sizes = "apiserver_response_sizes"
+        self._sizes = Histogram(sizes, "Bytes of answers.", ("verb", *WHERE), buckets=SIZES, registry=registry)
+        running = "apiserver_longrunning_requests"
+        self._running = Gauge(running, "Watches and streams that are open.", ("verb", *WHERE), registry=registry)
+        inflight = "apiserver_current_inflight_requests"
+        self._inflight = Gauge(inflight, "Requests under way.", ("request_kind",), registry=registry)
+        for kind in ("readOnly", "mutating"):
+            self._inflight.labels(kind)
+
+    def answered(self, place: Place, verb: str, dry_run: bool, code: int, seconds: float) -> None:
+        """`verb` as in counted_verb. What is long-running has no latency."""
+        labels = (verb, "All" if dry_run else "", *place)
+        self._total.labels(*labels, str(code)).inc()
+        if verb not in ("WATCH", "CONNECT"):
+            self._seconds.labels(*labels).observe(seconds)
+
+    def answered_bytes(self, place: Place, verb: str, size: int) -> None:
+        if verb in ("GET", "LIST"):
+            self._sizes.labels(verb, *place).observe(size)
+
+    @contextmanager
+    def under_way(self, method: str) -> Iterator[None]:
+        with self._inflight.labels("readOnly" if method in READS else "mutating").track_inprogress():
+            yield
+
+    @contextmanager
+    def connected(self, target: Target) -> Iterator[None]:
+        with self._running.labels("CONNECT", *place_of(target)).track_inprogress():
+            yield
+
+    def running(self, verb: str, place: Place) -> Gauge:
+        return self._running.labels(verb, *place)
+
+    def total(self, verb: str, place: Place, code: int) -> Counter:
+        return self._total.labels(verb, "", *place, str(code))
+
+
+def counted_verb(verb: str, content_type: str) -> str:
+    if verb == "patch" and content_type.startswith(APPLY):
+        return "APPLY"
+    return VERBS.get(verb) or verb.upper()
+
+
+def place_of(target: Target | None) -> Place:
+    if target is None:
+        return "", "", "", "", "", "apiserver"
+    row = target.resource
+    scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
+    return row.group, row.version, row.plural, target.subresource, scope, "apiserver"

@@ -1,0 +1,66 @@
+"""Compares what is cached with what the store held at the same revision, now and then: a difference is a fault, of
+which nobody else would tell."""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from actors.watchcache.cache import ResourceCache
+from actors.watchcache.state import State
+from protocols.etcd import EtcdError
+from protocols.etcd.types import Ranged, prefix_end
+from protocols.wire import etcd_pb2 as pb
+
+PAGE = 10_000
+SUCCESS, FAILURE, ERROR = "success", "failure", "error"
+
+log = logging.getLogger("watchcache")
+
+
+class Store(Protocol):
+    async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged: ...
+
+
+class Consistency:
+    def __init__(self, client: Store, state: State, every: float) -> None:
+        self._client, self._state, self._every = client, state, every
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            await asyncio.sleep(self._every)
+            for cache in tuple(self._state.caches):
+                if self._state.complete and self._state.position >= self._state.listed:
+                    await self.check(cache)
+
+    async def check(self, cache: ResourceCache) -> str:
+        """The outcome, which is counted; a difference is logged, with the first key that differs."""
+        revision, held = self._state.position, {key: stored.rv for key, stored in cache.objects.items()}
+        try:
+            differing = await self._differing(cache, held, revision)
+        except EtcdError as error:
+            log.info("%s cannot be compared at revision %d: %s", cache.resource.qualified, revision, error)
+            outcome = ERROR
+        else:
+            outcome = FAILURE if differing else SUCCESS
+        if outcome == FAILURE:
+            told = (cache.resource.qualified, len(differing), revision, min(differing))
+            log.error(
+                "%s: %d objects are not what the store has at revision %d, such as %s; restart the watchcache", *told
+            )
+        cache.checks[outcome] += 1
+        return outcome
+
+    async def _differing(self, cache: ResourceCache, held: dict[str, int], revision: int) -> set[str]:
+        """Keys whose revisions differ, or that only one side has."""
+        prefix = cache.resource.storage_prefix.encode()
+        start, stored = prefix, dict[str, int]()
+        while True:
+            request = pb.RangeRequest(
+                key=start, range_end=prefix_end(prefix), limit=PAGE, revision=revision, keys_only=True
+            )
+            page = await self._client.ranged(request)
+            stored.update({kv.key[len(prefix) :].decode(errors="replace"): kv.mod_revision for kv in page.kvs})
+            if not page.more:
+                return {key for key, _ in held.items() ^ stored.items()}
+            start = page.kvs[-1].key + b"\0"

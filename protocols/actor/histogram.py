@@ -1,0 +1,55 @@
+"""A histogram that takes many equal observations at once: one event sent to a thousand clients is one call."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+
+class WeightedHistogram(Collector):
+    """With label names, observe through `labels(...)`."""
+
+    def __init__(
+        self, name: str, help: str, labels: Sequence[str], buckets: Sequence[float], registry: CollectorRegistry
+    ) -> None:
+        self._name, self._help = name, help
+        self._labels = tuple(labels)
+        self._bounds = (*buckets, float("inf"))
+        self._children: dict[tuple[str, ...], WeightedChild] = {}
+        registry.register(self)
+
+    def labels(self, *values: str) -> "WeightedChild":
+        if len(values) != len(self._labels):
+            raise ValueError(f"{self._name} has labels {self._labels}, got {values}")
+        return self._children.setdefault(values, WeightedChild(self._bounds))
+
+    def collect(self) -> Iterable[Metric]:
+        family = HistogramMetricFamily(self._name, self._help, labels=self._labels)
+        for values, child in self._children.items():
+            family.add_metric(values, child.cumulated(), child.sum)
+        yield family
+
+    def describe(self) -> Iterable[Metric]:
+        return [HistogramMetricFamily(self._name, self._help, labels=self._labels)]
+
+
+class WeightedChild:
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0.0] * len(bounds)
+        self.sum = 0.0
+
+    def observe(self, value: float, times: float = 1) -> None:
+        self._counts[bisect_left(self._bounds, value)] += times
+        self.sum += value * times
+
+    def cumulated(self) -> list[tuple[str, float]]:
+        total, found = 0.0, []
+        for bound, count in zip(self._bounds, self._counts, strict=True):
+            total += count
+            name: str = floatToGoString(bound)  # type: ignore[no-untyped-call]  # the library leaves it untyped
+            found.append((name, total))
+        return found

@@ -1,0 +1,59 @@
+"""What is cached against what is stored: equal, different, or not to be asked; in pages."""
+
+import asyncio
+
+import pytest
+
+from actors.watchcache import consistency
+from actors.watchcache.consistency import ERROR, FAILURE, SUCCESS, Consistency
+from actors.watchcache.options import WatchcacheOptions
+from actors.watchcache.state import State
+from protocols.etcd import EtcdError, EtcdOptions, KeyValue
+from protocols.etcd.types import Ranged
+from protocols.wire import etcd_pb2 as pb
+
+OPTIONS = WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)), resume_revisions=0)
+PODS = b"/registry/pods/"
+
+
+class Store:
+    def __init__(self, count: int) -> None:
+        self.kvs = [KeyValue(PODS + b"ns/p%03d" % n, b"{}", n + 1, n + 1, 1) for n in range(count)]
+        self.asked: list[int] = []
+        self.away = False
+
+    async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged:
+        if self.away:
+            raise EtcdError("away")
+        assert request.keys_only
+        self.asked.append(request.revision)
+        found = [kv for kv in self.kvs if request.key <= kv.key < request.range_end]
+        return Ranged(found[: request.limit], len(found) > request.limit, len(found), 99)
+
+
+def outcome(store: Store, spoil: bool = False) -> tuple[str, dict[str, int]]:
+    state = State(OPTIONS)
+    state.load(store.kvs, 50)
+    cache = next(cache for cache in state.caches if cache.resource.plural == "pods")
+    if spoil:
+        cache.objects.popitem()
+    told = asyncio.run(Consistency(store, state, 300.0).check(cache))
+    return told, dict(cache.checks)
+
+
+def test_equal_in_pages_at_the_cache_s_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consistency, "PAGE", 10)
+    store = Store(25)
+    assert outcome(store) == (SUCCESS, {SUCCESS: 1})
+    assert store.asked == [50, 50, 50]
+
+
+def test_a_missing_object_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert outcome(Store(3), spoil=True) == (FAILURE, {FAILURE: 1})
+    assert "pods: 1 objects are not what the store has at revision 50, such as ns/p002" in caplog.text
+
+
+def test_a_store_that_is_away_says_nothing_about_the_cache() -> None:
+    store = Store(2)
+    store.away = True
+    assert outcome(store) == (ERROR, {ERROR: 1})
