@@ -9,8 +9,10 @@ that holds the lease works, and this one takes over when that ends.
 import asyncio
 
 from actors.controllers.collector import Collector, CollectorHandler, slim
+from actors.controllers.definitions import DefinitionsHandler
 from actors.controllers.handlers import Handlers
 from actors.controllers.keeper import ContentHandler, Known, NamespaceKeeper
+from actors.controllers.kinds import Kinds, slim_definition
 from actors.controllers.namespaces import ROOT_CA
 from actors.controllers.node_keeper import NodeKeeper
 from actors.controllers.pod_keeper import PodKeeper, slim_pod
@@ -18,9 +20,22 @@ from protocols.actor import Context, run_actor
 from protocols.actor.candidate import candidate
 from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.informer import Handler, Informer, InformerOptions
-from protocols.kube.resources import ALL, CONFIGMAPS, EVENTS, LEASES, NAMESPACES, NODES, PODS, SERVICEACCOUNTS, Resource
+from protocols.kube.resources import (
+    ALL,
+    CONFIGMAPS,
+    DEFINITIONS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICEACCOUNTS,
+    Resource,
+)
 
 SYNC_S = 3600.0
+CUSTOM_S = 30.0
+"""Longest wait for custom resources: one of them may be served no more by the time it is asked for."""
 LEASE = "kube-controller-manager"
 PARTIAL = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 METADATA_ONLY = f"{PARTIAL.format('List')},{PARTIAL.format('')}"
@@ -35,17 +50,20 @@ class Controllers:
         self._client = ApiClient(ClientOptions(server=server, ca=ca, cert=cert, key=key))
         self._metadata = ApiClient(ClientOptions(server=server, ca=ca, cert=cert, key=key, accept=METADATA_ONLY))
         self._informers: list[Informer] = []
-        known = Known()
-        self._keeper = NamespaceKeeper(self._client, ca.read_text(), context.log, known)
+        known, kinds = Known(), Kinds()
+        self._keeper = NamespaceKeeper(self._client, ca.read_text(), context.log, known, kinds)
         self._node_keeper = NodeKeeper(self._client, context.log)
         content = ContentHandler(self._keeper)
-        self._collector = Collector(self._client, context.log)
+        self._collector = Collector(self._client, context.log, kinds)
+        self._custom = DefinitionsHandler(kinds, self._metadata, self._collector, context.spawn)
         self._pod_keeper = PodKeeper(self._client, context.log, self._keeper.emptier)
         known.namespaces = self._inform(NAMESPACES, self._keeper).items
         known.accounts = self._inform(SERVICEACCOUNTS, content, field="metadata.name=default").items
         known.roots = self._inform(CONFIGMAPS, content, field=f"metadata.name={ROOT_CA}").items
         self._node_keeper.nodes = self._inform(NODES, Handlers(self._node_keeper, self._pod_keeper.nodes)).items
         self._inform(LEASES, self._node_keeper.leases, namespace="kube-node-lease")
+        options = InformerOptions(keep=slim_definition)
+        self._informers.append(Informer(self._client, DEFINITIONS, options, self._custom))
         self._owned = [self._follow(resource) for resource in ALL if resource is not EVENTS]
         self._pod_keeper.known = self._node_keeper.nodes
         self._leader = candidate(context, self._client, LEASE)
@@ -95,6 +113,7 @@ class Controllers:
         for number, informer in enumerate(self._owned):
             self._context.spawn(informer.run(), f"owned-{number}")
         await asyncio.gather(*(informer.wait_synced(SYNC_S) for informer in self._owned))
+        await self._custom.begin(CUSTOM_S)
         self._context.spawn(self._pod_keeper.run(), "pods")
         await self._collector.run()
 

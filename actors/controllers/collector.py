@@ -7,6 +7,7 @@ import asyncio
 import logging
 
 from actors.controllers.graph import FOREGROUND, ORPHAN, Delete, Disown, Graph, Owner, State, Thing, decide, thing_of
+from actors.controllers.kinds import Kinds
 from actors.controllers.retries import Retries
 from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
@@ -26,10 +27,10 @@ def slim(obj: Object) -> Object:
 
 
 class Collector:
-    def __init__(self, client: ApiClient, log: logging.Logger) -> None:
+    def __init__(self, client: ApiClient, log: logging.Logger, kinds: Kinds | None = None) -> None:
         self._client = client
         self._log = log
-        self._graph = Graph()
+        self._graph = Graph(kinds)
         self._retries = Retries()
         self._dirty: dict[str, None] = {}
         self._woken = asyncio.Event()
@@ -39,6 +40,10 @@ class Collector:
 
     def lost(self, obj: Object) -> None:
         self._look(*self._graph.remove(uid_of(obj)))
+
+    def met(self, resource: Resource) -> None:
+        """A kind is served from now on: who named an owner of it was let live until now."""
+        self._look(*self._graph.owned_by_kind(resource))
 
     def _look(self, *uids: str) -> None:
         for uid in uids:
@@ -103,7 +108,7 @@ class Collector:
 
     async def _state(self, thing: Thing, owner: Owner) -> State:
         known = self._graph.standing(thing, owner)
-        resource = owner.resource
+        resource = self._graph.resource_of(owner)
         if known is not None or resource is None:
             return known or State.LIVING
         try:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from actors.controllers.kinds import Kinds
 from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
-from protocols.kube.resources import BY_KIND, Resource
+from protocols.kube.resources import Resource
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
@@ -29,10 +30,6 @@ class Owner:
     name: str
     uid: str
     blocks: bool = False
-
-    @property
-    def resource(self) -> Resource | None:
-        return BY_KIND.get((self.api_version, self.kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +79,8 @@ def _owner(reference: Object) -> Owner:
     return Owner(version, kind, name, uid, bool(reference.get("blockOwnerDeletion")))
 
 
-def can_follow(thing: Thing, owner: Owner) -> bool:
+def can_follow(thing: Thing, resource: Resource | None) -> bool:
     """False for kinds nobody serves here, and for an owner within a namespace of something that is in none."""
-    resource = owner.resource
     return resource is not None and (bool(thing.namespace) or not resource.namespaced)
 
 
@@ -103,7 +99,8 @@ def decide(thing: Thing, states: Sequence[State], has_children: bool) -> Delete 
 class Graph:
     """Things by uid, and the edges between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Kinds | None = None) -> None:
+        self._kinds = kinds or Kinds()
         self.things: dict[str, Thing] = {}
         self._children: dict[str, set[str]] = {}
 
@@ -128,12 +125,22 @@ class Graph:
     def children(self, uid: str) -> list[Thing]:
         return [self.things[child] for child in self._children.get(uid, ()) if child in self.things]
 
+    def resource_of(self, owner: Owner) -> Resource | None:
+        """None: a kind that is not served."""
+        return self._kinds.find(owner.api_version, owner.kind)
+
+    def owned_by_kind(self, resource: Resource) -> set[str]:
+        """Things that name an owner of this kind."""
+        things = self.things.values()
+        return {thing.uid for thing in things if any(self.resource_of(owner) == resource for owner in thing.owners)}
+
     def standing(self, thing: Thing, owner: Owner) -> State | None:
         """None: not known here, ask the API."""
-        if not can_follow(thing, owner):
+        resource = self.resource_of(owner)
+        if not can_follow(thing, resource):
             return State.LIVING
         found = self.things.get(owner.uid)
-        if found is None or (found.resource, found.name) != (owner.resource, owner.name):
+        if found is None or (found.resource, found.name) != (resource, owner.name):
             return None
         if found.namespace and found.namespace != thing.namespace:
             return None

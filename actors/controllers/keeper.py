@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from actors.controllers.kinds import Kinds
 from actors.controllers.namespaces import CONTENT, contents, ends, finalized, missing_namespaces
 from actors.controllers.retries import Retries
 from actors.controllers.types import Create, Patch
@@ -29,7 +30,10 @@ class NamespaceKeeper:
     """A handler of namespaces. Work is keyed by name and level-triggered: what fails is looked at again, later each
     time, and holds no other namespace up."""
 
-    def __init__(self, client: ApiClient, ca: str, log: logging.Logger, known: Known) -> None:
+    def __init__(
+        self, client: ApiClient, ca: str, log: logging.Logger, known: Known, kinds: Kinds | None = None
+    ) -> None:
+        self._kinds = kinds or Kinds()
         self._client = client
         self._ca = ca
         self._log = log
@@ -104,7 +108,7 @@ class NamespaceKeeper:
     async def _end(self, namespace: Object) -> bool:
         """Delete what is in it; finalize once nothing is left. True when that is done."""
         name, left = name_of(namespace), 0
-        for resource in CONTENT:
+        for resource in (*CONTENT, *(each for each in self._kinds.custom() if each.namespaced)):
             if not await self._any(resource, name):
                 continue
             await self._client.delete_collection(resource, name)

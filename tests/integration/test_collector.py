@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 
@@ -126,3 +126,43 @@ def test_a_collection_is_deleted_by_selector(plane: Plane) -> None:
     plane.kubectl("delete", "--raw", path)
     assert get(plane, "cm", "blue") is None
     assert get(plane, "cm", "kube-root-ca.crt")
+
+
+TOPOLOGY = REPOSITORY / "examples" / "node-resource-topology"
+WIDGETS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+"""
+
+
+def test_custom_objects_own_are_owned_and_go_with_their_namespace(plane: Plane) -> None:
+    plane.kubectl("apply", "-f", str(TOPOLOGY / "definition.yaml"), "-f", "-", stdin=WIDGETS)
+    for name in ("noderesourcetopologies.topology.node.k8s.io", "widgets.example.com"):
+        plane.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=10s")
+    plane.kubectl("apply", "-f", str(TOPOLOGY / "topology.yaml"))
+    owner = get(plane, "noderesourcetopologies", "node-a")
+    reference = {key: owner[key] for key in ("apiVersion", "kind")}
+    reference |= {key: owner["metadata"][key] for key in ("name", "uid")}
+    widget = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "ownerReferences": [reference]},
+    }
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(widget))
+    uid = get(plane, "widget", "w")["metadata"]["uid"]
+    mine = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": uid}
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "of-widget", "ownerReferences": [mine]}}
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(obj))
+    plane.kubectl("create", "namespace", "widgets")
+    plane.kubectl("create", "-n", "widgets", "-f", "-", stdin=json.dumps({**widget, "metadata": {"name": "free"}}))
+    plane.kubectl("delete", "noderesourcetopologies", "node-a")
+    until(plane, lambda: get(plane, "cm", "of-widget") is None, "the config map to go with the widget's owner")
+    plane.kubectl("delete", "namespace", "widgets", "--timeout=20s")
+    assert not get(plane, "widgets", "-A")

@@ -1,0 +1,65 @@
+"""Follows custom resources as they come and go, so that their objects are collected like all others."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from actors.controllers.collector import Collector, CollectorHandler, slim
+from actors.controllers.kinds import Kinds
+from protocols.kube.client import ApiClient
+from protocols.kube.informer import Informer, InformerOptions
+from protocols.kube.meta import Object, name_of
+from protocols.kube.resources import Resource
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
+
+
+class DefinitionsHandler:
+    """A handler of definitions. Begin() starts what was met before it."""
+
+    def __init__(self, kinds: Kinds, metadata: ApiClient, collector: Collector, spawn: Spawn) -> None:
+        self._kinds = kinds
+        self._metadata = metadata
+        self._collector = collector
+        self._spawn = spawn
+        self._running: dict[str, tuple[Informer, CollectorHandler, asyncio.Task[None]]] = {}
+        self._begun = False
+
+    async def begin(self, timeout: float) -> None:
+        """Returns once all custom resources of now are known, or some have not answered in time."""
+        self._begun = True
+        for resource in self._kinds.custom():
+            self._follow(resource)
+        waiting = [informer.wait_synced(timeout) for informer, _, _ in self._running.values()]
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    def on_add(self, obj: Object) -> None:
+        fresh = self._kinds.put(obj)
+        if not self._kinds.known(name_of(obj)):
+            self._leave(name_of(obj))
+        if fresh is not None and self._begun:
+            self._leave(name_of(obj))
+            self._follow(fresh)
+            self._collector.met(fresh)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self.on_add(new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._kinds.remove(name_of(obj))
+        self._leave(name_of(obj))
+
+    def _follow(self, resource: Resource) -> None:
+        handler = CollectorHandler(self._collector, resource)
+        informer = Informer(self._metadata, resource, InformerOptions(keep=slim), handler)
+        task = self._spawn(informer.run(), f"owned-{resource.qualified}")
+        self._running[resource.qualified] = informer, handler, task
+
+    def _leave(self, name: str) -> None:
+        """Its objects are gone with it."""
+        found = self._running.pop(name, None)
+        if found is not None:
+            informer, handler, task = found
+            task.cancel()
+            for obj in informer.items.values():
+                handler.on_delete(obj)

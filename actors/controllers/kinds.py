@@ -1,0 +1,57 @@
+"""Which resource a kind means: the built-in ones, and those of established definitions. Pure."""
+
+from collections.abc import Iterator
+
+from protocols.kube.custom import served, versions
+from protocols.kube.meta import Object, name_of
+from protocols.kube.resources import BY_KIND, Resource
+
+
+class Kinds:
+    def __init__(self) -> None:
+        self._by_kind: dict[tuple[str, str], Resource] = {}
+        """Custom ones by apiVersion and kind: all versions of one mean the same resource."""
+        self._by_name: dict[str, Resource] = {}
+        """Custom ones by the name of their definition."""
+
+    def find(self, api_version: str, kind: str) -> Resource | None:
+        return BY_KIND.get((api_version, kind)) or self._by_kind.get((api_version, kind))
+
+    def custom(self) -> Iterator[Resource]:
+        yield from self._by_name.values()
+
+    def put(self, definition: Object) -> Resource | None:
+        """The resource, if it is one that was not known before. One that is served no more is forgotten."""
+        name, resource = name_of(definition), served(definition)
+        held = self._by_name.get(name)
+        if held is not None and held != resource:
+            self.remove(name)
+            held = None
+        if resource is None:
+            return None
+        kept = held or resource
+        self._by_name[name] = kept
+        for version in versions(definition):
+            if version.get("served"):
+                self._by_kind[f"{kept.group}/{version['name']}", kept.kind] = kept
+        return None if held is not None else resource
+
+    def remove(self, name: str) -> Resource | None:
+        resource = self._by_name.pop(name, None)
+        self._by_kind = {key: each for key, each in self._by_kind.items() if each is not resource}
+        return resource
+
+    def known(self, name: str) -> bool:
+        return name in self._by_name
+
+
+def slim_definition(definition: Object) -> Object:
+    """What is kept of a definition: everything but its schemas, which may be long."""
+    spec = definition.get("spec") or {}
+    kept = [{key: each.get(key) for key in ("name", "served", "storage")} for each in versions(definition)]
+    metadata = definition.get("metadata") or {}
+    return {
+        "metadata": {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata},
+        "spec": {**{key: spec.get(key) for key in ("group", "scope", "names")}, "versions": kept},
+        "status": {"conditions": (definition.get("status") or {}).get("conditions")},
+    }
