@@ -181,9 +181,9 @@ async def bare_events(run_dir: Path) -> float:
 
     def take() -> None:
         nonlocal count, began
-        frame = decode_published(subscriber.recv(zmq.NOBLOCK)[len(TOPIC) :])
-        decode_sample(frame.value)  # type: ignore[union-attr]  # nothing but events is sent here
-        if frame.key == "hello":  # type: ignore[union-attr]  # as above
+        frame: Any = decode_published(subscriber.recv(zmq.NOBLOCK)[len(TOPIC) :])  # nothing but events is sent here
+        decode_sample(frame.value)
+        if frame.key == "hello":
             hello.set()
             return
         began = began or time.perf_counter()

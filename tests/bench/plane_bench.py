@@ -104,8 +104,8 @@ def terminated(pod: dict[str, Any]) -> bool:
 
 
 def loop_pod(name: str, policy: str = "Always") -> dict[str, Any]:
-    container = {"name": "main", "image": "busybox", "command": ["sleep", "100000"]}
-    container["env"] = [{"name": "MARK", "value": f"bench-{name}"}]  # type: ignore[assignment] # JSON
+    container: dict[str, Any] = {"name": "main", "image": "busybox", "command": ["sleep", "100000"]}
+    container["env"] = [{"name": "MARK", "value": f"bench-{name}"}]
     spec = {"restartPolicy": policy, "terminationGracePeriodSeconds": 1, "containers": [container]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 

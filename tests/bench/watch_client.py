@@ -108,7 +108,7 @@ class Client:
         # The server's certificate is not looked at: what that costs a client is not what is measured.
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        self._tls = {} if options.token else {"ssl": tls, "server_hostname": "localhost"}
+        self._tls: dict[str, Any] = {} if options.token else {"ssl": tls, "server_hostname": "localhost"}
         self._gate = asyncio.Semaphore(TOGETHER)
 
     async def open_all(self) -> None:

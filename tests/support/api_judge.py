@@ -40,8 +40,11 @@ class Client:
     """Keeps its connection as long as the server does. Raises what http.client raises, TimeoutError for a hang."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
-        self._make = lambda: http.client.HTTPSConnection("127.0.0.1", port, timeout=ANSWER_SECONDS, context=context)
+        self._port, self._context = port, context
         self._connection = self._make()
+
+    def _make(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=ANSWER_SECONDS, context=self._context)
 
     def ask(
         self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,13 +55,13 @@ def play(story: Callable[["DeviceNode"], Coroutine[Any, Any, None]], **settings:
     asyncio.run(whole())
 
 
-async def until(what: str, holds: Callable[[], R | Awaitable[R]], timeout: float = 10.0) -> R:
+async def until(what: str, holds: Callable[[], Any], timeout: float = 10.0) -> Any:
     deadline, answer = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
         got = holds()
         answer = await got if asyncio.iscoroutine(got) else got
         if answer:
-            return answer  # type: ignore[return-value]  # the awaitable case is resolved above
+            return answer
         await asyncio.sleep(0.02)
     raise AssertionError(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
 

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -45,7 +46,9 @@ class Cluster:
 
     async def put(self, key: str, value: str) -> int:
         """By another client of the same etcd; the revision."""
-        files = {name: Path(path) if path else None for name, path in msgspec.structs.asdict(self.files).items()}
+        files: dict[str, Any] = {
+            name: Path(path) if path else None for name, path in msgspec.structs.asdict(self.files).items()
+        }
         client = EtcdClient(EtcdOptions(endpoints=self.endpoints, **files))
         await client.start()
         try:

@@ -5,11 +5,12 @@ devices; what a writer was told is the truth for writes.
 """
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 
-from protocols.wire import etcd_pb2, etcd_pb2_grpc
+from protocols.wire import etcd_pb2, etcd_pb2_grpc, mvcc_pb2
 from tests.support.plane import Plane, until
 from tests.support.watchers import ApiWatcher
 
@@ -37,14 +38,15 @@ def stored_events(plane: Plane, prefix: str, start: int, stop: int) -> list[tupl
     return [event for event in found if event[1] <= stop]
 
 
-def _held_open(requests):  # type: ignore[no-untyped-def] # a generator that keeps the request side open
+def _held_open(requests: Iterator[etcd_pb2.WatchRequest]) -> Iterator[etcd_pb2.WatchRequest]:
+    """Keeps the request side open, and asks how far the store is."""
     yield from requests
     while True:
         time.sleep(0.02)
         yield etcd_pb2.WatchRequest(progress_request=etcd_pb2.WatchProgressRequest())
 
 
-def _event(event: "etcd_pb2.mvccpb.Event") -> tuple[str, int, str]:
+def _event(event: mvcc_pb2.Event) -> tuple[str, int, str]:
     name = event.kv.key.decode().rpartition("/")[2]
     if event.type == 1:
         return "DELETED", event.kv.mod_revision, name

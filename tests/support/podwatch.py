@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import grpc
 
@@ -72,7 +73,7 @@ class PodWatch:
             for event in call:
                 self._take(event)
 
-    def _joined(self, call: "grpc.Call") -> None:
+    def _joined(self, call: Any) -> None:
         """Take in a snapshot: only ever once, unless the server said that the past is gone."""
         pods: dict[str, tuple[str, Holdings]] = {}
         for event in call:

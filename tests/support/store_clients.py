@@ -83,15 +83,15 @@ class Client:
 
     async def _put(self, key: bytes, lease: int = 0) -> bytes:
         value = self._value()
-        answer, *times = await self._ask("put", pb.PutRequest(key=key, value=value, lease=lease))
-        self._note(key, Operation("put", *times, value), answer, value)
+        answer, called, returned = await self._ask("put", pb.PutRequest(key=key, value=value, lease=lease))
+        self._note(key, Operation("put", called, returned, value), answer, value)
         return value
 
     async def _get(self, key: bytes) -> None:
-        answer, *times = await self._ask("range", pb.RangeRequest(key=key))
+        answer, called, returned = await self._ask("range", pb.RangeRequest(key=key))
         if answer is not None:
             seen = self._learn(key, answer)
-            self._note(key, Operation("get", *times, seen=seen), answer, seen, write=False)
+            self._note(key, Operation("get", called, returned, seen=seen), answer, seen, write=False)
 
     def _learn(self, key: bytes, answer: pb.RangeResponse) -> State:
         self._known[key] = found = answer.kvs[0] if answer.kvs else None
@@ -102,32 +102,33 @@ class Client:
         unchanged = pb.Compare(key=key, target=pb.Compare.MOD, mod_revision=known.mod_revision if known else 0)
         write = pb.RequestOp(request_put=pb.PutRequest(key=key, value=value))
         read = pb.RequestOp(request_range=pb.RangeRequest(key=key))
-        answer, *times = await self._ask("txn", pb.TxnRequest(compare=[unchanged], success=[write], failure=[read]))
+        asked = pb.TxnRequest(compare=[unchanged], success=[write], failure=[read])
+        answer, called, returned = await self._ask("txn", asked)
         expected, done = known.value if known else None, answer is not None and answer.succeeded
         seen = None if answer is None or done else self._learn(key, answer.responses[0].response_range)
-        operation = Operation("cas", *times, value, expected, seen, ok=done)
+        operation = Operation("cas", called, returned, value, expected, seen, ok=done)
         self._note(key, operation, answer, value if done else seen, write=done)
 
     async def _delete(self, key: bytes) -> None:
-        answer, *times = await self._ask("delete_range", pb.DeleteRangeRequest(key=key, prev_kv=True))
+        answer, called, returned = await self._ask("delete_range", pb.DeleteRangeRequest(key=key, prev_kv=True))
         seen = answer.prev_kvs[0].value if answer is not None and answer.prev_kvs else None
-        self._note(key, Operation("delete", *times, seen=seen), answer, None, write=seen is not None)
+        self._note(key, Operation("delete", called, returned, seen=seen), answer, None, write=seen is not None)
 
     async def _release(self, key: bytes) -> None:
         """A put under a lease of its own, which is revoked."""
         granted, *_ = await self._ask("grant", pb.LeaseGrantRequest(TTL=600))
         if granted is not None:
             value = await self._put(key, granted.ID)
-            _, *times = await self._ask("revoke", pb.LeaseRevokeRequest(ID=granted.ID))
-            self._notes.operations[key].append(Operation("release", *times, value))
+            _, called, returned = await self._ask("revoke", pb.LeaseRevokeRequest(ID=granted.ID))
+            self._notes.operations[key].append(Operation("release", called, returned, value))
 
     async def _pair(self, key: bytes) -> None:
         """Two keys that are always equal."""
         value = self._value()
         puts = [pb.RequestOp(request_put=pb.PutRequest(key=each, value=value)) for each in PAIR]
-        answer, *times = await self._ask("txn", pb.TxnRequest(success=puts))
+        answer, called, returned = await self._ask("txn", pb.TxnRequest(success=puts))
         if answer is not None:
-            self._notes.told.append(Told(*times, answer.header.revision, dict.fromkeys(PAIR, value), True))
+            self._notes.told.append(Told(called, returned, answer.header.revision, dict.fromkeys(PAIR, value), True))
 
 
 class Follower:
