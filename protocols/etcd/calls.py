@@ -11,8 +11,9 @@ from protocols.etcd.errors import DeadlineExceeded, EtcdError, Unavailable, etcd
 from protocols.etcd.members import Method
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
-TRIES = 3
-"""A member of several that is silent for this part of a repeatable call's time is left for the next one."""
+FIRST_PART = 1 / 6
+"""A member of several that is silent for this part of a repeatable call's time is left for the next one, which gets
+twice as long: what a member took from us before the leader died is lost without a word."""
 
 
 class Answer:
@@ -27,13 +28,14 @@ async def call(method: Method, request: Message, timeout: float, retry: bool) ->
     """Raises EtcdError. A call waits for the connection inside its deadline; `retry` also repeats one that broke."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
-    slice_ = timeout / TRIES if retry and method.members.several else timeout
+    patience = timeout * FIRST_PART if retry and method.members.several else timeout
     pause, tries = FIRST_PAUSE, 0
     while True:
         tries += 1
         left = max(0.001, deadline - loop.time())
         member = await method.members.connected(left)
-        left = max(0.001, min(deadline - loop.time(), slice_))
+        left = max(0.001, min(deadline - loop.time(), patience))
+        patience *= 2
         try:
             return Answer(await ask(method, member, request, left), tries)
         except EtcdError as failure:

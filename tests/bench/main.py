@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tests.bench import (
     bus_bench,
+    etcd_bench,
     fanout_bench,
     growth_bench,
     list_bench,
@@ -27,6 +28,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "list": list_bench.run,
     "growth": growth_bench.run,
     "resume": resume_bench.run,
+    "etcd": etcd_bench.run,
     "pleg": pleg_bench.run,
     "start": plane_bench.start,
     "idle": plane_bench.idle,
