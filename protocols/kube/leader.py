@@ -49,6 +49,12 @@ class Leader:
                     f"lease {self._options.name} is lost; {self._election.holder or 'nobody'} holds it"
                 )
 
+    def _how(self) -> str:
+        options, holder = self._options, self._election.holder
+        if holder == options.identity:
+            return f"lease {options.name} could not be renewed for {options.renew_deadline:g} s; standing by from now"
+        return f"lease {options.name} is lost to {holder or 'nobody'}; standing by from now"
+
     async def release(self) -> None:
         """Lets another one lead at once, if the API can be told soon."""
         lease = self._election.released(now_micro())

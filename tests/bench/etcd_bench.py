@@ -31,7 +31,11 @@ def run() -> list[Row]:
             served = asyncio.run(_served(plane))
             told = f"etcd: writes with {WRITERS} clients, 3 members, TLS"
             rows = [Row(told, served, "1/s", bare, ">= 0.8 x floor", served >= 0.8 * bare)]
-            return rows + asyncio.run(_deaths(plane, three))
+            rows += asyncio.run(_deaths(plane, three))
+            with running_plane(
+                plane, store_endpoints=three.endpoints, store_embedded=False, etcd_files=three.files
+            ) as other:
+                return rows + asyncio.run(_move(plane, other))
 
 
 async def _busily(write: Callable[[int], Awaitable[None]]) -> float:
@@ -95,4 +99,25 @@ async def _deaths(plane: Plane, three: Cluster) -> list[Row]:
         at_most("etcd: slowest write while a member dies", [max(slowest)], "s", 3.0),
         Row(f"etcd: lists again of {WATCHES} watches, 3 deaths", relists, "", target="0", ok=not relists),
         Row("etcd: watches that broke", broken, "", target="0", ok=not broken),
+    ]
+
+
+async def _move(plane: Plane, other: Plane) -> list[Row]:
+    """One of two control planes killed: its watches go to the other one."""
+    async with Crowd([plane, other], WATCHES) as crowd:
+        async with Churn([plane], f"move-{time.time_ns()}") as churn:
+            await churn.at_least(5)
+            crowd.planes = [plane]
+            for instance in ("apiserver-0", "watchcache"):
+                other.kill(instance)
+            await churn.at_least(30)
+        await crowd.caught_up(max(churn.acknowledged.values()))
+    moved = [client.resumed_after for client in crowd.clients if client.opened > 1]
+    relists = sum(client.relists for client in crowd.clients)
+    expected = sorted(churn.acknowledged.values())
+    behind = sum(client.seen != expected for client in crowd.clients)
+    return [
+        at_most(f"etcd: {len(moved)} watches at another control plane", [max(moved)], "s", 3.0),
+        Row("etcd: of these, listed again", relists, "", target="0", ok=not relists),
+        Row("etcd: of these, events missed or repeated", behind, "", target="0", ok=not behind),
     ]
