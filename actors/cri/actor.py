@@ -14,11 +14,12 @@ import grpc.aio
 from actors.cri.backoff import FALLEN_BACK
 from actors.cri.channel import RuntimeChannel
 from actors.cri.connection import Connection, Phase
-from actors.cri.errors import OperationUnknown
+from actors.cri.errors import ListTooLong, OperationUnknown
 from actors.cri.events import EventStream, EventStreamOptions
 from actors.cri.faults import Faults
+from actors.cri.lists import Lists, Streaming
 from actors.cri.metrics import cri_metrics
-from actors.cri.operations import OPERATIONS
+from actors.cri.operations import OPERATIONS, STREAMED
 from actors.cri.runtime import RuntimeInfo
 from actors.cri.status import StatusWatch, StatusWatchOptions
 from protocols.actor import Context, run_actor
@@ -38,6 +39,7 @@ class Cri:
         self._gate = context.settings.gate("EventedPLEG")
         self._channel = RuntimeChannel(context.settings.runtime_endpoint)
         self._events_channel = RuntimeChannel(context.settings.runtime_endpoint)
+        self._lists = Lists(self._channel)
         self._metrics = cri_metrics(context.registry, self._gate)
         self._faults = Faults()
         self._reason = ""
@@ -76,10 +78,15 @@ class Cri:
         self._metrics.operations.labels(operation.metric).inc()
         started = time.perf_counter()
         try:
+            if name in STREAMED:
+                return await self._lists.call(name, operation, request, timeout)
             return await self._channel.call(operation, request, timeout)
+        except ListTooLong:
+            self._metrics.errors.labels(operation.metric).inc()
+            raise
         except grpc.aio.AioRpcError as error:
             self._metrics.errors.labels(operation.metric).inc()
-            raise error_for(error.code().name, error.details() or "", {"operation": name}) from None
+            raise error_for(error.code().name, _told(name, error), {"operation": name}) from None
         finally:
             self._metrics.durations.labels(operation.metric).observe(time.perf_counter() - started)
 
@@ -124,8 +131,14 @@ class Cri:
         other = self._state.name and (info.name, info.version) != (self._state.name, self._state.version)
         if back or other:
             self._stream.try_again()
+        if other or self._lists.streaming is Streaming.UNKNOWN:
+            self._context.spawn(self._lists_probed(), "streaming lists")
         self._publish(connected=True, name=info.name, version=info.version, message=self._reason)
         self._context.ready(self._note())
+
+    async def _lists_probed(self) -> None:
+        await self._lists.probe()
+        self._publish(streams_lists=self._lists.streaming is Streaming.YES)
 
     def _away(self, reason: str) -> None:
         self._publish(connected=False, message=reason)
@@ -158,6 +171,13 @@ def runtime_note(state: messages.RuntimeState, gate: bool) -> str:
         return f"{who}, events streaming"
     given_up = ", events given up for now" if state.failures >= FALLEN_BACK else ""
     return f"{who}, no events ({state.message or 'not open yet'}){given_up}"
+
+
+def _told(operation: str, error: grpc.aio.AioRpcError) -> str:
+    """What the runtime said; grpc's own words for a deadline do not tell of what."""
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and error.details() == "Deadline Exceeded":
+        return f"the runtime did not answer {operation} in time"
+    return error.details() or ""
 
 
 def left(call: Call) -> float:

@@ -7,9 +7,12 @@ from collections.abc import AsyncIterator
 
 import grpc.aio
 
+from actors.cri.errors import ListTooLong
 from actors.cri.operations import EVENTS_PATH, Operation
 
 LIMIT = 16 * 1024 * 1024
+MOST_BYTES = 56 << 20
+"""Of a list in pieces: what fits in one message of the bus."""
 OPTIONS = [
     ("grpc.default_authority", "localhost"),
     ("grpc.max_receive_message_length", LIMIT),
@@ -40,6 +43,20 @@ class RuntimeChannel:
             operation.path, request_serializer=_as_is, response_deserializer=_as_is
         )
         return await method(request, timeout=min(timeout, operation.limit_s))
+
+    async def pieces(self, operation: Operation, request: bytes, timeout: float) -> bytes:
+        """All messages of a streamed answer, one after another."""
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(
+            operation.path, request_serializer=_as_is, response_deserializer=_as_is
+        )
+        found: list[bytes] = []
+        left = MOST_BYTES
+        async for piece in messages(method(request, timeout=min(timeout, operation.limit_s))):
+            found.append(piece)
+            left -= len(piece)
+            if left < 0:
+                raise ListTooLong(f"the runtime's list is longer than {MOST_BYTES >> 20} MiB; remove what nobody needs")
+        return b"".join(found)
 
     def events(self) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
         """Open GetContainerEvents; the empty request is zero bytes."""

@@ -24,3 +24,10 @@ class FaultUnknown(NodeplaneError):
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class ListTooLong(NodeplaneError):
+    """Raised when a list that the runtime sends in pieces exceeds what one answer may carry."""
+
+    http: ClassVar[int] = 507
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"

@@ -32,6 +32,9 @@ _RUNTIME_METHODS = {
     "ListContainerStats": "list_container_stats",
     "PodSandboxStats": "podsandbox_stats",
     "ListPodSandboxStats": "list_podsandbox_stats",
+    "ListMetricDescriptors": "list_metric_descriptors",
+    "ListPodSandboxMetrics": "list_podsandbox_metrics",
+    "CheckpointContainer": "checkpoint_container",
 }
 _IMAGE_METHODS = {
     "ListImages": "list_images",
@@ -61,4 +64,10 @@ def _table(service: str, methods: dict[str, str]) -> dict[str, Operation]:
 
 
 OPERATIONS = _table(RUNTIME, _RUNTIME_METHODS) | _table(IMAGE, _IMAGE_METHODS)
+STREAMED = {
+    "ListPodSandbox": Operation(f"/runtime.v1.{RUNTIME}/StreamPodSandboxes", "list_podsandbox", GENERAL_S),
+    "ListContainers": Operation(f"/runtime.v1.{RUNTIME}/StreamContainers", "list_containers", GENERAL_S),
+}
+"""The same lists in pieces (KEP-5825). A piece has the items where the whole answer has them, field 1: pieces one after
+another are the whole answer's bytes, and the requests are the same as well."""
 EVENTS_PATH = f"/runtime.v1.{RUNTIME}/GetContainerEvents"

@@ -7,6 +7,7 @@ On kill -9: the cache is rebuilt by one relist; transitions of the gap reach fol
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -27,6 +28,8 @@ from protocols.messages import pleg as messages
 from protocols.wire import cri_pb2
 
 KEY = "pleg"
+FAILING_S = 2.0
+"""GetNewerThan waits so long while inspections fail."""
 ANSWER_S = 0.1
 """GetNewerThan gives up this long before its caller does, so that the reason still reaches him."""
 
@@ -66,6 +69,7 @@ class Pleg:
             on_change=self._on_found,
             on_relist=self._on_relist,
             on_stamps=lambda stamps: self._stance.on_stamps(stamps),
+            on_failure=self._note,
             on_inspected=lambda seconds: self._metrics.inspected(seconds),
             period=lambda: self._stance.plan.period_s,
         )
@@ -154,8 +158,12 @@ class Pleg:
     def _tell_state(self, state: messages.PlegState) -> None:
         self._told[KEY] = state
         self._states.publish(Op.UPSERT, KEY, state)
-        wrong = f"; {state.message}: {self._relister.failure}" if state.message else ""
-        self._context.note(f"{state.mode}: {state.why}{wrong}")
+        self._note()
+
+    def _note(self) -> None:
+        state = self._told.get(KEY, messages.PlegState())
+        wrong = "; ".join(filter(None, (state.message, self._relister.failure)))
+        self._context.note(f"{state.mode}: {state.why}" + (f"; {wrong}" if wrong else ""))
 
     # what the relister found
 
@@ -187,11 +195,17 @@ class Pleg:
         cache, uid = self._ledger.cache, request.uid
         if not cache.newer_than(uid, request.min_ns):
             self._relister.one(uid).add_done_callback(lambda _: self._waiters.wake(uid))
-            left = max(0.0, call.deadline - ANSWER_S - asyncio.get_running_loop().time())
-            if not await self._waiters.until(uid, lambda: cache.newer_than(uid, request.min_ns), left):
+            if not await self._became(lambda: cache.newer_than(uid, request.min_ns), uid, call):
                 raise NotNewer(f"nothing newer became known of pod {uid}: {self._relister.failure or 'runtime slow'}")
         status = cache.get(uid) or messages.PodStatus(uid=uid)
         return msgspec.structs.replace(status, timestamp_ns=max(status.timestamp_ns, cache.certain(uid)))
+
+    async def _became(self, newer: Callable[[], bool], uid: str, call: Call) -> bool:
+        """Waits to the deadline; while the runtime gives no usable answer not that long, so that the reason is told."""
+        left = max(0.0, call.deadline - ANSWER_S - asyncio.get_running_loop().time())
+        if await self._waiters.until(uid, newer, min(left, FAILING_S)):
+            return True
+        return not self._relister.failure and await self._waiters.until(uid, newer, max(0.0, left - FAILING_S))
 
     async def _relist_pod(self, request: messages.RelistPod, call: Call) -> messages.Empty:
         self._relister.one(request.uid)

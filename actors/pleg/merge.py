@@ -1,7 +1,8 @@
 """What one runtime event says of a pod, put into what is known of it. Pure.
 
-An event carries one sandbox and that sandbox's containers: the parts of other sandboxes stay as they are until a
-relist says otherwise (else exited containers of an older sandbox would flicker).
+An event carries one sandbox and that sandbox's containers (CRI-O: all of the pod's): the parts of other sandboxes stay
+as they are until a relist says otherwise (else exited containers of an older sandbox would flicker). No status names
+its sandbox: a container that is known stays where it is.
 """
 
 from actors.pleg.build import container_status, pod_status, sandbox_status
@@ -28,8 +29,14 @@ def doubtful(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse") -> 
         told |= {event.container_id}
         if event.container_id == sandbox.id:
             return False
-    known = {item.id for item in (old.containers if old else ()) if item.sandbox_id == sandbox.id}
-    return not known <= told or "" in told
+    every = _by_id(old)
+    known = {item.id for item in every.values() if item.sandbox_id == sandbox.id}
+    homeless = told - every.keys() - {event.container_id} if _has_another(old, sandbox.id) else set()
+    return not known <= told or "" in told or bool(homeless)
+
+
+def _has_another(old: PodStatus | None, sandbox: str) -> bool:
+    return old is not None and any(item.id != sandbox for item in old.sandboxes)
 
 
 def merged(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse", stamp_ns: int) -> PodStatus | None:
@@ -37,14 +44,15 @@ def merged(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse", stamp
     sandbox = event.pod_sandbox_status
     deleted = event.container_id if event.container_event_type == cri_pb2.CONTAINER_DELETED_EVENT else ""
     sandboxes = {item.id: item for item in (old.sandboxes if old else ())} | {sandbox.id: sandbox_status(sandbox)}
-    kept = [item for item in (old.containers if old else ()) if item.sandbox_id != sandbox.id]
-    fresh = [container_status(item, sandbox.id) for item in event.containers_statuses if item.id != deleted]
+    known = _by_id(old)
+    fresh = {item.id: item for item in event.containers_statuses if item.id != deleted}
     if deleted == sandbox.id:
         del sandboxes[sandbox.id]
-        fresh = []
+        fresh = {}
+    kept = [item for item in known.values() if item.sandbox_id != sandbox.id and item.id not in fresh]
     if not sandboxes and not kept:
         return None
-    containers = [_forward(_by_id(old).get(item.id), item) for item in fresh]
+    containers = [_container(known.get(id_), item, sandbox.id) for id_, item in fresh.items()]
     return pod_status(sandbox.metadata, sandboxes.values(), [*kept, *containers], stamp_ns)
 
 
@@ -52,8 +60,9 @@ def _by_id(status: PodStatus | None) -> dict[str, ContainerStatus]:
     return {item.id: item for item in (status.containers if status else ())}
 
 
-def _forward(old: ContainerStatus | None, new: ContainerStatus) -> ContainerStatus:
+def _container(old: ContainerStatus | None, told: "cri_pb2.ContainerStatus", sandbox: str) -> ContainerStatus:
     """Containers do not restart under one id: created -> running -> exited, never back."""
+    new = container_status(told, old.sandbox_id if old else sandbox)
     return old if old is not None and _ORDER[old.state] > _ORDER[new.state] else new
 
 

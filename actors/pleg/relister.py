@@ -31,6 +31,8 @@ class RelisterOptions:
     """After an inspection that showed whether the runtime stamps its statuses."""
     on_inspected: Callable[[float], None]
     """After one pod's inspection, with its duration in seconds."""
+    on_failure: Callable[[], None]
+    """`failure` has changed."""
     period: Callable[[], float]
     """Seconds until the next full relist, by the mode in use now."""
 
@@ -48,6 +50,7 @@ class Relister:
         self.last_started = 0.0
         """Monotonic time at which the last good relist began; 0 = none yet."""
         self.failure = ""
+        """Why the runtime could not be listed or a pod not be inspected, most recently; empty once all is well."""
 
     def full(self) -> None:
         """Something may have been missed: list everything soon."""
@@ -104,12 +107,18 @@ class Relister:
         try:
             await self._take_in(stamp)
         except RelistFailed as error:
-            self.failure = str(error)
+            self._failed(str(error))
             return False
         self._ledger.cache.completed(stamp)
-        self.last_started, self.failure = began, ""
+        self.last_started = began
+        self._failed("")
         self._options.on_relist(stamp, time.monotonic() - began)
         return True
+
+    def _failed(self, reason: str) -> None:
+        if reason != self.failure:
+            self.failure = reason
+            self._options.on_failure()
 
     async def _take_in(self, stamp: int) -> None:
         plan = self._ledger.relist(stamp, await self._options.runtime.snapshot())
@@ -126,7 +135,7 @@ class Relister:
                 del self._inspections[uid]
                 await self._looked_at(uid)
         except RelistFailed as error:
-            self.failure = str(error)
+            self._failed(str(error))
             self.full()
 
     async def _looked_at(self, uid: str) -> None:

@@ -25,7 +25,7 @@ class Killer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._announced: set[str] = set()
         self._hooked: set[str] = set()
-        self._failures: dict[str, int] = {}
+        self._calls: dict[str, int] = {}
 
     def stop(self, spec: PodSpec, kill: Kill, grace: int) -> None:
         """Make sure the container is being stopped, and that it ends within `grace` seconds from now."""
@@ -54,6 +54,14 @@ class Killer:
             task.cancel()
 
     async def _stop(self, spec: PodSpec, container: ContainerSpec | None, container_id: str, until: float) -> None:
+        try:
+            good = await self._call(spec, container, container_id, until)
+            await self._pause(container_id, good)
+        finally:
+            self._until.pop(container_id, None)
+            self._on_end()
+
+    async def _call(self, spec: PodSpec, container: ContainerSpec | None, container_id: str, until: float) -> bool:
         """The preStop hook runs once, inside the grace; a second call, for a shorter grace, does not wait for it."""
         try:
             hook = hook_of(container, PRE_STOP)
@@ -61,13 +69,15 @@ class Killer:
                 self._hooked.add(container_id)
                 await self._pre_stop(spec, container, container_id, until)
             await self._world.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
-            self._failures.pop(container_id, None)
         except BusError:  # the next look finds it alive still and stops it again
-            failures = self._failures[container_id] = self._failures.get(container_id, 0) + 1
-            await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
-        finally:
-            self._until.pop(container_id, None)
-            self._on_end()
+            return False
+        return True
+
+    async def _pause(self, container_id: str, good: bool) -> None:
+        """None after a first good call. A runtime that says so and goes on to show it alive is not asked in a loop."""
+        calls = self._calls[container_id] = self._calls.get(container_id, 0) + 1
+        if calls > 1 or not good:
+            await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(calls - 1, 8), RETRY_MOST_S))
 
     async def _pre_stop(self, spec: PodSpec, container: ContainerSpec, container_id: str, until: float) -> None:
         hook = hook_of(container, PRE_STOP) or {}

@@ -29,6 +29,8 @@ RESYNC_S = 60.0
 SLOT_S = 2.0
 """Resyncs come at multiples of this, so that many idle pods share a wake-up."""
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
+TELL_S, TELL_AGAIN_S = 1.5, 30.0
+"""A pod that has not come on for so long says why in an event, and again after that time."""
 log = logging.getLogger("podworker")
 
 
@@ -68,6 +70,8 @@ class PodWorker:
         self._step: asyncio.Task[None] | None = None
         self._watch = Stopwatch(options.meter, (options.spec.raw.get("status") or {}).get("phase") or "")
         self._failures = 0
+        self._began = self._well = time.monotonic()
+        self._told = float("-inf")
         self._due = 0.0
 
     # told by others
@@ -133,6 +137,7 @@ class PodWorker:
     async def _guarded_step(self) -> None:
         self._woken.clear()
         self._due, stage = 0.0, self.state.stage
+        self._began = time.monotonic()
         self._watch.begin()
         self._step = asyncio.get_running_loop().create_task(self._look())
         try:
@@ -172,7 +177,9 @@ class PodWorker:
     def _failed(self, error: BaseException) -> None:
         """Known faults back off quietly; an unknown one is a bug of ours, and still only this pod's."""
         spec = self.state.spec
+        self._well = self._well if self._failures else self._began
         self._failures += 1
+        self._tell(error)
         delay = min(RETRY_FIRST_S * 2 ** min(self._failures - 1, 10), RETRY_MOST_S)
         if not isinstance(error, NodeplaneError):
             log.error("pod %s/%s: %s: %s", spec.namespace, spec.name, type(error).__name__, error, exc_info=error)
@@ -181,6 +188,12 @@ class PodWorker:
             log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, delay, error)
         self._due = time.monotonic() + delay
         self._syncing.hold_ns = self._clock() + int(delay * SECOND)
+
+    def _tell(self, error: BaseException) -> None:
+        now = time.monotonic()
+        if now - self._well >= TELL_S and now - self._told >= TELL_AGAIN_S:
+            self._told = now
+            self._world.recorder.pod(self.state.spec, "Warning", "FailedSync", f"error syncing pod: {error}")
 
     def _stopped(self) -> None:
         """A StopContainer call has ended."""

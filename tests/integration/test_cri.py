@@ -201,6 +201,27 @@ def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, an
     play(story, prepare)
 
 
+def test_a_list_of_20_mb_is_read_in_pieces_where_the_runtime_can() -> None:
+    """KEP-5825: whole lists end at 16 MiB, some 11,000 containers. From the first that is longer on, pieces."""
+    labels = {"x": "y" * 1000}
+    item = pb.Container(id="c1", pod_sandbox_id=f"s-{UID}", state=pb.CONTAINER_RUNNING)
+    more = pb.ListContainersResponse(containers=[pb.Container(id="", labels=labels)] * 1000).SerializeToString()
+
+    def prepare(fake: FakeCri) -> None:
+        fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)], time.time_ns())
+        whole = pb.ListContainersResponse(containers=[item]).SerializeToString()
+        fake.answers["ListContainers"] = whole + more * 20
+        fake.pieces = {"StreamContainers": [more] * 20 + [whole], "StreamPodSandboxes": []}
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"), 10)
+        assert node.runtime_state.streams_lists
+        assert fake.count("StreamContainers") >= 1
+        assert await node.metric("cri", 'kubelet_runtime_operations_total{operation_type="list_containers"}') >= 1
+
+    play(story, prepare, pleg_mode="generic")
+
+
 @pytest.mark.parametrize("answer", [b"\xff\xff", b"", grpc.StatusCode.UNAVAILABLE])
 def test_a_runtime_that_is_none_is_named_and_not_fatal(answer: Any) -> None:
     good: dict[str, Any] = {}

@@ -22,6 +22,8 @@ class FakeCri:
         self.events: asyncio.Queue[bytes | grpc.StatusCode | None] | None = asyncio.Queue()
         """None: no event stream. None inside ends the stream, a status code breaks it."""
         self.headers = True
+        self.pieces: dict[str, list[bytes]] = {}
+        """Answers of the streaming lists (StreamContainers ...); a method that is missing is UNIMPLEMENTED."""
         self.answers: dict[str, Any] = {
             "Version": pb.VersionResponse(
                 version="0.1.0", runtime_name="fake", runtime_version="1", runtime_api_version="v1"
@@ -109,10 +111,20 @@ class _Handlers(grpc.GenericRpcHandler):
         async for event in self._fake.stream(context):
             yield event
 
+    def _pieces(self, method: str) -> Any:
+        async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            self._fake.calls.append(method)
+            for piece in self._fake.pieces[method]:
+                yield piece
+
+        return stream
+
     def service(self, handler_call_details: Any) -> Any:
         method = handler_call_details.method.removeprefix(PREFIX)
         if method == "GetContainerEvents":
             return grpc.unary_stream_rpc_method_handler(self._stream)
+        if method in self._fake.pieces:
+            return grpc.unary_stream_rpc_method_handler(self._pieces(method))
 
         async def unary(request: bytes, context: Any) -> bytes:
             return await self._fake.unary(method, context)

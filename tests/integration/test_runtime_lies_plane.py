@@ -1,0 +1,141 @@
+"""A whole plane on a runtime that lies, hangs, loses answers or floods: each is told in words where a person looks, no
+actor dies or spins, no container is ever there twice, and the pod comes to run once the runtime behaves again."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from protocols.wire import cri_pb2 as pb
+from tests.bench.plane_bench import cpu_seconds
+from tests.support.lying_runtime import LyingRuntime
+from tests.support.plane import Plane, until
+from tests.support.runtime import RuntimeProcess
+
+WATCHED = ("cri", "pleg", "podworker")
+MOST_CPU = 0.6
+"""Of a core, all three, while a lie holds: a loop without a pause would take more than one."""
+MOST_STOPS = 30
+
+SAYS: dict[str, str] = {
+    "wrong-ids": "the runtime told of",
+    "empty-statuses": "the runtime told of ''",
+    "unknown-enums": "ContainerStatusUnknown",
+    "stamp-in-seconds": "hint: the runtime does not stamp",
+    "stamp-in-future": "hint: the runtime does not stamp",
+    "stamp-without-statuses": "hint: the runtime does not stamp",
+    "huge-list": "larger than max",
+    "garbage": "not CRI v1",
+    "unavailable": "no runtime: ",
+    "create-lost": "",
+    "start-lost": "",
+    "half-closed": "the runtime ended the event stream",
+    "hangs": "no runtime: ",
+}
+"""Lie -> what is said; empty: the pod runs in spite of it, there is nothing to say."""
+KILLS = ("unknown-enums",)
+"""A container in an unknown state is ended, as by kubelet; this pod's is not started again."""
+
+
+class Twice:
+    """Looks all the time whether a container is there twice (I5); one attempt is one container."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.looks = 0
+
+    async def watch(self, runtime: RuntimeProcess) -> None:
+        while True:
+            running: set[tuple[str, str]] = set()
+            for item in (await runtime.call("ListContainers")).containers:
+                key = (item.labels["io.kubernetes.pod.uid"], item.metadata.name)
+                if item.state == pb.CONTAINER_RUNNING:
+                    self.found += [f"{key} runs twice"] if key in running else []
+                    running.add(key)
+            self.looks += 1
+            await asyncio.sleep(0.05)
+
+
+class Stage:
+    def __init__(self, plane: Plane, liar: LyingRuntime, twice: Twice) -> None:
+        self.plane = plane
+        self.liar = liar
+        self.twice = twice
+
+    def said(self, pod: str) -> str:
+        """Everything a person may read of it: status notes, the node's conditions, the pod's status and events."""
+        notes = [actor["beat"]["note"] for actor in self.plane.status().values() if actor.get("beat")]
+        node = self.plane.kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.conditions[*].message}")
+        events = self.plane.kubectl("get", "events", "-o", "jsonpath={.items[*].message}")
+        return "\n".join([*notes, node, events, str(self.plane.get("pod", pod).get("status"))])
+
+    def lives(self) -> dict[str, int]:
+        return {name: actor["restarts"] for name, actor in self.plane.status().items()}
+
+
+@contextmanager
+def staged() -> Iterator[Stage]:
+    """The runtime and its front live in a loop of their own beside the blocking tests."""
+    loop, ready, over, twice = asyncio.new_event_loop(), threading.Event(), asyncio.Event(), Twice()
+    held: list[LyingRuntime] = []
+
+    async def whole() -> None:
+        async with RuntimeProcess() as runtime, LyingRuntime(runtime) as liar:
+            held.append(liar)
+            watching = asyncio.ensure_future(twice.watch(runtime))
+            ready.set()
+            await over.wait()
+            watching.cancel()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(whole(),))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        with Plane("--runtime", f"unix://{held[0].socket}") as plane:
+            yield Stage(plane, held[0], twice)
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join(20)
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with staged() as stage:
+        until("evented", lambda: "evented" in stage.plane.status()["pleg"]["beat"]["note"])
+        yield stage
+
+
+def pod(name: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox", "command": ["sleep", "1000"]}
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize("lie", SAYS)
+def test_a_lie(stage: Stage, lie: str) -> None:
+    name, plane = f"pod-{lie}", stage.plane
+    before, pids = stage.lives(), [plane.status()[actor]["pid"] for actor in WATCHED]
+    used, began = cpu_seconds(pids), time.monotonic()
+    stage.liar.lie(lie)
+    try:
+        plane.apply(pod(name))
+        if SAYS[lie]:
+            until(f"says {SAYS[lie]!r}", lambda: SAYS[lie] in stage.said(name), 15, every=0.3)
+        else:
+            plane.pod_phase(name, "Running", 15)
+        share = (cpu_seconds(pids) - used) / (time.monotonic() - began)
+    finally:
+        stage.liar.lie("")
+    assert share < MOST_CPU, f"{lie}: {share:.2f} of a core"
+    calls = stage.liar.calls()["StopContainer"]
+    running = plane.pod_phase(name, "Failed" if lie in KILLS else "Running", 25)
+    assert calls < MOST_STOPS, "stopped in a loop"
+    assert running["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert stage.lives() == before, "an actor died of it"
+    assert not stage.twice.found
+    plane.kubectl("delete", "pod", name, "--wait=false")

@@ -1,0 +1,108 @@
+"""What a misbehaving runtime answers instead of the truth. Pure: from a method and the true answer's bytes."""
+
+import time
+from collections.abc import Callable
+
+from protocols.wire import cri_pb2 as pb
+
+Lie = Callable[[str, bytes], bytes]
+HUGE = 20 << 20
+OTHER = "f" * 64
+
+
+def _sandbox(reply: bytes, change: Callable[[pb.PodSandboxStatusResponse], object]) -> bytes:
+    answer = pb.PodSandboxStatusResponse.FromString(reply)
+    change(answer)
+    return answer.SerializeToString()
+
+
+def wrong_ids(method: str, reply: bytes) -> bytes:
+    """A status tells of another sandbox or container than was asked for."""
+    if method == "PodSandboxStatus":
+        return _sandbox(reply, lambda answer: setattr(answer.status, "id", OTHER))
+    if method == "ContainerStatus":
+        told = pb.ContainerStatusResponse.FromString(reply)
+        told.status.id = OTHER
+        return told.SerializeToString()
+    return reply
+
+
+def unknown_enums(method: str, reply: bytes) -> bytes:
+    """States that CRI does not have."""
+    if method == "ListContainers":
+        listed = pb.ListContainersResponse.FromString(reply)
+        for item in listed.containers:
+            item.state = 42  # type: ignore[assignment]  # unknown on purpose
+        return listed.SerializeToString()
+    if method == "PodSandboxStatus":
+
+        def change(answer: pb.PodSandboxStatusResponse) -> None:
+            for status in answer.containers_statuses:
+                status.state = 42  # type: ignore[assignment]  # unknown on purpose
+
+        return _sandbox(reply, change)
+    return reply
+
+
+def empty_statuses(method: str, reply: bytes) -> bytes:
+    return b"" if method in ("PodSandboxStatus", "ContainerStatus") else reply
+
+
+def stamped(stamp: Callable[[], int]) -> Lie:
+    def lie(method: str, reply: bytes) -> bytes:
+        if method != "PodSandboxStatus":
+            return reply
+        return _sandbox(reply, lambda answer: setattr(answer, "timestamp", stamp()))
+
+    return lie
+
+
+def stamp_without_statuses(method: str, reply: bytes) -> bytes:
+    """containerd for a while: a timestamp, and no container, though there are some."""
+    return _sandbox(reply, lambda answer: answer.ClearField("containers_statuses")) if _told(method) else reply
+
+
+def no_stamps(method: str, reply: bytes) -> bytes:
+    """containerd: neither the timestamp nor the containers' statuses."""
+
+    def change(answer: pb.PodSandboxStatusResponse) -> None:
+        answer.ClearField("timestamp")
+        answer.ClearField("containers_statuses")
+
+    return _sandbox(reply, change) if _told(method) else reply
+
+
+def _told(method: str) -> bool:
+    return method == "PodSandboxStatus"
+
+
+def huge_list(method: str, reply: bytes) -> bytes:
+    """20 MB: more than CRI's 16 MiB for a message. The surplus is a label of an item without an id."""
+    if method != "ListContainers":
+        return reply
+    return reply + pb.ListContainersResponse(containers=[pb.Container(labels={"x": "y" * HUGE})]).SerializeToString()
+
+
+def garbage(method: str, reply: bytes) -> bytes:
+    return b"\xff\xfe not a message" if method.startswith("List") or _told(method) else reply
+
+
+LIES: dict[str, Lie] = {
+    "wrong-ids": wrong_ids,
+    "unknown-enums": unknown_enums,
+    "empty-statuses": empty_statuses,
+    "stamp-zero": stamped(lambda: 0),
+    "stamp-in-seconds": stamped(lambda: int(time.time())),
+    "stamp-in-future": stamped(lambda: time.time_ns() + 3600 * 10**9),
+    "stamp-without-statuses": stamp_without_statuses,
+    "no-stamps": no_stamps,
+    "huge-list": huge_list,
+    "garbage": garbage,
+}
+REFUSED = {"unavailable": ("",), "create-lost": ("CreateContainer",), "start-lost": ("StartContainer",)}
+"""The call is passed on and then answered with UNAVAILABLE: what it was to do has been done. "": every call, none is
+passed on."""
+HANGS, HALF_CLOSED, NO_EVENTS = "hangs", "half-closed", "no-events"
+ENDS_STREAM = (HALF_CLOSED, NO_EVENTS, "huge-list", "garbage", "unavailable", "wrong-ids", "empty-statuses")
+"""Lies under which the event stream ends as soon as it is open: without events, lists and statuses matter most."""
+EVERY = (*LIES, *REFUSED, HANGS, HALF_CLOSED, NO_EVENTS)
