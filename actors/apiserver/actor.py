@@ -5,7 +5,7 @@ open connections and half-answered requests, never an acknowledged write nor a c
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from actors.apiserver.access import Gate
@@ -26,6 +26,7 @@ from actors.apiserver.endpoints.reviews import Reviews
 from actors.apiserver.endpoints.scaling import Scaling
 from actors.apiserver.endpoints.static import Static
 from actors.apiserver.endpoints.tokens import Tokens
+from actors.apiserver.endpoints.usage import Usage
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.freshener import Freshener
@@ -35,6 +36,7 @@ from actors.apiserver.metrics.all import Metrics
 from actors.apiserver.metrics.replicas import ReplicaCollector, Standing
 from actors.apiserver.node_graph import NodeGraph
 from actors.apiserver.node_rules import NodeRules
+from actors.apiserver.objects import Obj
 from actors.apiserver.rbac.feed import PolicyFeed
 from actors.apiserver.rbac.types import GROUP as RBAC
 from actors.apiserver.reads.reader import Reader
@@ -72,7 +74,8 @@ class ApiServer:
         self._gate = Gate(self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log"))
         reader = Reader(self._storage, self.replicas, self._metrics.reads, self._efficient)
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches)
-        self._connecting = Connecting(reader, NodeClient(self._node_client_options()), self._look.of("nodes"))
+        self._nodes = NodeClient(self._node_client_options())
+        self._connecting = Connecting(reader, self._nodes, self._look.of("nodes"))
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
         self._keeper = self._definitions_keeper()
         self._server = self._listener(self._handler(reader))
@@ -151,12 +154,16 @@ class ApiServer:
             watching=self._watching,
             connecting=self._connecting,
             reviews=Reviews(gate.authorizer, gate.authority),
+            usage=Usage(self._nodes, self._all_nodes, self._look.of("pods")),
             evicting=Evicting(loop),
             tokens=Tokens(gate.authority, self._look.stored),
             metrics=self._metrics.requests,
             serving=self._serving,
             scaling=Scaling(reader, writing),
         )
+
+    def _all_nodes(self) -> Iterator[Obj]:
+        return (stored.obj for stored in self.replicas["nodes"].objects.below(""))
 
     def _authorizer(self) -> Authorizer:
         pods = self.replicas["pods"].objects

@@ -22,6 +22,7 @@ from actors.apiserver.endpoints.scaling import Scaling
 from actors.apiserver.endpoints.static import Static
 from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.types import Reply, Request
+from actors.apiserver.endpoints.usage import Usage
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.errors import BadRequest, InternalError, MethodNotAllowed, NotFound, RequestTimeout
@@ -56,6 +57,7 @@ class Handler:
         watching: Watching,
         connecting: Connecting,
         reviews: Reviews,
+        usage: Usage,
         tokens: Tokens,
         evicting: Evicting,
         metrics: RequestMetrics,
@@ -66,7 +68,7 @@ class Handler:
         self._scales = {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}
         self._table, self._gate, self._static = table, gate, static
         self._authorizer = gate.authorizer
-        self._reviews = reviews
+        self._virtual = {"create": reviews.create, "get": usage.get, "list": usage.every}
         self._posts = {"eviction": evicting.create, "token": tokens.create}
         self._watching, self._connecting, self._metrics = watching, connecting, metrics
         self._verbs: dict[str, Callable[[Request], Awaitable[Reply]]] = {
@@ -158,7 +160,7 @@ class Handler:
 
     def _action(self, target: Target) -> Callable[[Request], Awaitable[Reply]]:
         if target.resource.virtual:
-            return self._reviews.create
+            return self._virtual[target.verb]
         if target.subresource == "scale":
             return self._scales[target.verb]
         return self._posts.get(target.subresource) or self._verbs[target.verb]

@@ -16,6 +16,7 @@ from actors.apiserver.resources import (
     reviews,
     secrets,
     serviceaccounts,
+    usage,
 )
 from actors.apiserver.types import Resource
 
@@ -69,6 +70,7 @@ TABLE: Table = Table(
         *devices.ROWS,
         *rbac.ROWS,
         *reviews.ROWS,
+        *usage.ROWS,
         definitions.DEFINITIONS,
     )
 )

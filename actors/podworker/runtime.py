@@ -82,6 +82,11 @@ class BusRuntime:
         reply = await self._call("PullImage", request, cri_pb2.PullImageResponse, PULL_S)
         return str(reply.image_ref)
 
+    async def stats(self) -> "cri_pb2.ListContainerStatsResponse":
+        """Of all containers."""
+        request = cri_pb2.ListContainerStatsRequest()
+        return await self._call("ListContainerStats", request, cri_pb2.ListContainerStatsResponse, QUICK_S, True)
+
     async def live_pods(self) -> list[tuple[str, str, str]]:
         """Uid, namespace and name of every pod the runtime has a sandbox of: the truth at start."""
         request = cri_pb2.ListPodSandboxRequest()

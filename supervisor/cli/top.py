@@ -17,13 +17,14 @@ CLEAR = "\x1b[H\x1b[2J"
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("top", help="CPU and memory", allow_abbrev=False)
+    parser.add_argument("what", nargs="?", choices=("actors", "pods"), default="actors", help="default: actors")
     parser.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
 
 
 def run(args: argparse.Namespace) -> int:
     layout = layout_from(args)
     while True:
-        text = sample(ask(layout, Asking.status))
+        text = ask(layout, of_pods) if args.what == "pods" else sample(ask(layout, Asking.status))
         print(f"{CLEAR}{text}" if args.watch else text, flush=True)
         if not args.watch:
             return 0
@@ -39,6 +40,13 @@ def sample(plane: PlaneStatus) -> str:
     cpu, memory = sum(row[2] for row in rows), sum(row[3] for row in rows)
     shown = [(name, str(pid), f"{use:.1f}", f"{mib:.1f}") for name, pid, use, mib in rows]
     return table(("ACTOR", "PID", "CPU%", "PSS MiB"), [*shown, ("total", "", f"{cpu:.1f}", f"{memory:.1f}")])
+
+
+async def of_pods(asking: Asking) -> str:
+    """One second's look at every running container, whatever runtime has it."""
+    from supervisor.cli.top_pods import rows  # loads protobuf
+
+    return table(("NAMESPACE", "POD", "CONTAINER", "CPU%", "MEMORY MiB"), await rows(asking, SAMPLE_S))
 
 
 def _row(name: str, pid: int, before: float) -> tuple[str, int, float, float]:

@@ -341,3 +341,21 @@ def typed(plane, arguments, keys):
     finally:
         process.kill()
         os.close(ours)
+
+
+def test_top_of_nodes_and_pods(plane):
+    plane.apply(pod("busy", {"command": ["sh", "-c", "while :; do :; done"]}))
+    plane.pod_ready("busy")
+    top = until("figures of the new pod", lambda: kubectl(plane, "top", "pod", "busy", "--no-headers")[1].split())
+    assert top[0] == b"busy"
+    assert int(top[1].rstrip(b"m")) > 50
+    names = plane.kubectl("top", "pod", "--containers", "--no-headers").split()
+    assert {"plain", "shell", "busy"} <= set(names)
+    _, cores, share, memory, _ = plane.kubectl("top", "node", "--no-headers").split()
+    assert (cores[-1], share[-1], memory[-2:]) == ("m", "%", "Mi")
+    shown = next(line.split() for line in plane.nodeplane("top", "pods").splitlines() if " busy " in line)
+    assert float(shown[3]) > 5
+    plane.kubectl("delete", "pod", "busy", "--wait=false")
+    code, _, error = kubectl(plane, "top", "pod", "nobody")
+    assert code == 1
+    assert "not found" in error

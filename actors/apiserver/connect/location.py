@@ -98,12 +98,13 @@ def _located(
     pod: Obj, node: Callable[[str], Obj | None], kind: str, container: str, query: tuple[tuple[str, str], ...]
 ) -> Location:
     name = text(pod, "spec", "nodeName")
-    host, port = _address(name, node(name))
+    host, port = address(name, node(name))
     parts = [kind, text(pod, "metadata", "namespace"), text(pod, "metadata", "name"), text(pod, "metadata", "uid")]
     return Location(name, host, port, "/" + "/".join([*parts, *filter(None, (container,))]), query)
 
 
-def _address(name: str, node: Obj | None) -> tuple[str, int]:
+def address(name: str, node: Obj | None) -> tuple[str, int]:
+    """Where a node serves. Raises ServiceUnavailable."""
     if node is None:
         raise ServiceUnavailable(f'node "{name}" of the pod does not exist')
     port = at(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port")

@@ -67,3 +67,9 @@ PolicyRule: apiGroups:[str] nonResourceURLs:[str] resourceNames:[str] resources:
 RoleRef*: kind!:str apiGroup:str name!:str
 Subject*: kind!:str apiGroup:str name!:str namespace:str
 """
+
+METRICS = """
+NodeMetrics+: metadata:meta.ObjectMeta timestamp!:time usage!:{quantity} window!:str
+PodMetrics+: containers!:[ContainerMetrics] metadata:meta.ObjectMeta timestamp!:time window!:str
+ContainerMetrics: name!:str usage!:{quantity}
+"""

@@ -63,6 +63,7 @@ def registry() -> Registry:
     texts[f"{API}autoscaling.v1"] = (extensions.AUTOSCALING,)
     for name in ("authentication", "authorization", "coordination", "events", "policy", "rbac"):
         texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
+    texts[f"{API}metrics.v1beta1"] = (others.METRICS,)
     return Registry(texts)
 
 

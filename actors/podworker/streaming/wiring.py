@@ -1,5 +1,8 @@
 """The node's endpoint, put together."""
 
+from actors.podworker.runtime import BusRuntime
+from actors.podworker.stats.route import StatsRoute
+from actors.podworker.stats.sampler import Sampler
 from actors.podworker.streaming.calls import StreamCalls
 from actors.podworker.streaming.routes import NodeView, routes
 from actors.podworker.streaming.server import EndpointOptions, NodeEndpoint
@@ -11,5 +14,6 @@ def node_endpoint(context: Context, view: NodeView) -> NodeEndpoint:
     cert, key = layout.client_cert("node-serving")
     port_file = layout.run / "node-endpoint.port"
     options = EndpointOptions(cert=cert, key=key, client_ca=layout.ca_cert, port_file=port_file)
+    stats = StatsRoute(context.settings.node_name, Sampler(BusRuntime(context.bus).stats))
     bare_spdy = not context.settings.runtime_embedded
-    return NodeEndpoint(options, routes(view, StreamCalls(context.bus), bare_spdy))
+    return NodeEndpoint(options, {**routes(view, StreamCalls(context.bus), bare_spdy), "stats": stats.serve})

@@ -34,10 +34,12 @@ class StatsMethods:
         found = self._pods.list_sandboxes(request.filter.id, None, request.filter.label_selector)
         return pb.ListPodSandboxStatsResponse(stats=[await self._pod(sandbox) for sandbox in found])
 
-    async def _read(self, containers: list[Container]) -> list[pb.ContainerStats]:
+    async def _usages(self, containers: list[Container]) -> list[Usage]:
         shims = [self._processes.shim_pid(container) for container in containers]
-        usages = await asyncio.to_thread(lambda: [usage_below(shim) if shim else Usage() for shim in shims])
-        now = time.time_ns()
+        return await asyncio.to_thread(lambda: [usage_below(shim) if shim else Usage() for shim in shims])
+
+    async def _read(self, containers: list[Container]) -> list[pb.ContainerStats]:
+        usages, now = await self._usages(containers), time.time_ns()
         return [self._stats(container, usage, now) for container, usage in zip(containers, usages, strict=True)]
 
     def _stats(self, container: Container, usage: Usage, now: int) -> pb.ContainerStats:
@@ -60,12 +62,9 @@ class StatsMethods:
 
     async def _pod(self, sandbox: Sandbox) -> pb.PodSandboxStats:
         containers = list(sandbox.containers.values())
-        stats = await self._read(containers)
-        now = time.time_ns()
-        total = Usage(
-            cpu_ns=sum(each.cpu.usage_core_nano_seconds.value for each in stats),
-            rss=sum(each.memory.rss_bytes.value for each in stats),
-        )
+        usages, now = await self._usages(containers), time.time_ns()
+        total = Usage(*map(sum, zip(*usages, strict=True))) if usages else Usage()
+        stats = [self._stats(container, usage, now) for container, usage in zip(containers, usages, strict=True)]
         return pb.PodSandboxStats(
             attributes=pb.PodSandboxAttributes(
                 id=sandbox.id,
@@ -73,7 +72,12 @@ class StatsMethods:
                 labels=sandbox.config.labels,
                 annotations=sandbox.config.annotations,
             ),
-            linux=pb.LinuxPodSandboxStats(cpu=_cpu(total, now), memory=_memory(total, now), containers=stats),
+            linux=pb.LinuxPodSandboxStats(
+                cpu=_cpu(total, now),
+                memory=_memory(total, now),
+                process=pb.ProcessUsage(timestamp=now, process_count=pb.UInt64Value(value=total.processes)),
+                containers=stats,
+            ),
         )
 
 

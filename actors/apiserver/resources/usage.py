@@ -1,0 +1,25 @@
+"""Usage of nodes and pods, for `kubectl top`: measured by the nodes when it is asked for, stored nowhere."""
+
+from actors.apiserver.cells import AGE, NAME
+from actors.apiserver.strategy import Strategy
+from actors.apiserver.types import Resource
+
+GROUP = "metrics.k8s.io"
+
+
+def _row(kind: str, plural: str, namespaced: bool) -> Resource:
+    return Resource(
+        group=GROUP,
+        version="v1beta1",
+        plural=plural,
+        singular="",
+        kind=kind,
+        namespaced=namespaced,
+        strategy=Strategy(),
+        columns=(NAME, AGE),
+        verbs=("get", "list"),
+        virtual=True,
+    )
+
+
+ROWS = (_row("NodeMetrics", "nodes", namespaced=False), _row("PodMetrics", "pods", namespaced=True))

@@ -1,0 +1,79 @@
+"""Rates from counters, the second look where there is none yet, and kubelet's form of it."""
+
+import asyncio
+
+from actors.podworker.stats.sampler import Sampler
+from actors.podworker.stats.summary import summary
+from protocols.wire import cri_pb2 as pb
+
+S = 1_000_000_000
+
+
+def stats(at, cpu, id="c1", name="a", uid="u1", memory=5 << 20):
+    labels = {
+        "io.kubernetes.pod.name": "p",
+        "io.kubernetes.pod.namespace": "ns",
+        "io.kubernetes.pod.uid": uid,
+        "io.kubernetes.container.name": name,
+    }
+    return pb.ContainerStats(
+        attributes=pb.ContainerAttributes(id=id, labels=labels if uid else {}),
+        cpu=pb.CpuUsage(timestamp=at, usage_core_nano_seconds=pb.UInt64Value(value=cpu)),
+        memory=pb.MemoryUsage(timestamp=at, working_set_bytes=pb.UInt64Value(value=memory)),
+    )
+
+
+class Runtime:
+    def __init__(self, *looks):
+        self.looks = list(looks)
+        self.asked = 0
+
+    async def __call__(self):
+        self.asked += 1
+        return pb.ListContainerStatsResponse(stats=self.looks.pop(0) if len(self.looks) > 1 else self.looks[0])
+
+
+def test_rates_windows_and_how_often_the_runtime_is_asked():
+    now = [100.0]
+    runtime = Runtime(
+        [stats(S, 0)],
+        [stats(3 * S, S), stats(3 * S, 7 * S, id="new", name="b"), stats(3 * S, 0, id="x", uid="")],
+        [stats(5 * S, 4 * S), stats(5 * S, 7 * S, id="new", name="b")],
+    )
+    sampler = Sampler(runtime, lambda: now[0])
+
+    async def look():
+        task = asyncio.create_task(sampler.sample())
+        await asyncio.sleep(0)
+        now[0] += 2
+        first = await task
+        again = await sampler.sample()
+        now[0] += 2
+        return first, again, await sampler.sample()
+
+    first, again, later = asyncio.run(look())
+    assert first is again, "within a second nobody is asked again"
+    assert runtime.asked == 3
+    assert [(c.name, c.usage.nanocores) for c in first.containers] == [("a", S // 2), ("b", 0)]
+    assert [(c.name, c.usage.nanocores) for c in later.containers] == [("a", 3 * S // 2), ("b", 0)]
+    assert later.window == 2.0
+    assert first.node.working > 0
+
+
+def test_counters_that_go_back_are_no_usage():
+    now = [0.0]
+    sampler = Sampler(Runtime([stats(S, 9 * S)], [stats(2 * S, S)]), lambda: now[0])
+
+    async def look():
+        task = asyncio.create_task(sampler.sample())
+        await asyncio.sleep(0)
+        now[0] += 1
+        return await task
+
+    (container,) = asyncio.run(look()).containers
+    assert container.usage.nanocores == 0
+    told = summary("n1", asyncio.run(look()))
+    (pod,) = told["pods"]
+    assert pod["podRef"] == {"name": "p", "namespace": "ns", "uid": "u1"}
+    assert pod["containers"][0]["memory"]["workingSetBytes"] == 5 << 20
+    assert told["node"]["nodeName"] == "n1"
