@@ -5,11 +5,8 @@ import itertools
 import shutil
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
-import msgspec
-
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd import EtcdClient
 from tests.bench.row import Row, at_most
 from tests.bench.watch_lab import configmap
 from tests.support.apiserver_plane import Plane, running_plane
@@ -55,8 +52,7 @@ async def _busily(write: Callable[[int], Awaitable[None]]) -> float:
 
 async def _bare(three: Cluster) -> float:
     """The same bytes put by the etcd client alone."""
-    files = {name: Path(path) for name, path in msgspec.structs.asdict(three.files).items()}
-    client = EtcdClient(EtcdOptions(endpoints=three.endpoints, **files))
+    client = EtcdClient(three.options())
     await client.start()
     try:
 

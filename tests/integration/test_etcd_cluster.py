@@ -3,12 +3,10 @@
 import asyncio
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
-import msgspec
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions, Unavailable, Watch
+from protocols.etcd import EtcdClient, Unavailable, Watch
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.etcd_cluster import Cluster, cluster
@@ -94,8 +92,7 @@ def test_a_member_that_hangs_does_not_keep_a_watch_silent(three: Cluster) -> Non
     """It still takes what the kernel takes for it: only unanswered pings tell."""
 
     async def story() -> None:
-        files = {name: Path(path) for name, path in msgspec.structs.asdict(three.files).items()}
-        client = EtcdClient(EtcdOptions(endpoints=three.endpoints[:1], **files))
+        client = EtcdClient(three.options(members=1))
         await client.start()
         try:
             async with client.watch(b"/registry/") as watch:

@@ -5,9 +5,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.settings import EtcdFiles
@@ -44,12 +41,15 @@ class Cluster:
             return EtcdFiles()
         return EtcdFiles(ca=str(self._pki / "ca.crt"), cert=str(self._pki / "np.crt"), key=str(self._pki / "np.key"))
 
+    def options(self, members: int = 0) -> EtcdOptions:
+        """Of a client of the first so many members; 0 = of all."""
+        endpoints = self.endpoints[: members or None]
+        ca, cert, key = (Path(path) if path else None for path in (self.files.ca, self.files.cert, self.files.key))
+        return EtcdOptions(endpoints=endpoints, ca=ca, cert=cert, key=key)
+
     async def put(self, key: str, value: str) -> int:
         """By another client of the same etcd; the revision."""
-        files: dict[str, Any] = {
-            name: Path(path) if path else None for name, path in msgspec.structs.asdict(self.files).items()
-        }
-        client = EtcdClient(EtcdOptions(endpoints=self.endpoints, **files))
+        client = EtcdClient(self.options())
         await client.start()
         try:
             return await client.put(key.encode(), value.encode())
