@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from actors.podworker.hosts import PLACE, aliases, hosts_file
 from actors.podworker.messages import message_file, message_path
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from actors.podworker.volumes.paths import is_written, sub_path, volume_path
@@ -28,7 +29,14 @@ def container_mounts(
     extra = [
         cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only) for g in granted
     ]
-    return mounts + extra + _message_mounts(spec, container, root, attempt, {m.container_path for m in mounts + extra})
+    taken = {m.container_path for m in mounts + extra}
+    return mounts + extra + _hosts(spec, root, taken) + _message_mounts(spec, container, root, attempt, taken)
+
+
+def _hosts(spec: PodSpec, root: Path, taken: set[str]) -> "list[cri_pb2.Mount]":
+    if not aliases(spec) or PLACE in taken:
+        return []
+    return [cri_pb2.Mount(container_path=PLACE, host_path=str(hosts_file(root, spec.uid)))]
 
 
 def _message_mounts(

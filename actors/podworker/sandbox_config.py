@@ -23,6 +23,7 @@ def sandbox_config(spec: PodSpec, attempt: int, logs: Path) -> "cri_pb2.PodSandb
         metadata=cri_pb2.PodSandboxMetadata(name=spec.name, uid=spec.uid, namespace=spec.namespace, attempt=attempt),
         hostname="" if spec.host_network else _hostname(spec),
         log_directory=str(pod_log_directory(logs, spec)),
+        dns_config=_dns(spec.raw.get("spec") or {}),
         port_mappings=[_port(p) for c in spec.apps for p in c.raw.get("ports") or () if p.get("hostPort")],
         labels={**(metadata.get("labels") or {}), **pod_labels(spec)},
         annotations={"kubernetes.io/config.source": "api", **(metadata.get("annotations") or {})},
@@ -30,6 +31,16 @@ def sandbox_config(spec: PodSpec, attempt: int, logs: Path) -> "cri_pb2.PodSandb
             security_context=cri_pb2.LinuxSandboxSecurityContext(namespace_options=namespaces(spec)),
         ),
     )
+
+
+def _dns(pod: Object) -> "cri_pb2.DNSConfig | None":
+    """Of a pod that brings its own; others have the node's."""
+    given = pod.get("dnsConfig") or {}
+    if pod.get("dnsPolicy") != "None" or not given:
+        return None
+    options = [o["name"] + (f":{o['value']}" if o.get("value") else "") for o in given.get("options") or ()]
+    servers, searches = given.get("nameservers") or (), given.get("searches") or ()
+    return cri_pb2.DNSConfig(servers=servers, searches=searches, options=options)
 
 
 def namespaces(spec: PodSpec) -> "cri_pb2.NamespaceOption":

@@ -13,6 +13,7 @@ from actors.podworker.downward import Node
 from actors.podworker.environment import needs_pod_ip
 from actors.podworker.errors import ContainerConfigInvalid, HookFailed, ImageMissing
 from actors.podworker.hooks import POST_START, POST_START_S, hook_of, run_hook
+from actors.podworker.hosts import write_hosts
 from actors.podworker.images import Images
 from actors.podworker.killer import Killer
 from actors.podworker.logs import files
@@ -130,6 +131,7 @@ class Starter:
         log_file: Path = pod_log_directory(site.logs, spec) / config.log_path
         log_file.parent.mkdir(parents=True, exist_ok=True)
         files.remove(log_file.with_name(f"{recipe.attempt - 3}.log"))  # of a run nobody can ask for any more
+        write_hosts(site.root, spec)
         make_message_file(site.root, spec.uid, recipe.container.name, recipe.attempt)
         for given, mount in zip(recipe.container.raw.get("volumeMounts") or (), config.mounts, strict=False):
             if given.get("subPath") or given.get("subPathExpr"):

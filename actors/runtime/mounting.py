@@ -18,6 +18,8 @@ ISOLATION = "nodeplane.dev/isolation"
 PID, UTS = "pid", "uts"
 OWN_ROOT = "root"
 """Directory below a shim's, for what a container changes of its image."""
+RESOLV, RESOLV_PLACE = "resolv.conf", "/etc/resolv.conf"
+"""File below a shim's directory, and where the container finds it."""
 _NEEDS = "needs nodeplane to run as root with CAP_SYS_ADMIN"
 _CAP_SYS_ADMIN = 21
 
@@ -41,15 +43,25 @@ def isolation(
         raise InvalidRequest(f'image "{name}" has a root of its own, which {_NEEDS}')
     context = config.linux.security_context
     readonly = context.readonly_rootfs
-    if not allowed or not (mounts or wanted or image or readonly):
+    if not allowed or not (mounts or wanted or image or readonly or resolv(pod)):
         return None
+    places = [[m.host_path, m.container_path, m.readonly] for m in mounts]
     return {
-        "mounts": [[m.host_path, m.container_path, m.readonly] for m in mounts],
+        "mounts": [[f"{directory}/{RESOLV}", RESOLV_PLACE, False], *places] if resolv(pod) else places,
         "hostname": _hostname(pod) if UTS in wanted else "",
         "processes": PID in wanted and context.namespace_options.pid == pb.CONTAINER,
         "root": {"image": image.root, "own": f"{directory}/{OWN_ROOT}"} if image else None,
         "readonly": readonly,
     }
+
+
+def resolv(pod: pb.PodSandboxConfig) -> str:
+    """The content of /etc/resolv.conf of a pod that has its own; empty: the host's."""
+    dns = pod.dns_config
+    lines = [f"nameserver {server}" for server in dns.servers]
+    lines += [f"search {' '.join(dns.searches)}"] if dns.searches else []
+    lines += [f"options {' '.join(dns.options)}"] if dns.options else []
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _wanted(pod: pb.PodSandboxConfig) -> set[str]:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
-from actors.runtime import command
+from actors.runtime import command, mounting
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten
 from actors.runtime.launching import LauncherHandle
@@ -129,6 +129,9 @@ class ProcessDriver:
             directory.mkdir(mode=0o700, exist_ok=True)
             (directory / record.SOCKET).unlink(missing_ok=True)  # of a shim that was killed before it began
             (directory / record.SPEC).write_bytes(spec)
+            if names := mounting.resolv(container.sandbox.config):
+                (directory / mounting.RESOLV).write_text(names)
+                (directory / mounting.RESOLV).chmod(0o644)
         except OSError as error:
             raise StateNotWritten(f"cannot write {directory}: {os.strerror(error.errno or 0).lower()}") from None
 

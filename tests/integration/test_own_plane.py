@@ -62,7 +62,13 @@ def test_what_a_pod_asks_for_it_has(plane):
         "securityContext": {"runAsUser": 0, "readOnlyRootFilesystem": True},
     }
     plane.kubectl("create", "configmap", "greeting", "--from-literal=text=good day\n")
-    made = pod("asks", container, hostname="asker", volumes=volumes, securityContext={"supplementalGroups": [77]})
+    names = {
+        "hostname": "asker",
+        "hostAliases": [{"ip": "10.1.2.3", "hostnames": ["far", "away"]}],
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["10.9.9.9"], "options": [{"name": "ndots", "value": "3"}]},
+    }
+    made = pod("asks", container, **names, volumes=volumes, securityContext={"supplementalGroups": [77]})
     made["metadata"] |= isolated
     plane.apply(made)
     plane.pod_ready("asks")
@@ -71,6 +77,9 @@ def test_what_a_pod_asks_for_it_has(plane):
     assert "77" in groups.split()
     assert 2 <= int(score) <= 999
     assert plane.kubectl("exec", "asks", "--", "hostname") == "asker\n"
+    assert "10.1.2.3\tfar\taway\n" in plane.kubectl("exec", "asks", "--", "cat", "/etc/hosts")
+    resolv = plane.kubectl("exec", "asks", "--", "cat", "/etc/resolv.conf")
+    assert resolv == "nameserver 10.9.9.9\noptions ndots:3\n"
     assert plane.get("pod", "asks")["status"]["qosClass"] == "Burstable"
     assert "tmpfs" in plane.kubectl("exec", "asks", "--", "cat", "/proc/mounts").partition(" /fast ")[2].split()[0]
     assert "Read-only" in plane.kubectl("exec", "asks", "--", "sh", "-c", "touch /x 2>&1 || true")
