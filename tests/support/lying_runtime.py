@@ -92,7 +92,8 @@ class Front(grpc.GenericRpcHandler):
 
     async def listen(self) -> None:
         """Take in the true events, whoever reads them or not."""
-        stub = self._upstream.unary_stream(f"/runtime.v1.RuntimeService/{EVENTS}")
+        path = f"/runtime.v1.RuntimeService/{EVENTS}"
+        stub: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._upstream.unary_stream(path)
         async for data in stub(b""):
             self._dialect.take(pb.ContainerEventResponse.FromString(data))
             self._news.set()
@@ -105,8 +106,9 @@ class Front(grpc.GenericRpcHandler):
             lie = self._lie.read_text()
         if "" in REFUSED.get(lie, ()):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "as told")
+        stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._upstream.unary_unary(path)
         try:
-            reply = await self._upstream.unary_unary(path)(request, timeout=60)
+            reply = bytes(await stub(request, timeout=60))
         except grpc.aio.AioRpcError as error:
             await context.abort(error.code(), error.details())
         if method in REFUSED.get(lie, ()):

@@ -1,0 +1,150 @@
+"""KEP-3386's stress and disruption tests, and those of the facts that end or pause a part (K1, K2, S1, S10).
+
+Short by default. `NODEPLANE_LONG=1` makes K1 double its batches up to 6,400 containers, K2 sleep for 20 s and S1 last
+ten minutes, as written there.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+
+from tests.bench.pleg_load import Load
+from tests.crash.test_killed_plane import of_the_plane
+from tests.support.mistreat import hit
+from tests.support.plane import Plane, until, until_nothing
+from tests.support.pleg_node import PlegNode, agrees
+from tests.support.runtime import OPTIONS, RuntimeProcess
+
+LONG = bool(os.environ.get("NODEPLANE_LONG"))
+CAP = 6400 if LONG else 200
+SLEEP_S = 20 if LONG else 3
+AWAY_S = 600.0 if LONG else 4.0
+AGE = "kubelet_evented_pleg_connection_latency_seconds"
+MISSED = 'kube_pod_missed_events{cause="runtime"'
+
+
+async def aged(node: PlegNode) -> tuple[float, float]:
+    """Events counted, and those of them older than a second."""
+    count = await node.metric("pleg", f"{AGE}_count")
+    return count, count - await node.metric("pleg", f'{AGE}_bucket{{le="1.0"}}')
+
+
+@pytest.mark.timeout(1200 if LONG else 60)
+def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
+    async def whole() -> None:
+        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+            await node.until(lambda: node.state.healthy and node.state.mode == "evented")
+            before, _ = await aged(node)
+            async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
+                load = Load(channel)
+                sandbox, size = await load.sandbox(0), 50
+                while size <= CAP and not (await aged(node))[1]:
+                    await asyncio.gather(*(load.life(sandbox) for _ in range(size)))
+                    size *= 2
+            await agrees(node, runtime, 20)
+            await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
+            await agrees(node, runtime)
+            await node.until(lambda: not node.statuses.items, 5)
+            assert (await aged(node))[0] - before == 4 * (load.made + 1), "created, started, stopped, deleted of each"
+            assert await node.metric("pleg", MISSED) == 0
+            assert await node.metric("pleg", "kubelet_pleg_discard_events") == 0
+            assert node.state.healthy
+
+    asyncio.run(whole())
+
+
+def test_k1_a_late_event_shows_as_such() -> None:
+    """The document's sign of stress, made on purpose: events held back for 1.2 s cross the 1 s bucket."""
+
+    async def whole() -> None:
+        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+            await node.evented()
+            assert (await aged(node))[1] == 0
+            await node.chaos("stall")
+            sandbox = await runtime.sandbox("p")
+            id_ = await runtime.run(sandbox, "true")
+            await runtime.ended(id_)
+            await asyncio.sleep(1.2)
+            await node.chaos("clear")
+            await node.until(lambda: node.is_in("uid-p", id_, "exited"), 5)
+            assert (await aged(node))[1] >= 4
+            await agrees(node, runtime)
+
+    asyncio.run(whole())
+
+
+@pytest.mark.timeout(700 if LONG else 60)
+def test_s1_attempts_follow_the_table_while_the_runtime_is_away() -> None:
+    """0, 0, 1, 3, 7 s ... from the first failure, lists each second meanwhile, and events again at once afterwards."""
+    table = [0, 0, 1, 3, 7, 15, 31, 63, *range(127, 1000, 60)]
+
+    async def whole() -> None:
+        errors = "kubelet_evented_pleg_connection_error_count"
+        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+            await node.evented()
+            await runtime.kill()
+            began, seen = time.monotonic(), []
+            while (now := time.monotonic() - began) < AWAY_S:
+                seen += [now] * (int(await node.metric("cri", errors)) - len(seen))
+                assert node.state.mode == "generic" or now < 1
+                await asyncio.sleep(0.02)
+            expected = [at for at in table if at < AWAY_S - 0.5]
+            assert len(seen) == len(expected), (seen, expected)
+            assert all(abs(at - due) < 0.5 for at, due in zip(seen, expected, strict=True)), (seen, expected)
+            await runtime.start()
+            await node.evented(15)
+
+    asyncio.run(whole())
+
+
+def pod(name: str, command: list[str], annotations: dict[str, str] | None = None, image: str = "busybox") -> Any:
+    container: dict[str, Any] = {"name": "main", "image": image} | ({"command": command} if command else {})
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations}, "spec": spec}
+
+
+@pytest.mark.timeout(120)
+def test_k2_and_s10_what_ends_while_nobody_looks_is_told_afterwards() -> None:
+    with Plane() as plane:
+        _s10(plane)
+        _k2(plane)
+
+
+def _s10(plane: Plane) -> None:
+    """Who acts on events is stopped while every pod ends; pleg has no channel that could overflow: its statuses are a
+    stream of states, of which a late reader gets the newest."""
+    names = [f"hollow-{number}" for number in range(12)]
+    for name in names:
+        plane.apply(pod(name, [], {"nodeplane.dev/hollow-duration": "4s"}, "hollow/x"))
+    plane.pod_phase(names[-1], "Running")
+    stopped = hit(plane, "podworker", number=signal.SIGSTOP)
+    time.sleep(3)
+    os.kill(stopped["podworker"], signal.SIGCONT)
+    for name in names:
+        ended = plane.pod_phase(name, "Succeeded", 15)
+        assert ended["status"]["containerStatuses"][0]["restartCount"] == 0
+    plane.kubectl("delete", "pod", *names, "--wait=false")
+
+
+def _k2(plane: Plane) -> None:
+    """The whole plane is killed right after Running; the container ends meanwhile; the next life tells it as it was."""
+    plane.apply(pod("survivor", ["sh", "-c", f"sleep {SLEEP_S}"]))
+    running = plane.pod_phase("survivor", "Running")["status"]["containerStatuses"][0]
+    for pid in of_the_plane(plane):
+        os.kill(pid, signal.SIGKILL)
+    assert not until_nothing(lambda: of_the_plane(plane), 5)
+    shim = plane.root / "runtime" / "shims" / running["containerID"].rpartition("/")[2]
+    until("the container's end", (shim / "exit.json").exists, SLEEP_S + 10)
+    plane.up()
+    ended = plane.pod_phase("survivor", "Succeeded", 5)["status"]["containerStatuses"][0]
+    told = ended["state"]["terminated"]
+    assert (told["reason"], told["exitCode"], ended["restartCount"]) == ("Completed", 0, 0)
+    assert ended["containerID"] == running["containerID"], "a second container was made"
+    assert told["startedAt"] == running["state"]["running"]["startedAt"]
+    assert len(list(Path(shim.parent).iterdir())) == 1
