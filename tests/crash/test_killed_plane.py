@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.mistreat import is_shim
+from tests.support.mistreat import of_the_plane
 from tests.support.plane import BIN, Plane, until, until_nothing
 from tests.support.witnesses import Witnesses, container_of, device_health, main_status, pod, with_devices
 
@@ -81,11 +81,6 @@ def _start_and_kill(plane: Plane, after: float) -> None:
             os.kill(pid, signal.SIGKILL)
         start.wait(10)
     assert not until_nothing(lambda: of_the_plane(plane), ALL_GONE_S)
-
-
-def of_the_plane(plane: Plane) -> dict[int, str]:
-    """Its processes but for the containers and their keepers."""
-    return {pid: line for pid, line in plane.processes().items() if not is_shim(line)}
 
 
 def supervisor(plane: Plane) -> int:

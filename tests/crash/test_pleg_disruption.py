@@ -15,8 +15,7 @@ import grpc.aio
 import pytest
 
 from tests.bench.pleg_load import Load
-from tests.crash.test_killed_plane import of_the_plane
-from tests.support.mistreat import hit
+from tests.support.mistreat import hit, of_the_plane
 from tests.support.plane import Plane, until, until_nothing
 from tests.support.pleg_node import PlegNode, agrees
 from tests.support.runtime import OPTIONS, RuntimeProcess

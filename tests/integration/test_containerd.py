@@ -11,6 +11,19 @@ from tests.support.pleg_node import PlegNode, agrees
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "usable")
 
 
+async def _restarted(runtime: Containerd, node: PlegNode) -> None:
+    """S2: what runs goes on; what changes while containerd is away is seen within two seconds of its return."""
+    lives = await runtime.run((await runtime.call("ListPodSandbox")).items[0].id, "sleep", "1000", name="lives")
+    await node.until(lambda: node.is_in("uid-p", lives, "running"), 5)
+    await runtime.kill()
+    await node.until(lambda: not node.runtime_state.connected, 10, "away")
+    await runtime.start()
+    await node.until(lambda: node.runtime_state.connected, 10, "back")
+    await runtime.call("StopContainer", container_id=lives, timeout=0)
+    await node.until(lambda: node.is_in("uid-p", lives, "exited"), 3)
+    assert node.state.mode == "generic"
+
+
 def test_a_pods_life_by_cri_and_pleg() -> None:
     """Also S2 and K2 as far as a runtime without events allows: pleg is killed while the container ends."""
 
@@ -35,6 +48,7 @@ def test_a_pods_life_by_cri_and_pleg() -> None:
                 node.start("pleg")
                 await node.until(lambda: node.is_in("uid-p", id_, "exited"), 10, "the death meanwhile")
                 await agrees(node, runtime)
+                await _restarted(runtime, node)
                 await runtime.call("StopPodSandbox", pod_sandbox_id=sandbox)
                 await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
                 await node.until(lambda: "uid-p" not in node.statuses.items, 5, "gone")

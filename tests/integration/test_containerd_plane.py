@@ -1,15 +1,20 @@
-"""A whole plane on Debian's containerd: `nodeplane up --runtime unix:///...` runs a pod in a real container."""
+"""S17. A whole plane on Debian's containerd: `nodeplane up --runtime unix:///...` runs a pod in a real container."""
 
 import asyncio
+import os
+import signal
+import time
+from typing import Any
 
 import pytest
 
 from tests.support.containerd import BUSYBOX, Containerd, why_not
-from tests.support.plane import Plane, until
+from tests.support.mistreat import of_the_plane
+from tests.support.plane import Plane, until, until_nothing
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "usable")
 
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "real"},
@@ -41,6 +46,43 @@ def story(socket: str) -> None:
         assert pod["status"]["containerStatuses"][0]["containerID"].startswith("containerd://")
         plane.kubectl("delete", "pod", "real")
         until("pod gone", lambda: not plane.get("pod", "real"))
+        _deleted_at_once(plane)
+        _ended_while_the_plane_was_dead(plane)
+
+
+def pod(name: str, script: str) -> dict[str, Any]:
+    (container,) = POD["spec"]["containers"]
+    spec = POD["spec"] | {
+        "terminationGracePeriodSeconds": 30,
+        "containers": [container | {"command": ["sh", "-c", script]}],
+    }
+    return POD | {"metadata": {"name": name}, "spec": spec}
+
+
+def _deleted_at_once(plane: Plane) -> None:
+    """S13: a deletion takes as long as the process needs, plus a second or two of generic listing."""
+    plane.apply(pod("polite", "trap 'exit 0' TERM; while :; do sleep 0.1; done"))
+    plane.pod_phase("polite", "Running")
+    began = time.monotonic()
+    plane.kubectl("delete", "pod", "polite")
+    until("pod gone", lambda: not plane.get("pod", "polite"))
+    assert time.monotonic() - began < 10, "the grace was waited for"
+
+
+def _ended_while_the_plane_was_dead(plane: Plane) -> None:
+    """K2: killed right after Running; the container ends by itself; the next life tells it as it was."""
+    plane.apply(pod("survivor", "sleep 2"))
+    running = plane.pod_phase("survivor", "Running")["status"]["containerStatuses"][0]
+    for pid in of_the_plane(plane):
+        os.kill(pid, signal.SIGKILL)
+    assert not until_nothing(lambda: of_the_plane(plane), 5)
+    time.sleep(2)
+    plane.up()
+    ended = plane.pod_phase("survivor", "Succeeded", 10)["status"]["containerStatuses"][0]
+    assert (ended["containerID"], ended["restartCount"]) == (running["containerID"], 0)
+    assert (ended["state"]["terminated"]["reason"], ended["state"]["terminated"]["exitCode"]) == ("Completed", 0)
+    plane.kubectl("delete", "pod", "survivor")
+    until("pod gone", lambda: not plane.get("pod", "survivor"))
 
 
 def test_a_pod_in_a_real_container() -> None:

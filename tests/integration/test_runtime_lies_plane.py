@@ -2,6 +2,7 @@
 actor dies or spins, no container is ever there twice, and the pod comes to run once the runtime behaves again."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from protocols.wire import cri_pb2 as pb
 from tests.bench.plane_bench import cpu_seconds
 from tests.support.lying_runtime import LyingRuntime
-from tests.support.plane import Plane, until
+from tests.support.plane import Plane, condition, until
 from tests.support.runtime import RuntimeProcess
 
 WATCHED = ("cri", "pleg", "podworker")
@@ -139,3 +140,29 @@ def test_a_lie(stage: Stage, lie: str) -> None:
     assert stage.lives() == before, "an actor died of it"
     assert not stage.twice.found
     plane.kubectl("delete", "pod", name, "--wait=false")
+
+
+def test_s7_a_static_pod_is_made_once_whatever_happens_to_its_mirror(stage: Stage) -> None:
+    """121349: the mirror's coming brought a second sync while the container was only created, and a second container.
+    Here its start is slow, and meanwhile the mirror is changed and deleted all the time."""
+    plane, before = stage.plane, stage.liar.calls()
+    stage.liar.lie("slow-start")
+    try:
+        manifest = pod("static") | {"apiVersion": "v1", "kind": "Pod"}
+        (plane.root / "kubelet" / "manifests" / "static.json").write_text(json.dumps(manifest))
+        name = until("a mirror", lambda: _mirror(plane), 10)
+        for number in range(4):
+            plane.kubectl("annotate", "pod", name, f"x={number}", "--overwrite", check=False)
+            plane.kubectl("delete", "pod", name, "--wait=false", check=False)
+        until("ready", lambda: condition(plane.get("pod", _mirror(plane) or name), "Ready") == "True", 15)
+    finally:
+        stage.liar.lie("")
+    after = stage.liar.calls()
+    assert after["CreateContainer"] - before["CreateContainer"] == 1
+    assert after["RunPodSandbox"] - before["RunPodSandbox"] == 1
+    assert not stage.twice.found
+
+
+def _mirror(plane: Plane) -> str:
+    names = plane.kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.name}").split()
+    return next((name for name in names if name.startswith("static-")), "")

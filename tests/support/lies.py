@@ -102,7 +102,8 @@ LIES: dict[str, Lie] = {
 REFUSED = {"unavailable": ("",), "create-lost": ("CreateContainer",), "start-lost": ("StartContainer",)}
 """The call is passed on and then answered with UNAVAILABLE: what it was to do has been done. "": every call, none is
 passed on."""
-HANGS, HALF_CLOSED, NO_EVENTS = "hangs", "half-closed", "no-events"
+HANGS, HALF_CLOSED, NO_EVENTS, SLOW_START = "hangs", "half-closed", "no-events", "slow-start"
+SLOW_START_S = 0.5
 ENDS_STREAM = (HALF_CLOSED, NO_EVENTS, "huge-list", "garbage", "unavailable", "wrong-ids", "empty-statuses")
 """Lies under which the event stream ends as soon as it is open: without events, lists and statuses matter most."""
-EVERY = (*LIES, *REFUSED, HANGS, HALF_CLOSED, NO_EVENTS)
+EVERY = (*LIES, *REFUSED, HANGS, HALF_CLOSED, NO_EVENTS, SLOW_START)

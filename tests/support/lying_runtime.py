@@ -20,7 +20,7 @@ import msgspec
 
 from protocols.wire import cri_pb2 as pb
 from tests.support.dialects import Dialect
-from tests.support.lies import ENDS_STREAM, EVERY, HANGS, LIES, NO_EVENTS, REFUSED, no_stamps
+from tests.support.lies import ENDS_STREAM, EVERY, HANGS, LIES, NO_EVENTS, REFUSED, SLOW_START, SLOW_START_S, no_stamps
 from tests.support.runtime import RuntimeProcess, until
 
 OPTIONS = [
@@ -104,6 +104,8 @@ class Front(grpc.GenericRpcHandler):
         while lie == HANGS:
             await asyncio.sleep(0.1)
             lie = self._lie.read_text()
+        if lie == SLOW_START and method == "StartContainer":
+            await asyncio.sleep(SLOW_START_S)
         if "" in REFUSED.get(lie, ()):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "as told")
         stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._upstream.unary_unary(path)

@@ -41,3 +41,8 @@ def parent(pid: int) -> int:
 def is_shim(line: str) -> bool:
     """Whether a command line is of a container's keeper, which outlives the plane on purpose."""
     return "actors.runtime.launcher" in line
+
+
+def of_the_plane(plane: Plane) -> dict[int, str]:
+    """Its processes but for the containers and their keepers."""
+    return {pid: line for pid, line in plane.processes().items() if not is_shim(line)}
