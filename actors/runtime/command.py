@@ -21,6 +21,8 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOLLOW = "nodeplane.dev/hollow"
 HOLLOW_DURATION = "nodeplane.dev/hollow-duration"
 HOLLOW_EXIT_CODE = "nodeplane.dev/hollow-exit-code"
+HOLLOW_OOM = "nodeplane.dev/hollow-oom"
+HOLLOW_LOG = "nodeplane.dev/hollow-log"
 
 
 def hollow_script(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> Hollow | None:
@@ -29,8 +31,13 @@ def hollow_script(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> Hollo
     wanted = annotations.get(HOLLOW)
     if wanted != "true" and not (wanted is None and image_name(config.image).startswith(HOLLOW_PREFIX)):
         return None
-    duration = annotations.get(HOLLOW_DURATION, "")
-    return Hollow(parse_duration(duration) if duration else 0, _exit_code(annotations.get(HOLLOW_EXIT_CODE, "0")))
+    duration, starved = annotations.get(HOLLOW_DURATION, ""), annotations.get(HOLLOW_OOM) == "true"
+    return Hollow(
+        duration_ns=parse_duration(duration) if duration else 0,
+        exit_code=_exit_code(annotations.get(HOLLOW_EXIT_CODE, "137" if starved else "0")),
+        starved=starved,
+        log=tuple(annotations.get(HOLLOW_LOG, "").splitlines()),
+    )
 
 
 def _exit_code(text: str) -> int:

@@ -5,12 +5,15 @@ Their state survives kill -9 of the runtime (files without fsync): a life goes o
 
 import asyncio
 import contextlib
+import functools
+import os
 import signal
 import time
 from collections.abc import AsyncGenerator
 
 from actors.runtime.errors import StateNotWritten
 from actors.runtime.lifecycle import Lifecycle
+from actors.runtime.shim.logs import stamp
 from actors.runtime.states import State
 from actors.runtime.store import StateDirectory
 from actors.runtime.types import Container, ExecResult
@@ -25,6 +28,8 @@ class HollowDriver:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def start(self, container: Container) -> None:
+        if container.hollow is not None and container.hollow.log and container.log_path:
+            write_log(container.log_path, container.hollow.log, time.time_ns())
         self._lifecycle.started(container, time.time_ns())
         self._save(container)
         self._arm(container)
@@ -39,7 +44,7 @@ class HollowDriver:
         self.kill(container)
 
     async def reopen_log(self, container: Container) -> None:
-        """A simulated container writes no log."""
+        """A simulated container writes as it starts, and never again."""
 
     async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
         """Nothing runs; every command succeeds, so that exec probes of simulated pods do."""
@@ -77,18 +82,19 @@ class HollowDriver:
         at = container.life.started_at + script.duration_ns
         left = (at - time.time_ns()) / NS
         if left <= 0:
-            self._end(container, at, script.exit_code)
+            self._end(container, at, script.exit_code, script.starved)
         else:
             loop = asyncio.get_running_loop()
-            self._timers[container.id] = loop.call_later(left, self._end, container, at, script.exit_code)
+            end = functools.partial(self._end, container, at, script.exit_code, script.starved)
+            self._timers[container.id] = loop.call_later(left, end)
 
     def _disarm(self, container: Container) -> None:
         if timer := self._timers.pop(container.id, None):
             timer.cancel()
 
-    def _end(self, container: Container, at: int, code: int) -> None:
+    def _end(self, container: Container, at: int, code: int, starved: bool = False) -> None:
         self._disarm(container)
-        self._lifecycle.exited(container, at, code)
+        self._lifecycle.exited(container, at, code, starved)
         self._save(container)
 
     def _save(self, container: Container) -> None:
@@ -96,3 +102,13 @@ class HollowDriver:
             self._state.note(container.record)
         except StateNotWritten:
             return  # a full disk: the life goes on in memory, and after a restart from the last state on disk
+
+
+def write_log(path: str, lines: tuple[str, ...], now_ns: int) -> None:
+    """In the form of every container's log. What cannot be written is lost, as a container's is."""
+    at = stamp(now_ns)
+    data = b"".join(b"%s stdout F %s\n" % (at, line.encode(errors="surrogateescape")) for line in lines)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640), "wb") as file:
+            file.write(data)

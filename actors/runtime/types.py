@@ -53,6 +53,10 @@ class Hollow(msgspec.Struct, frozen=True):
     duration_ns: int = 0
     """0 = until it is stopped."""
     exit_code: int = 0
+    starved: bool = False
+    """It ends as if its memory had run out."""
+    log: tuple[str, ...] = ()
+    """Lines it writes as it starts."""
 
 
 @dataclass(slots=True, eq=False)

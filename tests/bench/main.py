@@ -13,6 +13,7 @@ from tests.bench import (
     list_bench,
     plane_bench,
     pleg_bench,
+    pods_bench,
     resume_bench,
     watch_bench,
     write_bench,
@@ -34,6 +35,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "idle": plane_bench.idle,
     "recovery": plane_bench.recovery,
     "death": plane_bench.death,
+    "pods": pods_bench.fill,
 }
 HEADER = f"{'name':44} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from actors.runtime.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE
+from actors.runtime.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE, HOLLOW_LOG, HOLLOW_OOM
 from actors.runtime.shim.system import children
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
@@ -243,6 +243,11 @@ def test_hollow_lives_go_on_from_their_stored_start() -> None:
         killed = await runtime.run(sandbox, name="killed", image="hollow/app")
         await runtime.call("StopContainer", container_id=killed, timeout=0)
         assert (await runtime.status(killed)).exit_code == 137
+        scripted = {HOLLOW: "true", HOLLOW_DURATION: "10ms", HOLLOW_OOM: "true", HOLLOW_LOG: "one\ntwo"}
+        starved = await runtime.ended(await runtime.run(sandbox, name="oom", image="app", annotations=scripted))
+        assert (starved.exit_code, starved.reason) == (137, "OOMKilled")
+        lines = (runtime.logs / "pod-1" / "oom" / "0.log").read_text().splitlines()
+        assert [line.split(" ", 1)[1] for line in lines] == ["stdout F one", "stdout F two"]
         again = await runtime.run(sandbox, name="again", image="app", annotations=script)
         assert (await runtime.ended(again)).exit_code == 9
         more = await runtime.run(sandbox, name="more", image="hollow/app")

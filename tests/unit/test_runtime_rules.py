@@ -143,6 +143,10 @@ def test_hollow_by_annotation_of_the_pod_and_not_by_the_containers_own() -> None
     assert script is not None
     assert script.duration_ns == 1_500_000_000
     assert command.hollow_script(pb.ContainerConfig(annotations={command.HOLLOW: "false"}), pod) is None
+    ended = {command.HOLLOW_OOM: "true", command.HOLLOW_LOG: "one\ntwo"}
+    script = command.hollow_script(pb.ContainerConfig(annotations=ended), pod)
+    assert script is not None
+    assert (script.exit_code, script.starved, script.log) == (137, True, ("one", "two"))
 
 
 @pytest.mark.parametrize(
