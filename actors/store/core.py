@@ -34,7 +34,7 @@ class Core:
         self.cluster_id, self.member_id = loaded.cluster_id, loaded.member_id
         self.index = Index(loaded.current, loaded.revision, loaded.compacted)
         self.leases = Leases()
-        self.leases.load(loaded.leases, loaded.current, time.time(), time.monotonic())
+        self.leases.load(loaded.leases, loaded.current, time.monotonic())
         self.leases_changed = asyncio.Event()
         self.hub = Hub(options, loaded.revision, loaded.compacted)
         self.writer = Writer(options, self.log, self.index, self.leases, self._committed)

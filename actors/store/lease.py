@@ -36,14 +36,8 @@ def revoke(lease: int, draft: Draft) -> int:
     return draft.current
 
 
-def mark_renewed(lease: int, draft: Draft) -> None:
-    record = draft.lease(lease)
-    if record is not None and not record.renewed:
-        draft.store_lease(LeaseRecord(record.id, record.ttl, record.expires, renewed=True))
-
-
 class LeaseService:
-    """Deadlines live in memory; the file has the grant, and whether a lease was ever renewed."""
+    """Deadlines live in memory, so renewals cost no write; the file has the grants."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -64,23 +58,15 @@ class LeaseService:
         self, requests: AsyncIterator[pb.LeaseKeepAliveRequest], context: Context
     ) -> AsyncIterator[pb.LeaseKeepAliveResponse]:
         async for request in requests:
-            ttl = await self._try_renew(request.ID, context)
+            ttl = self._renew(request.ID)
             yield pb.LeaseKeepAliveResponse(header=self._core.header(), ID=request.ID, TTL=ttl)
 
-    async def _try_renew(self, lease: int, context: Context) -> int:
-        try:
-            return await self._renew(lease)
-        except StoreError as error:
-            await context.abort(grpc.StatusCode[error.grpc], str(error))
-
-    async def _renew(self, lease: int) -> int:
-        """The TTL from now, 0 for a lease that is gone. Only the first renewal of a lease is written."""
+    def _renew(self, lease: int) -> int:
+        """The TTL from now, 0 for a lease that is gone."""
         record = self._core.leases.get(lease)
         if record is None:
             return 0
         self._core.leases.extend(lease, time.monotonic() + record.ttl)
-        if not record.renewed:
-            await self._core.writer.submit(partial(mark_renewed, lease))
         return record.ttl
 
     async def time_to_live(self, request: pb.LeaseTimeToLiveRequest) -> pb.LeaseTimeToLiveResponse:

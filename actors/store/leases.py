@@ -7,7 +7,8 @@ from actors.store.types import Change, Commit, KeyValue, LeaseRecord
 
 
 class Leases:
-    """Deadlines count on the monotonic clock; the stored wall time is used once, at start."""
+    """Deadlines count on the monotonic clock. A start gives each lease its whole time anew, as etcd does: no clock
+    tells how long the store was away, and a jump of one would end all leases at once."""
 
     def __init__(self) -> None:
         self._records: dict[int, LeaseRecord] = {}
@@ -15,12 +16,11 @@ class Leases:
         self._deadlines: dict[int, float] = {}
         self._heap: list[tuple[float, int]] = []
 
-    def load(self, records: list[LeaseRecord], current: list[KeyValue], wall: float, now: float) -> None:
-        """Take over stored leases: what is left of each, or all of it for one that was being renewed."""
+    def load(self, records: list[LeaseRecord], current: list[KeyValue], now: float) -> None:
+        """Take over stored leases."""
         for record in records:
-            left = record.ttl if record.renewed else min(record.expires - wall, record.ttl)
             self._add(record)
-            self.extend(record.id, now + max(left, 0.0))
+            self.extend(record.id, now + record.ttl)
         for kv in current:
             if kv.lease in self._keys:
                 self._keys[kv.lease].add(kv.key)

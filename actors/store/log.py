@@ -4,23 +4,15 @@ SQLite before 3.51.3 can damage a file when one connection writes while another 
 never checkpoint, and automatic checkpoints are off.
 """
 
-import secrets
 import sqlite3
 from pathlib import Path
 
-from actors.store.errors import DiskFailed, NoSpace, StoreCorrupt, StoreError, StoreUnusable
+from actors.store.errors import DiskFailed, NoSpace, StoreError, StoreUnusable
+from actors.store.form import check_form, check_present, create, damaged
 from actors.store.options import StoreOptions
 from actors.store.types import SUB_BITS, Commit, KeyValue, LeaseRecord, Loaded
+from actors.store.wal import check_wal
 
-APPLICATION_ID = 0x6E706C6E
-FORMAT = 1
-SCHEMA = """
-CREATE TABLE log (id INTEGER PRIMARY KEY, key BLOB NOT NULL, value BLOB NOT NULL, created INTEGER NOT NULL,
-  version INTEGER NOT NULL, lease INTEGER NOT NULL);
-CREATE INDEX log_key ON log (key, id, version);
-CREATE TABLE leases (id INTEGER PRIMARY KEY, ttl INTEGER NOT NULL, expires REAL NOT NULL, renewed INTEGER NOT NULL);
-CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-"""
 CURRENT = "SELECT key, value, created, max(id), version, lease FROM log GROUP BY key"
 INSERT = "INSERT INTO log (id, key, value, created, version, lease) VALUES"
 MOST_ROWS = 32
@@ -50,33 +42,23 @@ class ObjectLog:
         path = self._options.file
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.exists():
+                create(path)
+            check_present(path)
+            check_wal(path)
             self._db = _connect(path)
-            self._prepare(path)
+            self._configure()
+            check_form(self._db, path)
             return self._load()
         except OSError as error:
-            raise StoreUnusable(f"cannot use the store's directory {path.parent}: {error.strerror}") from None
+            text = f"cannot use the store's directory {path.parent}: {error.strerror}; make it writable"
+            raise StoreUnusable(text) from None
         except sqlite3.OperationalError as error:
             self.close()
             raise StoreUnusable(f"cannot open the store's file {path}: {error}; free space or mend access") from None
         except sqlite3.DatabaseError as error:
             self.close()
-            raise _corrupt(path, str(error)) from None
-
-    def _prepare(self, path: Path) -> None:
-        db = self.db
-        application, version = _pragma(db, "application_id"), _pragma(db, "user_version")
-        if _pragma(db, "schema_version") == 0:
-            self._configure()
-            self._create()
-        elif application != APPLICATION_ID:
-            raise StoreCorrupt(f"{path} is not a store of nodeplane; move it away and start again")
-        elif version > FORMAT:
-            raise StoreCorrupt(f"{path} has format {version}, this nodeplane reads up to {FORMAT}: use a newer one")
-        else:
-            self._configure()
-            fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if fault != "ok":
-                raise _corrupt(path, fault)
+            raise damaged(path, str(error)) from None
 
     def _configure(self) -> None:
         self.db.execute("PRAGMA journal_mode = WAL")
@@ -85,13 +67,6 @@ class ObjectLog:
         self.db.execute("PRAGMA journal_size_limit = 16777216")
         if self._options.max_pages:
             self.db.execute(f"PRAGMA max_page_count = {int(self._options.max_pages)}")
-
-    def _create(self) -> None:
-        ids = {"compacted": 0, "swept": 0, "cluster": secrets.randbits(63) | 1, "member": secrets.randbits(63) | 1}
-        self.db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {FORMAT};")
-        self.db.executemany("INSERT INTO meta VALUES (?, ?)", ids.items())
-        self.db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        self.db.execute("COMMIT")
 
     def _load(self) -> Loaded:
         meta = dict(self.db.execute("SELECT name, value FROM meta"))
@@ -102,8 +77,8 @@ class ObjectLog:
             if version
         ]
         newest = self.db.execute("SELECT max(id) FROM log").fetchone()[0]
-        stored = self.db.execute("SELECT id, ttl, expires, renewed FROM leases")
-        leases = [LeaseRecord(lease, ttl, expires, bool(renewed)) for lease, ttl, expires, renewed in stored]
+        stored = self.db.execute("SELECT id, ttl, expires FROM leases")
+        leases = [LeaseRecord(lease, ttl, expires) for lease, ttl, expires in stored]
         revision = newest >> SUB_BITS if newest else 1
         self._compacted = meta["compacted"]
         return Loaded(current, revision, meta["compacted"], leases, meta["cluster"], meta["member"])
@@ -135,8 +110,8 @@ class ObjectLog:
         if commit.changes:
             self.db.executemany(f"{INSERT} (?, ?, ?, ?, ?, ?)", _rows(commit))
         for record in commit.leases:
-            row = (record.id, record.ttl, record.expires, record.renewed)
-            self.db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)", row)
+            row = (record.id, record.ttl, record.expires)
+            self.db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, 0)", row)
         self.db.executemany("DELETE FROM leases WHERE id = ?", [(lease,) for lease in commit.revoked])
         self.db.execute(
             "UPDATE meta SET value = ? WHERE name = 'compacted' AND value < ?", (commit.compacted, commit.compacted)
@@ -166,18 +141,8 @@ def _rows(commit: Commit) -> list[tuple[int, bytes, bytes, int, int, int]]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
     path.chmod(0o600)
-    return connection
-
-
-def _pragma(db: sqlite3.Connection, name: str) -> int:
-    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-def _corrupt(path: Path, reason: str) -> StoreCorrupt:
-    first = reason.splitlines()[-1] if reason else "unknown"
-    return StoreCorrupt(f"the store's file {path} is damaged ({first}); restore it from a copy or move it away")
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
 
 
 def disk_error(error: sqlite3.Error) -> StoreError:

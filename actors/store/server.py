@@ -14,6 +14,7 @@ from actors.store.kv import KvService
 from actors.store.lease import LeaseService
 from actors.store.maintenance import MaintenanceService
 from actors.store.options import MIB, StoreOptions
+from actors.store.tls import server_credentials
 from actors.store.watch import WatchService
 from protocols.errors import NodeplaneError
 from protocols.files import write_atomic
@@ -190,11 +191,9 @@ class Server:
     def _listen_tcp(self) -> None:
         options = self._options
         options.address_file.unlink(missing_ok=True)
-        if not all(path.exists() for path in (options.ca, options.cert, options.key)):
+        credentials = server_credentials(options)
+        if credentials is None:
             return
-        credentials = grpc.ssl_server_credentials(
-            [(options.key.read_bytes(), options.cert.read_bytes())], options.ca.read_bytes(), require_client_auth=True
-        )
         wanted = f"127.0.0.1:{options.port}"
         port = self._bind(partial(self._server.add_secure_port, wanted, credentials), wanted)
         self.address = f"127.0.0.1:{port}"

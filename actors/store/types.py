@@ -41,12 +41,11 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
-    """A lease as stored. `expires` is wall time; once renewed, a restart grants the whole TTL anew."""
+    """A lease as stored. `expires` is the wall time of its end as granted, for people: nothing counts on it."""
 
     id: int
     ttl: int
     expires: float
-    renewed: bool = False
 
 
 class Commit(msgspec.Struct, frozen=True):

@@ -111,4 +111,4 @@ def test_leases_expire_across_a_restart() -> None:
         play(made.target, grant)
         made.restart("store")
         play(made.target, wait_gone)
-        assert 1.5 < time.monotonic() - begun < 4.0
+        assert 1.5 < time.monotonic() - begun < 10.0
