@@ -16,6 +16,8 @@ from supervisor import logs
 AT_ONCE = 5
 """Warnings shown of one actor in one look: a flood belongs in the log."""
 READY, FAILED = b"ready\n", b"failed\n"
+WAITING = b"waiting "
+"""Begins any number of lines before one of these two."""
 
 
 class Console:
@@ -41,6 +43,14 @@ class Console:
                 print(text, flush=True)
         else:
             self._report(READY + text.encode())
+
+    def waiting(self, line: str) -> None:
+        """Why it takes long."""
+        if self.foreground:
+            _show(f"nodeplane: {line}")
+        elif self._report_to > 0:
+            with suppress(OSError):
+                os.write(self._report_to, WAITING + line.replace("\n", " ").encode() + b"\n")
 
     def failed(self, reason: str) -> None:
         if self.foreground:
@@ -89,3 +99,10 @@ def summary(status: PlaneStatus, seconds: float) -> str:
     word = "started without them" if down else "ready"
     head = f"{status.supervisor} (pid {status.pid}) {word} in {seconds:.2f} s"
     return "\n".join([*down, head, f"  {'ACTOR':<{width}}  {'PID':>7}  STATE", *rows, *where])
+
+
+def still_waiting(status: PlaneStatus) -> str:
+    """For whom, and what they say; "" when everybody serves."""
+    slow = [actor for actor in status.actors if actor.state == "starting"]
+    told = [f"{actor.instance}: {actor.beat.note}" for actor in slow if actor.beat and actor.beat.note]
+    return f"still waiting; {'; '.join(told) or ', '.join(actor.instance for actor in slow)}" if slow else ""

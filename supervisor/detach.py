@@ -4,7 +4,7 @@ import os
 import sys
 
 from supervisor import logs
-from supervisor.console import FAILED, READY
+from supervisor.console import FAILED, READY, WAITING
 from supervisor.options import PlaneOptions, layout_of
 
 LOST = "the supervisor ended while it was starting; see logs/supervisor.log below the root"
@@ -33,7 +33,9 @@ def split(options: PlaneOptions) -> tuple[int, int]:
 def wait(reading: int) -> int:
     """Wait for the plane's word and pass it on; returns the exit code."""
     with os.fdopen(reading, "rb") as pipe:
-        word = pipe.read()
+        while (word := pipe.readline()).startswith(WAITING):
+            print(f"nodeplane: {word.removeprefix(WAITING).decode().rstrip()}", file=sys.stderr, flush=True)
+        word += pipe.read()
     if word.startswith(READY):
         print(word.removeprefix(READY).decode())
         return 0

@@ -93,5 +93,6 @@ def launch(modules: Sequence[str], log: Path, cwd: Path) -> ForkClient:
 def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_CHILDREN}
     given = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
+    kept.setdefault("GRPC_VERBOSITY", "NONE")  # its faults are told by ours, once; it would tell each try again
     kept["PYTHONPATH"] = os.pathsep.join([PACKAGE_ROOT, *given])
     return kept

@@ -15,7 +15,7 @@ from protocols.bus import Bus, BusError, BusOptions
 from protocols.errors import NodeplaneError
 from protocols.messages import runtime
 from supervisor import kubeconfig, logs, presence, stale
-from supervisor.console import Console, summary
+from supervisor.console import Console, still_waiting, summary
 from supervisor.control import Control, ControlOptions
 from supervisor.errors import PlaneFailed
 from supervisor.forkclient import ForkClient
@@ -30,6 +30,7 @@ from supervisor.tree import Tree, TreeOptions
 
 CONTAINER_GRACE_S = 2.0
 SECOND_S = 1.0
+PATIENCE_S = 10.0
 ROTATE_EVERY = 10
 
 
@@ -120,9 +121,11 @@ class Supervisor:
 
     async def _announce(self, control: Control) -> None:
         children = self._tree.children
+        patience = asyncio.create_task(self._tell_patience(control))
         while not all(child.settled for child in children.values()):
             self._tree.changed.clear()
             await self._tree.changed.wait()
+        patience.cancel()
         seconds = time.monotonic() - self._options.started_at
         text = summary(control.status(), seconds)
         if all_serving(children.values()):
@@ -130,6 +133,13 @@ class Supervisor:
             self._console.ready(text)
         else:
             self._console.failed(text)
+
+    async def _tell_patience(self, control: Control) -> None:
+        """A start that waits for something outside says for what."""
+        while True:
+            await asyncio.sleep(PATIENCE_S)
+            if waiting := still_waiting(control.status()):
+                self._console.waiting(waiting)
 
     async def _every_second(self) -> None:
         while True:

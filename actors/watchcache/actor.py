@@ -5,8 +5,6 @@ nothing: on start it lists the store and reads the changes of the last revisions
 their marks, and watches from their resourceVersions, without a new list.
 """
 
-import asyncio
-
 from actors.watchcache.backend import Backend
 from actors.watchcache.errors import NotFresh
 from actors.watchcache.metrics import WatchcacheCollector
@@ -26,7 +24,7 @@ class Watchcache:
         self._context = context
         endpoints = store_options(context.settings, context.layout)
         self._backends = [self._backend(at, etcd) for at, etcd in enumerate(endpoints)]
-        self._ready = asyncio.Event()
+        self._ready = False
 
     def _backend(self, at: int, etcd: EtcdOptions) -> Backend:
         settings = self._context.settings
@@ -37,7 +35,7 @@ class Watchcache:
             efficient=settings.gate("EfficientWatchResumption"),
             compaction=0.0 if store.embedded else float(settings.etcd_compaction_s),
         )
-        return Backend(options, self._context.bus, self._told)
+        return Backend(options, self._context.bus, self._changed)
 
     async def start(self) -> None:
         self._context.registry.register(WatchcacheCollector(self._backends))
@@ -46,12 +44,16 @@ class Watchcache:
         for backend in self._backends:
             await backend.start(self._context)
 
-    def _told(self) -> None:
-        if self._ready.is_set() or not all(backend.told for backend in self._backends):
-            return
-        self._ready.set()
+    def _changed(self) -> None:
+        """A store was told for the first time, went away or came back."""
+        away = [f"the store at {backend.name} is away: {backend.away}" for backend in self._backends if backend.away]
         revisions = " and ".join(str(backend.state.position) for backend in self._backends)
-        self._context.ready(f"from revision {revisions}")
+        note = "; ".join(away) or f"from revision {revisions}"
+        if not self._ready and all(backend.told for backend in self._backends):
+            self._ready = True
+            self._context.ready(note)
+        elif away or self._ready:
+            self._context.note(note)
 
     async def _freshen(self, request: Freshen, call: Call) -> Empty:
         if not 0 <= request.store < len(self._backends):

@@ -17,15 +17,17 @@ from protocols.etcd import BadEndpoint, EtcdClient
 class Backend:
     """Shares nothing with other stores: revisions of one say nothing about another."""
 
-    def __init__(self, options: WatchcacheOptions, bus: Bus, on_told: Callable[[], None]) -> None:
+    def __init__(self, options: WatchcacheOptions, bus: Bus, on_change: Callable[[], None]) -> None:
         self.options = options
         self.state = State(options)
         self.told = False
         """Its streams are owned."""
+        self.away = ""
+        """Why it cannot be followed just now."""
         self._client = EtcdClient(options.etcd)
         self._streams = Streams(bus, self.state)
-        self._on_told = on_told
-        self.feed = Feed(options, self._client, self.state, self._tell)
+        self._on_change = on_change
+        self.feed = Feed(options, self._client, self.state, self)
 
     @property
     def name(self) -> str:
@@ -53,8 +55,13 @@ class Backend:
             return True
         return await self.feed.waiters.wait(revision, self.options.fresh_timeout)
 
-    def _tell(self, changes: list[Change]) -> None:
+    def tell(self, changes: list[Change]) -> None:
         self._streams.tell(changes)
         if not self.told:
             self.told = True
-            self._on_told()
+            self._on_change()
+
+    def trouble(self, why: str) -> None:
+        if bool(why) != bool(self.away):
+            self.away = why
+            self._on_change()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from actors.watchcache.errors import HistoryLost
 from actors.watchcache.options import WatchcacheOptions
@@ -15,13 +15,18 @@ from protocols.etcd import Compacted, EtcdClient, EtcdError, KeyValue, Watch, Wa
 log = logging.getLogger("watchcache")
 
 
-class Feed:
-    """`tell(changes)` is called after every batch once the state is complete, and with nothing at the first time."""
+class Listener(Protocol):
+    def tell(self, changes: list[Change]) -> None:
+        """After every batch once the state is complete, and with nothing at the first time."""
 
-    def __init__(
-        self, options: WatchcacheOptions, client: EtcdClient, state: State, tell: Callable[[list[Change]], None]
-    ) -> None:
-        self._options, self._client, self._state, self._tell = options, client, state, tell
+    def trouble(self, why: str) -> None:
+        """Why the store cannot be followed just now; empty once it can."""
+
+
+class Feed:
+    def __init__(self, options: WatchcacheOptions, client: EtcdClient, state: State, listener: Listener) -> None:
+        self._options, self._client, self._state = options, client, state
+        self._tell, self._trouble = listener.tell, listener.trouble
         self._watch: Watch | None = None
         self._open = asyncio.Event()
         self._heard = 0.0
@@ -44,6 +49,7 @@ class Feed:
                 continue
             except EtcdError as error:
                 log.warning("watch of the store broke: %s; opening it again", error)
+                self._trouble(str(error))
             self.reconnects += 1
             pause = self._options.first_pause if self._state.position > before else pause
             await asyncio.sleep(pause)
@@ -58,6 +64,7 @@ class Feed:
                 break
             except EtcdError as error:
                 log.warning("cannot ask the store's version: %s; trying again", error)
+                self._trouble(str(error))
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._options.longest_pause)
         check(version)
@@ -74,6 +81,7 @@ class Feed:
                 return [kv for page in pages for kv in page.kvs], pages[-1].revision
             except EtcdError as error:
                 log.warning("cannot list the store: %s; trying again", error)
+                self._trouble(str(error))
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._options.longest_pause)
 
@@ -83,6 +91,7 @@ class Feed:
             await self._check_same(watch)
             self._watch, self._heard = watch, time.monotonic()
             self._open.set()
+            self._trouble("")
             self._announce()
             try:
                 if self._asks:

@@ -72,9 +72,15 @@ class Members:
             self.blame(member)
             tried += 1
             if loop.time() >= deadline:
-                raise Unavailable(f"no member of the store lets us connect: {', '.join(self._options.endpoints)}")
+                raise Unavailable(self._nobody())
             if tried % self.count == 0:
                 await asyncio.sleep(PAUSE)
+
+    def _nobody(self) -> str:
+        mend = "see that they run, and that CA, certificate and key are for them"
+        if self._options.ca is None:
+            mend = "see that they run, and give a CA if they speak TLS"
+        return f"no member lets us connect ({', '.join(self._options.endpoints)}); {mend}"
 
     async def _stands(self, member: int, patience: float) -> bool:
         channel = self.channels[member]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream, PlaneStatus
+from supervisor import detach
 from supervisor.__main__ import _slot
 from supervisor.cli import status
 from supervisor.cli.chaos import signal_number
@@ -19,6 +20,7 @@ from supervisor.cli.main import COMMANDS, main
 from supervisor.cli.scale import watcher_supervisors
 from supervisor.cli.table import duration
 from supervisor.cli.top import cpu_seconds, pss_mib
+from supervisor.console import Console
 from supervisor.errors import ForeignPackage, Usage
 from supervisor.notify import Notifier
 from supervisor.own import check_packages
@@ -185,3 +187,14 @@ def test_packages_of_another_distribution_are_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("supervisor.own.PACKAGES", {"pytest": "nothing.py"})
     with pytest.raises(ForeignPackage, match="environment of its own"):
         check_packages()
+
+
+def test_who_waits_for_a_detached_start_is_told_for_what(capfd: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+    console = Console("supervisor", writing)
+    console.waiting("still waiting; watchcache: the store is away")
+    console.ready("all\nfine")
+    assert detach.wait(reading) == 0
+    told = capfd.readouterr()
+    assert told.err == "nodeplane: still waiting; watchcache: the store is away\n"
+    assert told.out == "all\nfine\n"
