@@ -3,12 +3,17 @@
 import os
 from pathlib import Path
 
+SWEPT_LIMIT = 1000
+_swept: set[Path] = set()
+
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Replace `path` by `data`: temporary file, fsync, rename, fsync of the directory. Raises OSError (ENOSPC ...).
 
-    On any error the old file is untouched and the temporary one is removed.
+    On any error the old file is untouched and the temporary one is removed; what a killed process left of its own is
+    removed by the next one that writes in the directory.
     """
+    sweep_once(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
@@ -21,6 +26,19 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def sweep_once(directory: Path) -> None:
+    """Temporary files of processes that are gone: once per directory in a process's life."""
+    if directory in _swept:
+        return
+    if len(_swept) >= SWEPT_LIMIT:
+        _swept.clear()
+    _swept.add(directory)
+    for path in directory.glob(".*.tmp"):
+        words = path.name.rsplit(".", 2)
+        if len(words) == 3 and words[1].isdigit() and not Path(f"/proc/{words[1]}").exists():
+            path.unlink(missing_ok=True)
 
 
 def sync_directory(directory: Path) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from actors.devices.errors import CheckpointCorrupt
 from actors.devices.types import DeviceKey, PodRecord
-from protocols.files import sync_directory, write_atomic
+from protocols.files import sweep_once, sync_directory, write_atomic
 from protocols.messages.devices import LedgerEvent, first_mark
 
 VERSION = 1
@@ -80,6 +80,7 @@ class CheckpointFile:
     def load(self) -> tuple[State, str]:
         """The state, and a line to log when the file was unusable and is kept aside."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sweep_once(self.path.parent)
         try:
             return decode(self.path.read_bytes()), ""
         except FileNotFoundError:

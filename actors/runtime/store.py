@@ -11,7 +11,7 @@ import msgspec
 from actors.runtime.errors import StateNotWritten
 from actors.runtime.journal import Journal
 from actors.runtime.types import ContainerRecord, SandboxRecord
-from protocols.files import sync_directory, write_atomic
+from protocols.files import sweep_once, sync_directory, write_atomic
 
 Record = TypeVar("Record", SandboxRecord, ContainerRecord)
 
@@ -27,6 +27,7 @@ class StateDirectory:
         self._shims = root / "shims"
         for directory in (root, self._sandboxes, self._containers, self._shims):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sweep_once(directory)
         root.chmod(0o700)
         self._journal = Journal(root / "hollow.journal")
 

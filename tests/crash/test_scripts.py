@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.equality import nothing_left
 from tests.support.plane import Plane
 from tests.support.seed import SEED
 from tests.support.witnesses import Witnesses, container_of, pod, with_devices
@@ -25,6 +26,7 @@ def plane() -> Iterator[Plane]:
         plane.kubectl("delete", "pod", "first")  # gpu-0 and gpu-1 are for the scripts
         yield plane
         plane.settled()
+        nothing_left(plane)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import oracle
+from tests.support.equality import nothing_left, replicas_equal
 from tests.support.plane import Plane, until
 from tests.support.podwatch import PodWatch
 from tests.support.seed import ROUNDS, SEED
@@ -112,6 +113,8 @@ def judge(plane: Plane, pods: ApiWatcher, resources: PodWatch, writer: Writer) -
     pods.close()
     resources.close()
     resources.is_consistent()
+    replicas_equal(plane, resources)
+    nothing_left(plane)
     until("all devices free", lambda: not own_containers(plane))
     until("4 devices", lambda: allocatable(plane) == "4")
 

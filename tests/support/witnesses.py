@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.support import oracle
+from tests.support.equality import replicas_equal
 from tests.support.plane import Plane, until
 from tests.support.podwatch import PodWatch
 from tests.support.watchers import ApiWatcher
@@ -14,7 +15,8 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 class Witnesses:
     """`with Witnesses(plane):` breaks may come inside; at the end all that was told must add up, and nothing be lost.
 
-    That replicas stand where their owners do takes a second to be told: modules ask once, after all their tests.
+    What replicas hold is compared with their owners each time; that they say so as well (their positions), and that no
+    file was left, modules ask once, after all their tests (`settled`).
     """
 
     def __init__(self, plane: Plane, per_second: float = 20.0) -> None:
@@ -41,6 +43,7 @@ class Witnesses:
         until("the resource watch up to date", self._agrees)
         self.resources.is_consistent()
         oracle.no_device_twice(self.plane)
+        replicas_equal(self.plane, self.resources)
 
     def _agrees(self) -> bool:
         return dict(self.resources.pods.values()) == self.resources.listed()

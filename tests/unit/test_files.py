@@ -1,0 +1,38 @@
+"""Files that matter: whole or not at all, and nothing half written stays."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from protocols import files
+from protocols.files import write_atomic
+
+DEAD = 2**22 + 1
+"""Beyond the largest pid there can be."""
+
+
+def test_the_new_content_or_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state"
+    write_atomic(path, b"one", 0o640)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(path, b"two")
+    assert path.read_bytes() == b"one"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["state"]
+
+
+def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path: Path) -> None:
+    (tmp_path / f".state.{DEAD}.tmp").touch()
+    (tmp_path / f".other.{DEAD}.tmp").touch()
+    alive = {f".state.{os.getppid()}.tmp", ".no.number.tmp", ".short.tmp", f"visible.{DEAD}.tmp"}
+    for name in alive:
+        (tmp_path / name).touch()
+    write_atomic(tmp_path / "state", b"x")
+    assert set(os.listdir(tmp_path)) == {"state", *alive}
