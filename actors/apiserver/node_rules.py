@@ -41,6 +41,10 @@ class NodeRules(msgspec.Struct, frozen=True):
             ("coordination.k8s.io", "leases"): self._leases,
             ("resource.k8s.io", "resourceslices"): self._slices,
             ("resource.k8s.io", "resourceclaims"): self._claims,
+            ("", "services"): _reads,
+            ("node.k8s.io", "runtimeclasses"): _reads,
+            ("storage.k8s.io", "csidrivers"): _reads,
+            ("storage.k8s.io", "csinodes"): _own_driver_list,
             ("authentication.k8s.io", "tokenreviews"): _creates,
             ("authorization.k8s.io", "subjectaccessreviews"): _creates,
         }
@@ -101,6 +105,15 @@ class NodeRules(msgspec.Struct, frozen=True):
 
 def _events(_node: str, wanted: Attributes) -> bool:
     return wanted.verb in ("create", "update", "patch") and not wanted.subresource
+
+
+def _reads(node: str, wanted: Attributes) -> bool:
+    return wanted.verb in READ and not wanted.subresource
+
+
+def _own_driver_list(node: str, wanted: Attributes) -> bool:
+    """Its CSINode, which bears its name."""
+    return wanted.verb == "create" or (wanted.name == node and wanted.verb in ("get", "update", "patch", "delete"))
 
 
 def _creates(_node: str, wanted: Attributes) -> bool:

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 
 from actors.apiserver.resources import (
+    classes,
     configmaps,
     definitions,
     devices,
     events,
     leases,
     namespaces,
+    network,
     new_events,
     nodes,
     pods,
@@ -17,6 +19,7 @@ from actors.apiserver.resources import (
     secrets,
     serviceaccounts,
     usage,
+    volumes,
 )
 from actors.apiserver.types import Resource
 
@@ -69,6 +72,9 @@ TABLE: Table = Table(
         new_events.NEW_EVENTS,
         *devices.ROWS,
         *rbac.ROWS,
+        *network.ROWS,
+        *volumes.ROWS,
+        *classes.ROWS,
         *reviews.ROWS,
         *usage.ROWS,
         definitions.DEFINITIONS,

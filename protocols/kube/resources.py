@@ -81,6 +81,16 @@ DEFINITIONS = Resource(
     False,
     etcd_prefix=f"{EXTENSIONS}/customresourcedefinitions",
 )
+SERVICES = Resource("", "v1", "services", "Service", True, etcd_prefix="services/specs")
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints", True, etcd_prefix="services/endpoints")
+ENDPOINTSLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True)
+PERSISTENTVOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
+PERSISTENTVOLUMECLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
+STORAGECLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
+CSINODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)
+CSIDRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False)
+PRIORITYCLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
+RUNTIMECLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False)
 
 ALL = (
     NAMESPACES,
@@ -101,6 +111,16 @@ ALL = (
     CLUSTERROLES,
     CLUSTERROLEBINDINGS,
     DEFINITIONS,
+    SERVICES,
+    ENDPOINTS,
+    ENDPOINTSLICES,
+    PERSISTENTVOLUMES,
+    PERSISTENTVOLUMECLAIMS,
+    STORAGECLASSES,
+    CSINODES,
+    CSIDRIVERS,
+    PRIORITYCLASSES,
+    RUNTIMECLASSES,
 )
 """Every served resource, in the order discovery shows them."""
 

@@ -29,7 +29,9 @@ def on(group: str, resources: tuple[str, ...], verbs: tuple[str, ...]) -> Policy
 EVERYTHING = (on("*", ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 VIEW = (
     on("", ("configmaps", "events", "namespaces", "namespaces/status", "pods", "serviceaccounts"), READ),
-    on("", ("pods/log", "pods/status"), READ),
+    on("", ("endpoints", "persistentvolumeclaims", "persistentvolumeclaims/status", "services"), READ),
+    on("", ("pods/log", "pods/status", "services/status"), READ),
+    on("discovery.k8s.io", ("endpointslices",), READ),
     on("events.k8s.io", ("events",), READ),
     on(LEASES, ("leases",), READ),
     on(DRA, (*CLAIMS, "resourceclaims/status"), READ),
@@ -38,6 +40,7 @@ EDIT = (
     on("", (*CONNECT, "secrets"), READ),
     on("", ("serviceaccounts",), ("impersonate",)),
     on("", ("configmaps", "events", "pods", "secrets", "serviceaccounts", *CONNECT), WRITE),
+    on("", ("endpoints", "persistentvolumeclaims", "services"), WRITE),
     on("", ("pods/eviction", "serviceaccounts/token"), ("create",)),
     on(LEASES, ("leases",), ALL),
     on(DRA, CLAIMS, WRITE),

@@ -45,6 +45,7 @@ def _alias(package: str) -> str:
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
     from actors.apiserver.schemas import (
+        cluster,
         core_containers,
         core_objects,
         core_pod,
@@ -56,9 +57,12 @@ def registry() -> Registry:
     )
 
     core = (core_objects.CORE_OBJECTS, core_pod.CORE_POD, core_containers.CORE_CONTAINERS, core_volumes.CORE_VOLUMES)
-    texts: dict[str, tuple[str, ...]] = {META: (meta.META,), f"{API}core.v1": core}
+    core_texts = (*core, cluster.CORE_STORAGE)
+    texts: dict[str, tuple[str, ...]] = {META: (meta.META,), f"{API}core.v1": core_texts}
     texts[f"{API}resource.v1"] = (resource.RESOURCE,)
     texts[f"{API}resource.v1alpha3"] = (resource.RESOURCE_ALPHA,)
+    for name in ("discovery", "node", "scheduling", "storage"):
+        texts[f"{API}{name}.v1"] = (getattr(cluster, name.upper()),)
     texts[f"{API}apiextensions.v1"] = (extensions.EXTENSIONS,)
     texts[f"{API}autoscaling.v1"] = (extensions.AUTOSCALING,)
     for name in ("authentication", "authorization", "coordination", "events", "policy", "rbac"):

@@ -34,9 +34,7 @@ def check_body(obj: Obj, target: Target) -> None:
     """The body is an object of this resource, meant for this path. Raises BadRequest; fills the namespace."""
     resource = target.resource
     check_kind(obj, resource.kind, resource.api_version)
-    metadata = check_metadata(obj)
-    if resource.custom is None:
-        _check_parts(obj)
+    metadata = check_metadata(obj, resource.custom is not None)
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if target.name and name and name != target.name:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
@@ -83,8 +81,10 @@ def check_kind(obj: Obj, kind: str, api_version: str, said: bool = False) -> Non
         raise BadRequest(f"{told} ({api_version})")
 
 
-def check_metadata(obj: Obj) -> Obj:
-    """Types of what every part of the server relies on."""
+def check_metadata(obj: Obj, custom: bool = False) -> Obj:
+    """Types of what every part of the server relies on; the spec of a `custom` kind may be of any type."""
+    if not custom:
+        _check_parts(obj)
     metadata = obj.setdefault("metadata", {})
     if metadata is None:
         metadata = obj["metadata"] = {}

@@ -87,7 +87,7 @@ def applied_configuration(target: Target, body: bytes, options: WriteOptions, re
     if at(wanted, "metadata", "managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
     review.configuration(wanted, target)
-    check_metadata(wanted)
+    check_metadata(wanted, target.resource.custom is not None)
     return wanted
 
 

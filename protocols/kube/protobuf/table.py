@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from protocols.kube.protobuf.errors import KindUnknown
 from protocols.kube.protobuf.scalars import SCALARS
 from protocols.kube.protobuf.schemas import (
+    cluster,
     core_containers,
     core_objects,
     core_pod,
@@ -18,7 +19,8 @@ from protocols.kube.protobuf.types import Field, Message, Shape
 from protocols.kube.protobuf.values import VALUES
 
 LEAVES = {**SCALARS, **VALUES}
-CORE = (core_objects.OBJECTS, core_pod.POD, core_pod.POD_STATUS, core_containers.CONTAINERS, core_volumes.VOLUMES)
+POD = (core_pod.POD, core_pod.POD_STATUS, core_containers.CONTAINERS, core_volumes.VOLUMES)
+CORE = (core_objects.OBJECTS, *POD, cluster.CORE_CLUSTER)
 TEXTS = {
     "meta": meta.META,
     "core": "".join(CORE),
@@ -29,9 +31,21 @@ TEXTS = {
     "authentication": others.AUTHENTICATION,
     "authorization": others.AUTHORIZATION,
     "resource": resource.RESOURCE,
+    "discovery": cluster.DISCOVERY,
+    "scheduling": cluster.SCHEDULING,
+    "node": cluster.NODE,
+    "storage": cluster.STORAGE,
 }
 KINDS = {
-    "v1": ("core", "Binding ConfigMap Event Namespace Node Pod Secret ServiceAccount"),
+    "v1": (
+        "core",
+        "Binding ConfigMap Endpoints Event Namespace Node PersistentVolume PersistentVolumeClaim Pod Secret Service "
+        "ServiceAccount",
+    ),
+    "discovery.k8s.io/v1": ("discovery", "EndpointSlice"),
+    "scheduling.k8s.io/v1": ("scheduling", "PriorityClass"),
+    "node.k8s.io/v1": ("node", "RuntimeClass"),
+    "storage.k8s.io/v1": ("storage", "CSIDriver CSINode StorageClass"),
     "coordination.k8s.io/v1": ("coordination", "Lease"),
     "policy/v1": ("policy", "Eviction"),
     "events.k8s.io/v1": ("events", "Event"),

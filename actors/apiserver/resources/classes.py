@@ -1,0 +1,69 @@
+"""Classes that pods name: stored for those who read them; priorities and handlers are not looked up here."""
+
+from actors.apiserver.causes import Cause, forbidden, invalid, required
+from actors.apiserver.cells import AGE, NAME, cell
+from actors.apiserver.objects import Obj
+from actors.apiserver.strategy import Strategy
+from actors.apiserver.types import Column, Resource
+
+HIGHEST = 1_000_000_000
+
+
+class PriorityStrategy(Strategy):
+    has_generation = True
+
+    def default(self, obj: Obj) -> None:
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        obj.setdefault("value", 0)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        if str(obj["metadata"].get("name") or "").startswith("system-"):
+            return [forbidden("metadata.name", "priority class names with 'system-' prefix are reserved")]
+        if obj["value"] > HIGHEST:
+            return [forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}")]
+        return []
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        changed = [name for name in ("value", "preemptionPolicy") if new.get(name) != old.get(name)]
+        return [invalid(name, new.get(name), "field is immutable") for name in changed]
+
+
+class RuntimeClassStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        return [] if obj.get("handler") else [required("handler")]
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        same = new.get("handler") == old.get("handler")
+        return [] if same else [invalid("handler", new.get("handler"), "field is immutable")]
+
+
+PRIORITIES = Resource(
+    group="scheduling.k8s.io",
+    version="v1",
+    plural="priorityclasses",
+    singular="priorityclass",
+    kind="PriorityClass",
+    namespaced=False,
+    strategy=PriorityStrategy(),
+    short_names=("pc",),
+    columns=(
+        NAME,
+        Column("Value", lambda obj: obj.get("value", 0), type="integer"),
+        Column("Global-Default", lambda obj: bool(obj.get("globalDefault")), type="boolean"),
+        AGE,
+        Column("PreemptionPolicy", cell("preemptionPolicy")),
+    ),
+)
+
+RUNTIMES = Resource(
+    group="node.k8s.io",
+    version="v1",
+    plural="runtimeclasses",
+    singular="runtimeclass",
+    kind="RuntimeClass",
+    namespaced=False,
+    strategy=RuntimeClassStrategy(),
+    columns=(NAME, Column("Handler", cell("handler")), AGE),
+)
+
+ROWS = (PRIORITIES, RUNTIMES)

@@ -1,0 +1,142 @@
+"""Services and their endpoints: stored for those who read and write them; nothing here proxies or allocates."""
+
+from actors.apiserver.causes import Cause, invalid, required
+from actors.apiserver.cells import AGE, NAME, NONE, cell, field
+from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.strategy import Strategy
+from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
+
+SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+MOST_ENDPOINTS = 3
+"""Shown in a cell."""
+
+
+class ServiceStrategy(Strategy):
+    has_status = True
+
+    def default(self, obj: Obj) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        for port in items(spec, "ports"):
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port"))
+
+    def prepare_create(self, obj: Obj) -> None:
+        obj["status"] = {"loadBalancer": {}}
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        causes = []
+        kind = text(obj, "spec", "type")
+        if kind not in SERVICE_TYPES:
+            causes.append(invalid("spec.type", kind, f"must be one of {', '.join(SERVICE_TYPES)}"))
+        ports = items(obj, "spec", "ports")
+        if not ports and kind != "ExternalName" and text(obj, "spec", "clusterIP") != "None":
+            causes.append(required("spec.ports"))
+        for index, port in enumerate(ports):
+            number = port.get("port")
+            if not isinstance(number, int) or not 1 <= number <= 65535:
+                detail = "must be between 1 and 65535, inclusive"
+                causes.append(invalid(f"spec.ports[{index}].port", number, detail))
+            if len(ports) > 1 and not port.get("name"):
+                causes.append(required(f"spec.ports[{index}].name"))
+        return causes
+
+
+def external_ip(obj: Obj) -> str:
+    if text(obj, "spec", "type") == "ExternalName":
+        return text(obj, "spec", "externalName")
+    given = [text(each, "ip") or text(each, "hostname") for each in items(obj, "status", "loadBalancer", "ingress")]
+    return ",".join([*given, *(at(obj, "spec", "externalIPs") or ())]) or NONE
+
+
+def service_ports(obj: Obj) -> str:
+    shown = []
+    for port in items(obj, "spec", "ports"):
+        node = f":{port['nodePort']}" if port.get("nodePort") else ""
+        shown.append(f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}")
+    return ",".join(shown) or NONE
+
+
+def selector(obj: Obj) -> str:
+    return ",".join(f"{key}={value}" for key, value in (at(obj, "spec", "selector") or {}).items()) or NONE
+
+
+def endpoints(obj: Obj) -> str:
+    found = [
+        f"{text(address, 'ip')}:{port.get('port')}" if port else text(address, "ip")
+        for subset in items(obj, "subsets")
+        for port in items(subset, "ports") or [{}]
+        for address in items(subset, "addresses")
+    ]
+    more = f" + {len(found) - MOST_ENDPOINTS} more..." if len(found) > MOST_ENDPOINTS else ""
+    return (",".join(found[:MOST_ENDPOINTS]) + more) or NONE
+
+
+def slice_ports(obj: Obj) -> str:
+    return ",".join(text(port, "port") for port in items(obj, "ports")) or "<unset>"
+
+
+def slice_endpoints(obj: Obj) -> str:
+    found = [str(address) for each in items(obj, "endpoints") for address in at(each, "addresses") or ()]
+    more = f" + {len(found) - MOST_ENDPOINTS} more..." if len(found) > MOST_ENDPOINTS else ""
+    return (",".join(found[:MOST_ENDPOINTS]) + more) or "<unset>"
+
+
+SERVICES = Resource(
+    group="",
+    version="v1",
+    plural="services",
+    singular="service",
+    kind="Service",
+    namespaced=True,
+    strategy=ServiceStrategy(),
+    short_names=("svc",),
+    categories=("all",),
+    columns=(
+        NAME,
+        Column("Type", cell("spec", "type")),
+        Column("Cluster-IP", cell("spec", "clusterIP", missing=NONE)),
+        Column("External-IP", external_ip),
+        Column("Port(s)", service_ports),
+        AGE,
+        Column("Selector", selector, 1),
+    ),
+    prefix="services/specs",
+    subresources=(Subresource("status", STATUS_VERBS, "Service", version="v1"),),
+    fields={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
+    returns_object=True,
+)
+
+ENDPOINTS = Resource(
+    group="",
+    version="v1",
+    plural="endpoints",
+    singular="endpoints",
+    kind="Endpoints",
+    namespaced=True,
+    strategy=Strategy(),
+    short_names=("ep",),
+    columns=(NAME, Column("Endpoints", endpoints), AGE),
+    prefix="services/endpoints",
+    create_on_update=True,
+)
+
+SLICES = Resource(
+    group="discovery.k8s.io",
+    version="v1",
+    plural="endpointslices",
+    singular="endpointslice",
+    kind="EndpointSlice",
+    namespaced=True,
+    strategy=Strategy(),
+    columns=(
+        NAME,
+        Column("AddressType", cell("addressType")),
+        Column("Ports", slice_ports),
+        Column("Endpoints", slice_endpoints),
+        AGE,
+    ),
+)
+
+ROWS = (SERVICES, ENDPOINTS, SLICES)

@@ -1,0 +1,75 @@
+"""The resources that are stored for those who read them: kubectl's columns, defaults, and what is refused."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        yield started
+
+
+def made(kind: str, version: str, **parts: Any) -> str:
+    return json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **parts})
+
+
+ACCESS = {"accessModes": ["ReadWriteOnce"]}
+SIZED = {"storage": "1Gi"}
+OBJECTS = {
+    "services": (
+        made("Service", "v1", spec={"ports": [{"port": 80}], "selector": {"a": "b"}}),
+        "x ClusterIP <none> <none> 80/TCP",
+    ),
+    "endpoints": (
+        made("Endpoints", "v1", subsets=[{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]),
+        "x 10.0.0.1:80",
+    ),
+    "endpointslices": (
+        made("EndpointSlice", "discovery.k8s.io/v1", addressType="IPv4", endpoints=[{"addresses": ["10.0.0.1"]}]),
+        "x IPv4 <unset> 10.0.0.1",
+    ),
+    "persistentvolumes": (
+        made("PersistentVolume", "v1", spec={**ACCESS, "capacity": SIZED, "hostPath": {"path": "/x"}}),
+        "x 1Gi RWO Retain Pending",
+    ),
+    "persistentvolumeclaims": (
+        made("PersistentVolumeClaim", "v1", spec={**ACCESS, "resources": {"requests": SIZED}}),
+        "x Pending",
+    ),
+    "storageclasses": (
+        made("StorageClass", "storage.k8s.io/v1", provisioner="example.com/p"),
+        "x example.com/p Delete Immediate false",
+    ),
+    "csinodes": (made("CSINode", "storage.k8s.io/v1", spec={"drivers": [{"name": "d", "nodeID": "n"}]}), "x 1"),
+    "csidrivers": (made("CSIDriver", "storage.k8s.io/v1", spec={}), "x true false false"),
+    "priorityclasses": (made("PriorityClass", "scheduling.k8s.io/v1", value=7), "x 7 false"),
+    "runtimeclasses": (made("RuntimeClass", "node.k8s.io/v1", handler="h"), "x h"),
+}
+
+
+@pytest.mark.parametrize("resource", OBJECTS)
+def test_each_is_made_shown_changed_and_deleted(plane: Plane, resource: str) -> None:
+    body, shown = OBJECTS[resource]
+    plane.kubectl("create", "-f", "-", stdin=body)
+    row = " ".join(plane.kubectl("get", resource, "x").splitlines()[1].split())
+    assert row.startswith(shown)
+    plane.kubectl("label", resource, "x", "a=b")
+    plane.kubectl("delete", resource, "x")
+
+
+def test_what_is_refused(plane: Plane) -> None:
+    for body, told in (
+        (made("Service", "v1", spec={}), "spec.ports: Required value"),
+        (made("Service", "v1", spec={"ports": [{"port": 0}]}), "must be between 1 and 65535"),
+        (made("PersistentVolumeClaim", "v1", spec={}), "spec.accessModes: Required value"),
+        (made("StorageClass", "storage.k8s.io/v1"), "provisioner: Required value"),
+        (made("PriorityClass", "scheduling.k8s.io/v1", value=2_000_000_000), "maximum allowed value"),
+        (made("RuntimeClass", "node.k8s.io/v1"), "handler: Required value"),
+    ):
+        assert told in plane.kubectl("create", "--validate=false", "-f", "-", stdin=body, check=False)
