@@ -53,7 +53,9 @@ class PodWorkerActor:
         self._replicate()
         self._manager = PodManager(self._manager_options())
         self._node = NodeAgent(
-            NodeAgentOptions(settings.node_name, self._machine, self._client, self._node_state, self._on_ready)
+            NodeAgentOptions(
+                settings.node_name, self._machine, self._client, self._node_state, self._on_ready, self._node_event
+            )
         )
         selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
         self._static = StaticPods(self._static_options())
@@ -132,11 +134,10 @@ class PodWorkerActor:
 
     def _static_options(self) -> StaticOptions:
         node = self._context.settings.node_name
-        about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": node}}
 
         def on_fault(text: str) -> None:
             self._context.log.warning("%s", text)
-            self._events.event(about, "Warning", "InvalidManifest", text)
+            self._node_event("Warning", "InvalidManifest", text)
 
         directory = self._context.layout.kubelet / "manifests"
         return StaticOptions(directory, node, self._manager, self._api, lambda: self._node.uid, on_fault)
@@ -207,6 +208,11 @@ class PodWorkerActor:
             f"PLEG is not healthy: {state.message}" for state in self._relists.items.values() if not state.healthy
         ]
         return tuple(faults)
+
+    def _node_event(self, kind: str, reason: str, message: str) -> None:
+        node = self._context.settings.node_name
+        about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": node}}
+        self._events.event(about, kind, reason, message)
 
     def _on_ready(self) -> None:
         self._context.ready(f"node {self._context.settings.node_name} is Ready")

@@ -1,5 +1,6 @@
 """Images of one pod's containers: what the pull policy asks for, pulls that failed and are not repeated at once."""
 
+import re
 import time
 from collections.abc import Callable
 
@@ -11,7 +12,12 @@ from actors.podworker.types import ContainerSpec, PodSpec
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 
 ALWAYS, NEVER = "Always", "Never"
+ERR_NAME, ERR_INSPECT = "InvalidImageName", "ImageInspectError"
 ERR_PULL, BACK_OFF, ERR_NEVER = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]+)?"
+_TAG, _DIGEST = r"(?::[\w][\w.-]{0,127})?", r"(?:@[A-Za-z][A-Za-z0-9+.-]*:[0-9A-Fa-f]+)?"
+_NAME = re.compile(f"(?:{_HOST}/)?{_PART}(?:/{_PART})*{_TAG}{_DIGEST}")
 FIRST_S, MOST_S = 10.0, 300.0
 
 
@@ -19,6 +25,11 @@ class _Failed(msgspec.Struct, frozen=True):
     delay: float
     until: float
     why: str
+
+
+def is_name(image: str) -> bool:
+    """Whether it could be the name of an image, or its id."""
+    return bool(_NAME.fullmatch(image))
 
 
 def pull_policy(container: ContainerSpec) -> str:
@@ -43,7 +54,7 @@ class Images:
         """The runtime's name of the image. Raises ImageMissing, ContainerConfigInvalid when the image's user may not
         run; BusError when the runtime could not be asked."""
         policy = pull_policy(container)
-        present = await self._world.runtime.image(container.image)
+        present = await self._inspect(spec, container)
         if present is not None and (policy != ALWAYS or self._world.site.embedded):
             self._failed.pop(container.image, None)
             self._tell(spec, "Pulled", f'Container image "{container.image}" already present on machine', container)
@@ -56,6 +67,21 @@ class Images:
             present = await self._world.runtime.image(container.image) or ImageFound(reference)
         check_user(spec, container, present)
         return present.id
+
+    async def _inspect(self, spec: PodSpec, container: ContainerSpec) -> ImageFound | None:
+        image = container.image
+        if not is_name(image):
+            message = f"Failed to apply default image tag {image!r}: couldn't parse image name"
+            self._tell(spec, "InspectFailed", message, container, "Warning")
+            raise ImageMissing(ERR_NAME, message)
+        try:
+            return await self._world.runtime.image(image)
+        except (Unavailable, DeadlineExceeded):
+            raise
+        except BusError as error:
+            message = f'Failed to inspect image "{image}": {error}'
+            self._tell(spec, "InspectFailed", message, container, "Warning")
+            raise ImageMissing(ERR_INSPECT, message) from None
 
     async def _pull(self, spec: PodSpec, container: ContainerSpec) -> str:
         image, failed = container.image, self._failed.get(container.image)

@@ -69,7 +69,10 @@ class Killer:
                 self._hooked.add(container_id)
                 await self._pre_stop(spec, container, container_id, until)
             await self._world.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
-        except BusError:  # the next look finds it alive still and stops it again
+        except BusError as error:  # the next look finds it alive still and stops it again
+            if self._calls.get(container_id):  # once may be a runtime that is just being restarted
+                told = f"error killing pod: failed to stop container {container_id[:12]}: {error}"
+                self._world.recorder.pod(spec, "Warning", "FailedKillPod", told, container)
             return False
         return True
 

@@ -18,6 +18,15 @@ PRESSURES = (
     ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 )
 
+TOLD = {
+    ("MemoryPressure", "False"): "NodeHasSufficientMemory",
+    ("DiskPressure", "False"): "NodeHasNoDiskPressure",
+    ("PIDPressure", "False"): "NodeHasSufficientPID",
+    ("Ready", "True"): "NodeReady",
+    ("Ready", "False"): "NodeNotReady",
+}
+"""Events by condition and status."""
+
 
 class NodeView(msgspec.Struct, frozen=True):
     """Everything a node's status is made of."""
@@ -74,6 +83,18 @@ def node_patch(before: Object, wanted: Object) -> Object | None:
     if conditions:
         changes["conditions"] = conditions
     return {"status": changes} if changes else None
+
+
+def node_events(name: str, before: Object, wanted: Object) -> list[tuple[str, str, str]]:
+    """Type, reason and message of what becomes true of the node when its status changes so; upstream's reasons."""
+    old = {c.get("type"): c.get("status") for c in before.get("conditions") or ()}
+    boot, booted = (status.get("nodeInfo") or {} for status in (before, wanted))
+    told = []
+    if boot.get("bootID") and boot["bootID"] != booted.get("bootID"):
+        told.append(("Warning", "Rebooted", f"Node {name} has been rebooted, boot id: {booted.get('bootID')}"))
+    changed = [c for c in wanted["conditions"] if old.get(c["type"]) != c["status"]]
+    reasons = [TOLD.get((c["type"], c["status"]), "") for c in changed]
+    return told + [("Normal", reason, f"Node {name} status is now: {reason}") for reason in reasons if reason]
 
 
 def heartbeat_patch(wanted: Object, now: str) -> Object:

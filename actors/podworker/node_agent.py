@@ -14,6 +14,7 @@ from actors.podworker.node import (
     heartbeat_patch,
     is_ready,
     new_node,
+    node_events,
     node_labels,
     node_patch,
     node_status,
@@ -48,6 +49,8 @@ class NodeAgentOptions(msgspec.Struct, frozen=True):
     state: Callable[[], NodeState]
     on_ready: Callable[[], None]
     """The API shows Ready=True, and that is true right now. May be called again."""
+    record: Callable[[str, str, str], None] = lambda kind, reason, message: None
+    """Type, reason and message of an event of the node."""
 
 
 class NodeAgent:
@@ -68,6 +71,7 @@ class NodeAgent:
         return str(((self._node or {}).get("metadata") or {}).get("uid") or "")
 
     async def run(self) -> None:
+        self._options.record("Normal", "Starting", "Starting kubelet.")
         failures = 0
         while True:
             self._changed.clear()
@@ -99,12 +103,13 @@ class NodeAgent:
 
     async def _bring_up_to_date(self) -> None:
         node = self._node or await self._register()
-        wanted = self._wanted(node)
-        patch = node_patch(node.get("status") or {}, wanted)
+        wanted, before = self._wanted(node), node.get("status") or {}
+        patch = node_patch(before, wanted)
         if patch is None and time.monotonic() >= self._beat_due:
             patch = heartbeat_patch(wanted, times.now())
         if patch is not None:
             await self._patch(patch)
+            self._tell(before, wanted)
         if self._node is not None and is_ready(self._node) and self._readiness.good:
             self._options.on_ready()
 
@@ -133,6 +138,7 @@ class NodeAgent:
             if error.code != 404:
                 raise
             node = await client.create(NODES, new_node(self._view(), times.now()))
+            self._tell({}, node["status"])
         else:
             if is_ready(node):
                 self._readiness.adopt(time.monotonic())
@@ -147,6 +153,10 @@ class NodeAgent:
         if not missing:
             return node
         return await self._options.client.patch(NODES, self._options.name, body={"metadata": {"labels": missing}})
+
+    def _tell(self, before: Object, wanted: Object) -> None:
+        for event in node_events(self._options.name, before, wanted):
+            self._options.record(*event)
 
     async def _patch(self, patch: Object) -> None:
         try:

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
-from actors.podworker.images import Images, check_user, pull_policy
+from actors.podworker.images import Images, check_user, is_name, pull_policy
 from actors.podworker.ports import ImageFound
 from actors.podworker.spec import read_pod
-from protocols.bus import NotFound
+from protocols.bus import NotFound, error_for
 from tests.support.podworker_fakes import FakeWorld, container, pod
 
 
@@ -112,3 +112,35 @@ def test_who_must_not_be_root(context, image, says):
     with pytest.raises(ContainerConfigInvalid) as caught:
         check_user(spec, spec.containers[0], image)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("busybox", True),
+        ("hollow/app:1", True),
+        ("registry.k8s.io/a/b_c:v1.2-x@sha256:00ff", True),
+        ("localhost:5000/a", True),
+        ("sha256:" + "a" * 64, True),
+        ("Busybox", False),
+        ("a b", False),
+        ("", False),
+        ("a::b", False),
+        ("-a", False),
+    ],
+)
+def test_what_could_be_an_image(name, good):
+    assert is_name(name) is good
+
+
+def test_a_name_that_is_none_and_a_runtime_that_cannot_look(fake):
+    images = Images(fake.world, lambda: 0.0)
+    assert reason_of(fake, images, image="Not A Name")[0] == "InvalidImageName"
+
+    async def broken(name):
+        raise error_for("UNKNOWN", "store damaged")
+
+    fake.runtime.image = broken
+    reason, message = reason_of(fake, images)
+    assert (reason, message) == ("ImageInspectError", 'Failed to inspect image "img:1": store damaged')
+    assert fake.recorder.reasons() == ["InspectFailed", "InspectFailed"]

@@ -1,5 +1,5 @@
 from actors.podworker.machine import Machine, read_machine
-from actors.podworker.node import NodeView, heartbeat_patch, is_ready, new_node, node_patch, node_status
+from actors.podworker.node import NodeView, heartbeat_patch, is_ready, new_node, node_events, node_patch, node_status
 from actors.podworker.readiness import GRACE_S, Readiness
 from protocols.messages.devices import Device, ResourceInventory
 
@@ -84,3 +84,14 @@ def test_this_machine_can_be_read(tmp_path):
     assert machine.memory_kib > 0
     assert machine.storage_kib > 0
     assert machine.address.count(".") == 3
+
+
+def test_what_becomes_of_the_node_is_told_once():
+    first = node_status(view(ready=False), {}, T1)
+    told = [reason for _, reason, _ in node_events("n1", {}, first)]
+    assert told == ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeNotReady"]
+    ready = node_status(view(), first, T2)
+    assert node_events("n1", first, ready) == [("Normal", "NodeReady", "Node n1 status is now: NodeReady")]
+    assert node_events("n1", ready, node_status(view(), ready, T2)) == []
+    before = {**ready, "nodeInfo": {**ready["nodeInfo"], "bootID": "earlier"}}
+    assert [(kind, reason) for kind, reason, _ in node_events("n1", before, ready)] == [("Warning", "Rebooted")]
