@@ -6,6 +6,7 @@ Invariant: a plan never starts a container while another one of that name may st
 from collections.abc import Mapping
 
 from actors.podworker import history
+from actors.podworker.policies import own_policy
 from actors.podworker.probes.types import Verdict
 from actors.podworker.restarts import Restarts
 from actors.podworker.types import NEVER, SIDECAR, BackoffEntry, ContainerSpec, Kill, Plan, PodSpec, Start
@@ -46,7 +47,8 @@ def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Pl
     stop = teardown(status)
     if running or stop:  # the old life ends first; a newer status decides about the next
         return Plan(kill=tuple(_kill(c, "Pod sandbox changed") for c in running), stop_sandboxes=stop)
-    if spec.restart_policy == NEVER and status.sandboxes and status.containers:
+    never = spec.restart_policy == NEVER and not any(own_policy(c) for c in spec.apps)
+    if never and status.sandboxes and status.containers:
         return Plan()
     if not any(restarts.wanted(c) for c in spec.apps):
         return Plan()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from actors.podworker import history
+from actors.podworker.policies import policy_of
 from actors.podworker.probes.types import Verdict
 from actors.podworker.types import APP, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
@@ -109,7 +110,7 @@ def _without_run(scene: Scene, container: ContainerSpec, waiting: Waiting | None
         return {**status, "state": state, "ready": keeps_ready}
     if "running" in state:
         gone = lost(before.get("containerID", ""))
-        if scene.final or scene.spec.restart_policy == NEVER:
+        if scene.final or policy_of(scene.spec.restart_policy, container) == NEVER:
             return {**status, "state": gone}
         return {**status, "state": _waiting(waiting or scene.default), "lastState": gone}
     if scene.final and container.kind == APP and before.get("containerID"):

@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from actors.podworker.types import ALWAYS, INIT, NEVER, Object, PodSpec
+from actors.podworker.policies import may_restart
+from actors.podworker.types import INIT, ContainerSpec, Object, PodSpec
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 TERMINAL = (SUCCEEDED, FAILED)
@@ -14,21 +15,29 @@ def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = Fals
     inits = Counter(_classify_init(statuses.get(c.name)) for c in spec.inits if c.kind == INIT)
     if final:
         return SUCCEEDED if apps["succeeded"] == len(spec.apps) and not inits["failed"] else FAILED
-    if inits["failed"] and spec.restart_policy == NEVER:
+    plain = (c for c in spec.inits if c.kind == INIT)
+    if any(_ended_for_good(spec, c, statuses.get(c.name)) for c in plain):
         return FAILED
     if inits["unfinished"] or inits["failed"] or apps["waiting"] or apps["unknown"]:
         return PENDING
     if apps["running"]:
         return RUNNING
-    return _all_stopped(spec.restart_policy, apps)
-
-
-def _all_stopped(policy: str, apps: Counter[str]) -> str:
-    if policy == ALWAYS:
+    if any(may_restart(spec.restart_policy, c, _exit_code(statuses[c.name])) for c in spec.apps):
         return RUNNING
-    if not apps["failed"]:
-        return SUCCEEDED
-    return FAILED if policy == NEVER else RUNNING
+    return FAILED if apps["failed"] else SUCCEEDED
+
+
+def _ended_for_good(spec: PodSpec, container: ContainerSpec, status: Object | None) -> bool:
+    """An init container that failed, and nobody starts it again."""
+    if _classify_init(status) != "failed":
+        return False
+    return not may_restart(spec.restart_policy, container, _exit_code(status or {}))
+
+
+def _exit_code(status: Object) -> int:
+    """Of the last end, which there is."""
+    state = status["state"].get("terminated") or status["lastState"]["terminated"]
+    return int(state.get("exitCode") or 0)
 
 
 def _classify(status: Object | None) -> str:

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 
 from actors.podworker import backoff, history
+from actors.podworker.policies import may_restart
 from actors.podworker.types import (
     INIT,
-    NEVER,
-    ON_FAILURE,
-    SIDECAR,
     BackoffEntry,
     ContainerSpec,
     PodSpec,
@@ -43,7 +41,7 @@ class Restarts:
         last = self._newest(container.name)
         if last is None or last.state != history.EXITED:
             return True
-        return may_restart(self._spec.restart_policy, container.kind, last.exit_code)
+        return may_restart(self._spec.restart_policy, container, last.exit_code)
 
     def decide(self, container: ContainerSpec, last: ContainerStatus | None) -> Start | None:
         """`last` is its newest run in the current sandbox, None if there is none yet."""
@@ -53,7 +51,7 @@ class Restarts:
             return Start(name=container.name, attempt=last.restart_count, existing=last.id)
         if last.state != history.EXITED:
             return None
-        if not may_restart(self._spec.restart_policy, container.kind, last.exit_code):
+        if not may_restart(self._spec.restart_policy, container, last.exit_code):
             return None
         return self._again(container, last)
 
@@ -96,12 +94,3 @@ class Restarts:
         """One more than any attempt known of: names stay reserved in the runtime, counts never shrink."""
         known = [max(c.restart_count, c.attempt) for c in self._attempts.get(name, ())]
         return max((*known, self._counts.get(name, -1))) + 1
-
-
-def may_restart(policy: str, kind: str, exit_code: int) -> bool:
-    """Sidecars always; init containers until they succeed; apps by the pod's restart policy."""
-    if kind == SIDECAR:
-        return True
-    if policy == NEVER:
-        return False
-    return not (exit_code == 0 and (policy == ON_FAILURE or kind == INIT))

@@ -67,6 +67,17 @@ def kill_podworker(plane):
     plane.nodeplane("chaos", "kill", "podworker")
 
 
+def test_a_rule_restarts_a_container_of_a_pod_that_never_does(plane):
+    script = 'cd "$NODEPLANE_MOUNT_STATE"; [ -e tried ] || { touch tried; exit 42; }; exit 0'
+    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+    retried = shell("a", script, restartPolicy="Never", restartPolicyRules=rules)
+    retried["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
+    plane.apply(pod("ruled", retried, restartPolicy="Never", volumes=[{"name": "state", "emptyDir": {}}]))
+    found = plane.pod_phase("ruled", "Succeeded")
+    assert container(found)["restartCount"] == 1
+    assert container(found)["lastState"]["terminated"]["exitCode"] == 42
+
+
 def test_init_containers_sidecars_and_the_downward_api(plane):
     env = [
         {"name": "GREETING", "value": "hello"},
