@@ -45,7 +45,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Absolute kubelet directory, ROOT/kubelet unless --kubelet-dir was given."""
     node_name: str
     port: int
-    """HTTPS port of the API on 127.0.0.1; never 0 here."""
+    """HTTPS port of the API; never 0 here."""
+    bind_address: str = "127.0.0.1"
+    """IP address the API listens on; 0.0.0.0 or :: = all."""
+    api_names: tuple[str, ...] = ()
+    """Names and addresses beside the plane's own that clients may know the API by: they stand in its certificate."""
     api_url: str
     """Where API clients connect: https://127.0.0.1:PORT, or another machine's API for a lone node group."""
     store_endpoints: tuple[str, ...]

@@ -1,5 +1,6 @@
 """What a person may ask of `up`, and how it becomes the settings every actor reads."""
 
+import ipaddress
 import os
 import re
 import socket
@@ -15,6 +16,7 @@ from supervisor.groups import PlaneShape
 from supervisor.stores import etcd_files, stores
 
 DEFAULT_PORT = 6443
+LOOPBACK = "127.0.0.1"
 DEFAULT_METRICS_PORT = 10255
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -25,6 +27,8 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     root: str = ""
     """Empty: /var/lib/nodeplane for root, else ~/.local/state/nodeplane."""
     port: int = DEFAULT_PORT
+    bind_address: str = LOOPBACK
+    api_names: str = ""
     kubelet_dir: str = ""
     node_name: str = ""
     """Empty: the host's name."""
@@ -71,7 +75,9 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         kubelet_dir=str(where.kubelet),
         node_name=node_name(options.node_name),
         port=port,
-        api_url=f"https://127.0.0.1:{port}",
+        bind_address=bind_address(options.bind_address),
+        api_names=api_names(options.api_names, options.bind_address),
+        api_url=f"https://{reached_at(options.bind_address)}:{port}",
         store_endpoints=main.endpoints,
         store_embedded=main.embedded,
         store_splits=tuple(others),
@@ -100,6 +106,40 @@ def shape_of(settings: Settings, groups: tuple[str, ...], watchers: int, first_w
         store_embedded=settings.runs_store,
         runtime_embedded=settings.runtime_embedded,
     )
+
+
+def bind_address(value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise Usage(f"--bind-address {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
+
+
+def reached_at(address: str) -> str:
+    """The host part of URLs for a server bound there, as this machine's own clients reach it."""
+    found = ipaddress.ip_address(bind_address(address))
+    if found.is_unspecified:
+        return LOOPBACK if found.version == 4 else "[::1]"
+    return str(found) if found.version == 4 else f"[{found}]"
+
+
+def api_names(text: str, bound: str) -> tuple[str, ...]:
+    """What the certificate must name beside what it always does."""
+    names = list(filter(None, text.split(",")))
+    for name in names:
+        if not NODE_NAME.fullmatch(name) and not _is_address(name):
+            raise Usage(f"--api-names: {name!r} is no DNS name or IP address")
+    bound = bind_address(bound)
+    own = () if ipaddress.ip_address(bound).is_unspecified or bound == LOOPBACK else (bound,)
+    return (*own, *names)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def runtime_endpoint(value: str) -> str:

@@ -45,8 +45,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """Unix time at which the first of them ends."""
 
 
-def wanted(node_name: str) -> Wanted:
-    """The API users and servers of a plane, least rights each."""
+def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
+    """The API users and servers of a plane, least rights each; the API is also known by these names."""
     node = Certificate("podworker", f"system:node:{node_name}", "system:nodes")
     return Wanted(
         (
@@ -56,7 +56,7 @@ def wanted(node_name: str) -> Wanted:
             node,
             Certificate("health", node.common_name, node.organization),
             Certificate("store-client", "store-client"),
-            Certificate("apiserver", "apiserver", hosts=(*LOCAL, *CLUSTER)),
+            Certificate("apiserver", "apiserver", hosts=(*LOCAL, *CLUSTER, *api_names)),
             Certificate("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
             Certificate("node-serving", node.common_name, node.organization, hosts=(*LOCAL, node_name)),
             Certificate("store", "store", hosts=LOCAL),

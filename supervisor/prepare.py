@@ -17,7 +17,7 @@ from supervisor import ports, stale
 from supervisor.errors import AlreadyRunning, RootUnusable, Usage
 from supervisor.groups import GROUPS, WATCHER, check_watchers, children
 from supervisor.lock import Held, supervisors
-from supervisor.options import PlaneOptions, check_port, layout_of, settings_of, shape_of
+from supervisor.options import PlaneOptions, bind_address, check_port, layout_of, settings_of, shape_of
 from supervisor.spec import ChildSpec
 
 CLOSED, OPEN = 0o700, 0o711
@@ -113,7 +113,11 @@ def _settle(
         settings = settings_of(options, options.port or old.port)
         _check_agreement(settings, old)
         return settings, _reserve_beside(settings, groups, where)
-    port = ports.reserve(options.port, old.port if old else 0) if WATCHER in groups or options.port == 0 else None
+    port = (
+        ports.reserve(options.port, old.port if old else 0, bind_address(options.bind_address))
+        if WATCHER in groups or options.port == 0
+        else None
+    )
     if port:
         undo.callback(port.release)
     settings = settings_of(options, port.port if port else options.port)
@@ -129,7 +133,7 @@ def _reserve_beside(settings: Settings, groups: tuple[str, ...], where: Layout) 
         return None
     if any(name.startswith(f"{ROOT_NAME}-watch") for name in supervisors(where.run) if not _is_me(name, where)):
         return None  # another watcher line holds it for all of them
-    return ports.reserve(settings.port)
+    return ports.reserve(settings.port, host=settings.bind_address)
 
 
 def _is_me(name: str, where: Layout) -> bool:

@@ -53,7 +53,7 @@ def _run(prepared: Prepared, begin: Begin, report_to: int) -> int:
     prepared = begin.adapt(prepared)
     layout = prepared.settings.layout
     forkserver = _launch(prepared, layout.logs)
-    issuing = pki.begin(layout.pki, pki.wanted(prepared.settings.node_name))
+    issuing = pki.begin(layout.pki, pki.wanted(prepared.settings.node_name, prepared.settings.api_names))
     from supervisor import plane  # asyncio and the bus load while the forkserver imports
 
     options = plane.PlaneOptions(

@@ -204,7 +204,10 @@ class ApiServer:
     def _server_options(self) -> ServerOptions:
         layout = self._context.layout
         cert, key = layout.client_cert("apiserver")
-        return ServerOptions(port=self._context.settings.port, cert=cert, key=key, client_ca=layout.ca_cert)
+        settings = self._context.settings
+        return ServerOptions(
+            host=settings.bind_address, port=settings.port, cert=cert, key=key, client_ca=layout.ca_cert
+        )
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -37,9 +37,11 @@ PLANE = (
     Flag(
         "port",
         "PORT",
-        "HTTPS port of the API on 127.0.0.1; 0 picks a free one and keeps it (default 6443)",
+        "HTTPS port of the API; 0 picks a free one and keeps it (default 6443)",
         number=True,
     ),
+    Flag("bind_address", "IP", "address the API listens on; 0.0.0.0 = all (default 127.0.0.1)"),
+    Flag("api_names", "NAME,...", "more names and addresses of the API, for its certificate"),
     Flag("kubelet_dir", "DIR", "kubelet directory (default ROOT/kubelet)"),
     Flag("node_name", "NAME", "name of the node (default: the host's)"),
     Flag(

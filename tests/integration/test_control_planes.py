@@ -25,11 +25,12 @@ LEASES = ("kube-controller-manager", "kube-scheduler")
 class Control:
     """The groups `control` and `watcher` of one root, as two lines of the Procfile."""
 
-    def __init__(self, etcd: Cluster) -> None:
+    def __init__(self, etcd: Cluster, *flags: str) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         files = etcd.files
         self._flags = ["--root", str(self.root), "--port", "0", "--metrics-port", "0", "--store", etcd.store]
         self._flags += ["--etcd-cafile", files.ca, "--etcd-certfile", files.cert, "--etcd-keyfile", files.key]
+        self._flags += flags
         self.environment = {**os.environ, "HOME": str(self.root), "KUBECONFIG": str(self.root / "kubeconfig")}
         self.groups: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -67,9 +68,11 @@ class Control:
 @pytest.fixture(scope="module")
 def both() -> Iterator[tuple[Control, Control]]:
     with cluster(etcd_binary(), tls=True) as etcd:
-        first, other = Control(etcd), Control(etcd)
+        first = Control(etcd)
+        other = Control(etcd, "--bind-address", "127.0.0.2", "--api-names", "second.example")
         try:
             first.start()
+            until("the first one leads", lambda: all(first.holder(lease) for lease in LEASES))
             shutil.copytree(first.root / "pki", other.root / "pki")
             other.start()
             yield first, other
@@ -95,6 +98,7 @@ def bound(control: Control, name: str) -> bool:
 
 def test_clients_of_one_are_clients_of_the_other(both: tuple[Control, Control]) -> None:
     first, other = both
+    assert other.server.startswith("https://127.0.0.2:")
     until("the default account", lambda: first.get("serviceaccount", "default"))
     token = first.kubectl("create", "token", "default").strip()
     assert first.kubectl("--server", other.server, "get", "ns", "default", "-o", "name").strip() == "namespace/default"
@@ -109,7 +113,6 @@ def test_clients_of_one_are_clients_of_the_other(both: tuple[Control, Control]) 
 def test_one_works_and_the_other_takes_over(both: tuple[Control, Control]) -> None:
     first, other = both
     for lease, instance in zip(LEASES, ("controllers", "scheduler"), strict=True):
-        until(f"{lease} is held", lambda lease=lease: first.holder(lease))  # type: ignore[misc]
         assert first.holder(lease) == first.identity(instance), "who came first leads"
         assert other.identity(instance) != first.identity(instance)
     first.kubectl("create", "-f", "-", stdin=node())

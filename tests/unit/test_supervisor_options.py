@@ -26,6 +26,17 @@ def test_defaults() -> None:
     assert settings.metrics_port == 10255
 
 
+def test_the_api_may_be_bound_elsewhere_and_have_more_names() -> None:
+    given = ("--root=/r", "--node-name=n1", "--bind-address")
+    settings = settings_of(parse(*given, "10.0.0.1", "--api-names=api.example.com,10.9.9.9"), 7000)
+    assert (settings.bind_address, settings.api_url) == ("10.0.0.1", "https://10.0.0.1:7000")
+    assert settings.api_names == ("10.0.0.1", "api.example.com", "10.9.9.9")
+    everywhere = settings_of(parse(*given, "0.0.0.0"), 7000)
+    assert (everywhere.api_url, everywhere.api_names) == ("https://127.0.0.1:7000", ())
+    assert settings_of(parse(*given, "::"), 7000).api_url == "https://[::1]:7000"
+    assert settings_of(parse(*given, "fd00::1"), 7000).api_url == "https://[fd00::1]:7000"
+
+
 def test_external_store_and_runtime() -> None:
     options = parse("--root=/r", "--node-name=n1", "--store=etcd://a:2379,b:2379", "--runtime=unix:///run/c.sock")
     settings = settings_of(options, 1)
@@ -53,6 +64,8 @@ def test_gates() -> None:
         ("--store=postgres://x", "is no store"),
         ("--store=etcd://nohost", "no HOST:PORT"),
         ("--store=nothing=etcd://h:1", "no resource is called"),
+        ("--bind-address=localhost", "no IP address"),
+        ("--api-names=a_b", "no DNS name or IP address"),
         ("--runtime=docker", "is no runtime"),
         ("--node-name=UPPER", "no DNS name"),
         ("--metrics-port=70000", "is no port"),
