@@ -38,7 +38,7 @@ def _fan_out(plane: Plane, told: str, token: str, count: int, events: int, rate:
     start = put_all(plane, [(key, configmap("fan"))])
     pid = plane.processes["apiserver-0"].pid
     pki = str(plane.settings.layout.pki)
-    with watches(Options(plane.port, pki, [CONFIGMAPS], count, start, token=token)) as client:
+    with watches(Options(plane.port, pki, [CONFIGMAPS], count, start, token=token, plain=bool(token))) as client:
         before, had = cpu_seconds(pid), client.ask("stats")
         put_all(plane, [(key, configmap(f"fan-{count}")) for _ in range(events)], rate)
         stats = received(client, events * count)
@@ -55,7 +55,7 @@ def _bare(plane: Plane, token: str, size: tuple[int, int, float], body: bytes) -
     options = "plain" if token else ""
     with (
         floor_of(plane, body, options) as floor,
-        watches(Options(floor.first, pki, [CONFIGMAPS], count, token=token)) as client,
+        watches(Options(floor.first, pki, [CONFIGMAPS], count, token=token, plain=bool(token))) as client,
     ):
         before, began = cpu_seconds(floor.pid), time.monotonic()
         for number in range(events):
@@ -80,9 +80,9 @@ def idle() -> list[Row]:
 def _memory(pid: int, plane: Plane, port: int, token: str, start: int = 0) -> float:
     """The first watch brings in what all share."""
     pki = str(plane.settings.layout.pki)
-    with watches(Options(port, pki, [CONFIGMAPS], 1, start, token=token)):
+    with watches(Options(port, pki, [CONFIGMAPS], 1, start, token=token, plain=bool(token))):
         held = resident_kb(pid)
-        with watches(Options(port, pki, [CONFIGMAPS], IDLE, start, token=token)):
+        with watches(Options(port, pki, [CONFIGMAPS], IDLE, start, token=token, plain=bool(token))):
             time.sleep(0.5)
             return (resident_kb(pid) - held) / IDLE
 

@@ -34,7 +34,9 @@ class Options(msgspec.Struct, frozen=True):
     """Come back after a lost connection, from the last revision seen."""
     stamps: bool = False
     token: str = ""
-    """Plain HTTP with this bearer token, in place of TLS with a client certificate."""
+    """In place of a client certificate."""
+    plain: bool = False
+    """Without TLS."""
 
 
 class Tally:
@@ -107,8 +109,9 @@ class Client:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         # The server's certificate is not looked at: what that costs a client is not what is measured.
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-        tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        self._tls: dict[str, Any] = {} if options.token else {"ssl": tls, "server_hostname": "localhost"}
+        if not options.token:
+            tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        self._tls: dict[str, Any] = {} if options.plain else {"ssl": tls, "server_hostname": "localhost"}
         self._gate = asyncio.Semaphore(TOGETHER)
 
     async def open_all(self) -> None:

@@ -80,9 +80,7 @@ def floor_of(plane: Plane, body: bytes, *options: str) -> Any:
 def lab_plane(plain: bool = False) -> Iterator[Plane]:
     """A plane whose API server is the lab's."""
     with running_plane() as plane:
-        tokens = plane.settings.layout.pki / "tokens.csv"
-        tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
-        tokens.chmod(0o600)
+        give_token(plane)
         plane.kill("apiserver-0")
         arguments = ["--settings", str(plane.settings.layout.settings), "--instance", "apiserver-0"]
         command = [sys.executable, "-m", "tests.bench.lab_apiserver", *arguments]
@@ -91,6 +89,13 @@ def lab_plane(plain: bool = False) -> Iterator[Plane]:
             plane.processes["apiserver-0"] = subprocess.Popen(command, cwd=REPOSITORY, stderr=log, env=environment)
         until_applied(plane, 0)
         yield plane
+
+
+def give_token(plane: Plane) -> None:
+    """TOKEN is the admin's from now on."""
+    tokens = plane.settings.layout.pki / "tokens.csv"
+    tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
+    tokens.chmod(0o600)
 
 
 def plain_plane() -> AbstractContextManager[Plane]:

@@ -6,6 +6,8 @@ from actors.apiserver.replica.change import Change
 
 LOWEST, HIGHEST = 100, 102_400
 FRESH_SECONDS = 75.0
+ENCODED = 256
+"""Changes that keep their encoded forms; those of older ones are made again if a watch resumes that far back."""
 
 
 class Window:
@@ -28,6 +30,8 @@ class Window:
             self._resize(change.at)
         while len(self) >= self.capacity:
             self._evict()
+        if len(self) >= ENCODED:
+            self._changes[-ENCODED].encoded.clear()
         self._changes.append(change)
 
     def since(self, rv: int) -> list[Change]:
