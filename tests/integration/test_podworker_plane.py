@@ -105,7 +105,7 @@ def test_init_containers_sidecars_and_the_downward_api(plane):
     events = plane.kubectl("get", "events", "--field-selector", "involvedObject.name=full", "-o", "name")
     assert events
     plane.kubectl("delete", "pod", "full")
-    assert not list((plane.root / "pods-logs").glob("default_full_*"))
+    until("its logs gone, a moment after the pod", lambda: not list((plane.root / "pods-logs").glob("default_full_*")))
 
 
 def test_how_pods_end(plane):
