@@ -30,6 +30,7 @@ from actors.apiserver.faults import as_fault
 from actors.apiserver.metrics.requests import RequestMetrics, counted_verb, place_of
 from actors.apiserver.negotiate import check_form, negotiate
 from actors.apiserver.numbers import request_seconds
+from actors.apiserver.pretty import indented, is_for_people
 from actors.apiserver.query import ListOptions, list_options
 from actors.apiserver.selection import selection
 from actors.apiserver.table import Table
@@ -87,6 +88,8 @@ class Handler:
         code, answered = CLIENT_LEFT, True
         try:
             response = await self._respond(call)
+            if is_for_people(http):
+                response = indented(response)
             code, answered = response.status, not isinstance(response, Detached)
             self._measure(call, response)
             return response

@@ -62,7 +62,9 @@ def patcher(target: Target, media: str, patch: Any) -> Callable[[Obj], Obj]:
 def _applier(target: Target, media: str, patch: Any) -> Callable[[Obj], Any]:
     if media == JSON_PATCH:
         return lambda old: apply_json_patch(old, patch)
-    change = as_object(patch)
+    if not isinstance(patch, dict):
+        raise BadRequest("error decoding patch: it must be a JSON object")
+    change: Obj = patch
     if media == MERGE_PATCH:
         return lambda old: apply_merge_patch(old, change)
     return lambda old: apply_strategic_patch(target.resource.kind, old, change)

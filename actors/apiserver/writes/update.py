@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from actors.apiserver.causes import Cause, invalid, invalid_object
+from actors.apiserver.errors import BadRequest
 from actors.apiserver.objects import Obj, at
 from actors.apiserver.target import Target
 from actors.apiserver.writes.encode import fresh_copy
@@ -14,6 +15,10 @@ from actors.apiserver.writes.owners import FIELD, Owners, set_owners, stored_own
 def updated(target: Target, new: Obj, old: Obj, patching: bool = False, owners: Owners = stored_owners) -> Obj | None:
     """The object to store, None when its last finalizer went while it was being deleted."""
     sent = at(new, "metadata", FIELD)
+    if not patching and not at(new, "metadata", "name"):
+        raise BadRequest(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
     check_body(new, target)
     _check_identity(target, new, old, patching)
     carry_over(new, old)

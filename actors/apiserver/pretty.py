@@ -1,0 +1,21 @@
+"""Answers for people: indented for those who ask, and for browsers, curl and wget; not those made in parts."""
+
+import msgspec
+from aiohttp import web
+
+AGENTS = ("curl", "Wget", "Mozilla/5.0")
+TRUE = ("1", "t", "T", "TRUE", "true", "True")
+"""As Go reads a boolean."""
+
+
+def is_for_people(http: web.BaseRequest) -> bool:
+    asked = http.query.get("pretty", "")
+    return asked in TRUE if asked else http.headers.get("User-Agent", "").startswith(AGENTS)
+
+
+def indented(response: web.StreamResponse) -> web.StreamResponse:
+    """The same answer, with line breaks, if it is JSON and whole."""
+    body = response.body if isinstance(response, web.Response) else None
+    if isinstance(response, web.Response) and isinstance(body, bytes) and response.content_type == "application/json":
+        response.body = msgspec.json.format(body, indent=2).rstrip() + b"\n"
+    return response
