@@ -58,7 +58,8 @@ class Channel:
         """Channels of one replica share what they encode, unless versions of it look different."""
         self._replica = about.replica
         self._emptied = about.emptied
-        self.live: set[Watcher] = set()
+        self.live: dict[Watcher, Callable[[bytes], None]] = {}
+        """Those that share the writes, each with its connection's own write: nothing stands between for each event."""
         self.apart: set[Watcher] = set()
         self.position = 0
         """Revision of the newest event offered."""
@@ -100,24 +101,24 @@ class Channel:
             return
         pending, self._pending = self._pending, []
         data = chunk(pending)
-        for watcher in tuple(self.live):
-            watcher.write_shared(data)
+        for write in tuple(self.live.values()):
+            write(data)
 
-    def share(self, watcher: Watcher) -> None:
+    def share(self, watcher: Watcher, write: Callable[[bytes], None]) -> None:
         """The watch has caught up with everything offered so far."""
         self.flush()
         self.apart.discard(watcher)
-        self.live.add(watcher)
+        self.live[watcher] = write
 
     def part(self, watcher: Watcher) -> None:
         """The watch goes on with a queue of its own."""
         self.flush()
         watcher.position = max(watcher.position, self.position)
-        self.live.discard(watcher)
+        self.live.pop(watcher, None)
         self.apart.add(watcher)
 
     def leave(self, watcher: Watcher) -> None:
-        self.live.discard(watcher)
+        self.live.pop(watcher, None)
         self.apart.discard(watcher)
         if not self.live and not self.apart:
             self._emptied(self)

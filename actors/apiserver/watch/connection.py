@@ -64,8 +64,9 @@ class WatchConnection(asyncio.Protocol):
         self._hub.bookmark(self._watcher)
         self._slot = self._hub.alarms.set(self, self._next_alarm(now))
 
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        return self._transport.write
 
     def end(self, reusable: bool) -> None:
         options = self._end()

@@ -1,7 +1,7 @@
 """One open watch: what it may be sent, in which order, and how it ends. It owns no socket: a Wire does."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from actors.apiserver.watch.flusher import chunk
@@ -23,8 +23,9 @@ class Wire(Protocol):
 
     chunked: bool
 
-    def write(self, data: bytes) -> None:
-        """Never waits. What the connection cannot take yet is kept by it, and it says so by `Watcher.congested`."""
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Never waits. What the connection cannot take yet is kept by it, and it says so by `Watcher.pause`."""
 
     def end(self, reusable: bool) -> None:
         """End the body cleanly; `reusable`: the connection may serve another request."""
@@ -110,11 +111,6 @@ class Watcher:
         else:
             self.flush()
 
-    def write_shared(self, data: bytes) -> None:
-        """The channel's chunk, while live."""
-        if self._wire is not None:
-            self._wire.write(data)
-
     def pause(self) -> None:
         """The connection is congested: from now on events queue here."""
         self.congested = True
@@ -142,7 +138,7 @@ class Watcher:
             if self.done:
                 self._end()
             elif self._may_share():
-                self.channel.share(self)
+                self.channel.share(self, self._wire.write)
 
     def _write_initial(self) -> bool:
         """True once all of it is written; a long one takes several turns of the loop."""
