@@ -22,11 +22,12 @@ def candidate(context: Context, client: ApiClient, lease: str) -> Leader | None:
 
 def identity(path: Path) -> str:
     """An instance's name in elections, for all its lives: its lock on the bus keeps two from having it at once, so one
-    that was killed leads again as soon as it is back."""
-    with suppress(OSError):
+    that was killed leads again as soon as it is back. A root copied to another machine gets a name of its own."""
+    host = f"{socket.gethostname()}_"
+    with suppress(OSError, UnicodeDecodeError):
         known = path.read_text().strip()
-        if known:
+        if known.startswith(host) and len(known) > len(host):
             return known
-    made = f"{socket.gethostname()}_{uuid.uuid4()}"
+    made = f"{host}{uuid.uuid4()}"
     write_atomic(path, f"{made}\n".encode())
     return made

@@ -11,6 +11,8 @@ from protocols.etcd.types import Granted, KeyValue, Ranged, StoreStatus, Written
 from protocols.etcd.watch import Watch
 from protocols.wire import etcd_pb2 as pb
 
+ALL_MEMBERS = 3.0
+"""Seconds for all members together to tell their status."""
 PAGE = 5000
 """Keys in one page of `pages`."""
 
@@ -148,8 +150,9 @@ class EtcdClient:
         """Of the member in use."""
         return _status((await call(self._status, pb.StatusRequest(), self._timeout(timeout), retry=True)).message)
 
-    async def statuses(self, timeout: float = 1.0) -> list[StoreStatus]:
-        """Of every member that answers; raises what the last one said when none does."""
+    async def statuses(self) -> list[StoreStatus]:
+        """Of every member that answers soon; raises what the last one said when none does."""
+        timeout = ALL_MEMBERS / len(self._options.endpoints)
         found: list[StoreStatus] = []
         failure: EtcdError | None = None
         for member in range(len(self._options.endpoints)):

@@ -1,0 +1,78 @@
+"""Which member of a cluster is used: one until somebody blames it, then the next; found soon, given up in time."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from protocols.actor.candidate import identity
+from protocols.etcd import BadEndpoint, EtcdOptions, Unavailable
+from protocols.etcd.members import Members
+from tests.support.store_lab import short_directory
+
+STATE = grpc.ChannelConnectivity
+
+
+class Channel:
+    """Moves through these states, one each time it is waited for; stays in the last."""
+
+    def __init__(self, *states: grpc.ChannelConnectivity) -> None:
+        self._states = list(states)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        return self._states[0]
+
+    async def wait_for_state_change(self, last: grpc.ChannelConnectivity) -> None:
+        if len(self._states) == 1:
+            await asyncio.sleep(60)
+        self._states.pop(0)
+
+
+def members(*channels: Channel) -> Members:
+    made = Members(EtcdOptions(endpoints=tuple(f"m{number}:1" for number in range(len(channels)))))
+    made.channels = list(channels)  # type: ignore[arg-type] # these stand for gRPC's
+    made.current = 0
+    return made
+
+
+def test_a_member_is_kept_until_it_is_blamed() -> None:
+    all_ = members(Channel(STATE.READY), Channel(STATE.READY), Channel(STATE.READY))
+    assert asyncio.run(all_.connected(1.0)) == 0
+    all_.blame(2)
+    assert all_.current == 0, "another one's fault is not its own"
+    all_.blame(0)
+    all_.blame(0)
+    assert all_.current == 1, "many calls that fail together move on once"
+    with pytest.raises(Unavailable), all_.blaming(1):
+        raise Unavailable("gone")
+    assert asyncio.run(all_.connected(1.0)) == 2
+
+
+def test_one_that_refuses_is_passed_over_and_one_that_connects_is_waited_for() -> None:
+    refusing = Channel(STATE.IDLE, STATE.CONNECTING, STATE.TRANSIENT_FAILURE)
+    slow = Channel(STATE.IDLE, STATE.CONNECTING, STATE.READY)
+    assert asyncio.run(members(refusing, slow).connected(1.0)) == 1
+
+
+def test_nobody_is_told_in_time_with_all_names() -> None:
+    dead = [Channel(STATE.TRANSIENT_FAILURE), Channel(STATE.CONNECTING)]
+    with pytest.raises(Unavailable, match=r"m0:1, m1:1\); see that they run, and give a CA"):
+        asyncio.run(members(*dead).connected(0.2))
+
+
+def test_the_only_member_is_not_asked() -> None:
+    assert asyncio.run(members(Channel(STATE.TRANSIENT_FAILURE)).connected(0.0)) == 0
+
+
+def test_no_member_is_no_cluster() -> None:
+    with pytest.raises(BadEndpoint):
+        Members(EtcdOptions(endpoints=()))
+
+
+def test_a_candidate_keeps_its_name_on_its_machine() -> None:
+    with short_directory() as directory:
+        path = directory / "scheduler.id"
+        first = identity(path)
+        assert identity(path) == first
+        path.write_text("elsewhere_1234\n")
+        assert identity(path) not in (first, "elsewhere_1234")
