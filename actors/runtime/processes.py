@@ -49,6 +49,7 @@ class ProcessDriver:
             except LauncherGone:  # it died under our order and before go: nothing has started
                 await self._attempt(container)
         if container.life.reason == "StartError":
+            self.cgroups.remove(container.id)
             raise StartFailed(container.life.message)
 
     def signal(self, container: Container, number: int) -> None:

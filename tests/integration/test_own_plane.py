@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from actors.runtime.mounting import namespaces_allowed
+from tests.support import images
 from tests.support.images import oci_archive
 from tests.support.plane import Plane, until
 
@@ -46,6 +47,11 @@ def test_a_pod_waits_for_its_image_and_runs_once_it_is_there(plane):
         assert plane.kubectl("logs", name) == "hello from /home/box as box\n"
     shown = plane.get("pod", "early")["status"]["containerStatuses"][0]
     assert shown["imageID"].removeprefix("sha256:").startswith(said.split()[-1])
+    assert "team/box:1" in plane.nodeplane("image", "ls")
+    with pytest.raises(AssertionError, match="used by a container"):
+        plane.nodeplane("image", "rm", "team/box:1")
+    with pytest.raises(AssertionError, match="neither index"):
+        plane.nodeplane("image", "import", str(images._written(plane.root / "bad.tar", {})))
     reasons = plane.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}").split()
     assert {"BackOff", "Failed", "Pulling", "Pulled", "ErrImageNeverPull"} <= set(reasons)
 
@@ -88,4 +94,6 @@ def test_what_a_pod_asks_for_it_has(plane):
     plane.apply(pod("rooted", {"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}))
     assert until("a refusal", lambda: waiting(plane, "rooted"))["reason"] == "CreateContainerConfigError"
     plane.kubectl("delete", "pod", "--all", "--wait=true")
+    until("the image free again", lambda: plane.nodeplane("image", "rm", "team/box:1", check=False), every=0.2)
+    assert "no image was imported" in plane.nodeplane("image", "ls")
     assert str(plane.root) not in Path("/proc/mounts").read_text()

@@ -74,7 +74,8 @@ class Cgroups:
                     self.remove(entry.name)
 
     def close(self) -> None:
-        """The directories around them go when no container is left."""
+        """What is empty goes, and with the last container the directories around them."""
+        self.sweep(())
         for base in self._bases():
             with contextlib.suppress(OSError):
                 base.rmdir()
