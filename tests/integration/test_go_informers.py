@@ -1,33 +1,33 @@
-"""Go's client-go informers, unmodified, in programs of somebody else's: the typed shared informers of traefik and the
-dynamic one of `kubectl wait`. They live through kill -9 of every process between them and the store: they never list,
-and each change is sent to them once."""
+"""Go's client-go informers, unmodified, in programs of somebody else's: fifteen typed ones of traefik, an ingress
+controller, over built-in and custom resources, and the dynamic one of `kubectl wait`. They live through kill -9 of
+every process between them and the store: they never list, and what they know follows every change."""
 
 import asyncio
+import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from protocols.bus import BusError
+from tests.support import ingress
+from tests.support.api_judge import Client
 from tests.support.apiserver_plane import Plane, running_plane
 
-TRAEFIK = Path(sys.executable).parent / "traefik"
-KINDS = ("secrets", "configmaps", "namespaces")
-"""Of those it follows, what is served here; of the others it says that they are not."""
-TYPED = ("Secret", "ConfigMap", "Namespace")
+SERVICES = "/api/v1/namespaces/default/services"
 COUNT = re.compile(r"^(\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
+PATCH = ("patch", "configmap", "awaited", "--type=merge", "-p", '{"data":{"done":"yes"}}')
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
     with running_plane() as started:
         started.spawn("apiserver-1")
-        until("two of them", lambda: "apiserver-1" in telling(started))
+        until("two of them", lambda: len(telling(started)) == 2)
         yield started
 
 
@@ -47,57 +47,63 @@ def telling(plane: Plane) -> dict[str, str]:
     return found
 
 
-def count(plane: Plane, metric: str, **labels: str) -> int:
-    """Summed over the processes and over the kinds of KINDS, unless `labels` name one."""
-    wanted = {f'{key}="{value}"' for key, value in labels.items()}
-    total = 0.0
-    for text in telling(plane).values():
-        for name, pairs, value in COUNT.findall(text):
-            held = set(pairs.split(","))
-            if name == metric and wanted <= held and any(f'resource="{kind}"' in held for kind in KINDS):
-                total += float(value)
-    return int(total)
-
-
-@contextmanager
-def traefik(plane: Plane) -> Iterator[Path]:
-    log = plane.root / "traefik.log"
-    flags = ["--providers.kubernetesgateway=true", f"--providers.kubernetesgateway.endpoint={plane.url}"]
-    flags += ["--entrypoints.web.address=127.0.0.1:0", "--global.checknewversion=false", "--log.level=ERROR"]
-    environment = {**plane.environment, "KUBECONFIG": str(plane.root / "kubeconfig")}
-    with log.open("w") as out:
-        process = subprocess.Popen([str(TRAEFIK), *flags], env=environment, stdout=out, stderr=out)
-        try:
-            yield log
-            assert process.poll() is None, log.read_text()[-2000:]
-        finally:
-            process.kill()
-            process.wait(10)
-
-
-@pytest.mark.skipif(not TRAEFIK.exists(), reason="traefik is not installed: run sh tests/setup.sh")
-def test_typed_informers_never_list(plane: Plane) -> None:
-    with traefik(plane) as log:
-        until("a watch of each", lambda: watched(plane) == len(KINDS))
-        for victim in ("apiserver-0", "apiserver-1", "watchcache", "apiserver-0"):
-            assert count(plane, "apiserver_request_total", verb="LIST") == 0
-            plane.kill(victim)
-            plane.spawn(victim)
-            until(f"a watch of each after {victim}", lambda: len(telling(plane)) == 2 and watched(plane) == len(KINDS))
-            one_event_for_one_write(plane, f"after-{victim}-{time.monotonic_ns()}")
-        assert count(plane, "apiserver_request_total", verb="LIST") == 0
-        told = log.read_text()
-        assert not [kind for kind in TYPED if f"*v1.{kind}:" in told], told[-2000:]
-
-
-def one_event_for_one_write(plane: Plane, name: str) -> None:
-    sent = count(plane, "apiserver_watch_events_total", resource="configmaps")
-    until("a write", lambda: "created" in plane.kubectl("create", "configmap", name, check=False))
-    until("its event", lambda: count(plane, "apiserver_watch_events_total", resource="configmaps") == sent + 1)
+def count(plane: Plane, metric: str, verb: str) -> int:
+    """Summed over the processes and all resources."""
+    told = [line for text in telling(plane).values() for line in COUNT.findall(text)]
+    return int(sum(float(value) for name, pairs, value in told if name == metric and f'verb="{verb}"' in pairs))
 
 
 def watched(plane: Plane) -> int:
-    return count(plane, "apiserver_longrunning_requests", verb="WATCH")
+    return count(plane, "apiserver_longrunning_requests", "WATCH")
+
+
+def lists(plane: Plane) -> int:
+    return count(plane, "apiserver_request_total", "LIST")
+
+
+@pytest.mark.skipif(not ingress.PROGRAM.exists(), reason="traefik is not installed: run sh tests/setup.sh")
+def test_a_controller_follows_and_never_lists(plane: Plane) -> None:
+    api = Client(plane.port, plane.tls())
+    for kind in ingress.KINDS:
+        put(api, ingress.DEFINITIONS, ingress.definition(kind))
+    put(api, SERVICES, ingress.SERVICE)
+    put(api, ingress.SLICES, ingress.endpoints("first", "10.0.0.1"))
+    put(api, ingress.ROUTES, ingress.ROUTE)
+    with ingress.traefik(plane) as controller:
+        until("its first configuration", lambda: controller.servers() == {"10.0.0.1"})
+        for number, victim in enumerate(("apiserver-0", "apiserver-1", "watchcache")):
+            assert lists(plane) == 0
+            plane.kill(victim)
+            api.renew()
+            put(api, ingress.SLICES, ingress.endpoints("second", f"10.0.1.{number}"))
+            until(f"what came without {victim}", lambda: len(controller.servers()) == (2 if up(plane) else 1))
+            plane.spawn(victim)
+            until("both addresses", lambda number=number: controller.servers() == {"10.0.0.1", f"10.0.1.{number}"})
+            until("all watches", lambda: len(telling(plane)) == 2 and watched(plane) == ingress.INFORMERS)
+            assert api.ask("DELETE", f"{ingress.SLICES}/second").status == 200
+            until("one address", lambda: controller.servers() == {"10.0.0.1"})
+        assert lists(plane) == 0
+        assert "Failed to watch" not in controller.log.read_text()
+    api.close()
+
+
+def up(plane: Plane) -> bool:
+    """Whether changes can arrive: they go through the watch cache."""
+    return "watchcache" in plane.processes
+
+
+def put(api: Client, path: str, body: dict[str, Any]) -> None:
+    """Created, as soon as its kind is served and somebody listens."""
+
+    def made() -> bool:
+        try:
+            answer = api.ask("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        except ConnectionError:
+            return False
+        assert answer.status in (201, 404, 429), answer.body
+        return answer.status == 201
+
+    until(f"POST {path}", made)
 
 
 def test_kubectl_waits_through_the_deaths_of_both(plane: Plane) -> None:
@@ -114,6 +120,3 @@ def test_kubectl_waits_through_the_deaths_of_both(plane: Plane) -> None:
         until("a change", lambda: "patched" in plane.kubectl(*PATCH, check=False))
         told = waiting.communicate(timeout=20)[0]
     assert (waiting.returncode, told) == (0, b"configmap/awaited condition met\n")
-
-
-PATCH = ("patch", "configmap", "awaited", "--type=merge", "-p", '{"data":{"done":"yes"}}')
