@@ -16,6 +16,7 @@ class Stores:
 
     def __init__(self, settings: Settings, layout: Layout) -> None:
         self._settings = settings
+        self._numbers: dict[str, int] = {}
         self._clients = [EtcdClient(options) for options in store_options(settings, layout)]
 
     async def start(self) -> None:
@@ -28,7 +29,11 @@ class Stores:
 
     def number_of(self, resource: Resource) -> int:
         """Custom resources are where their definitions are: the watch cache learns of both in one order."""
-        return self._settings.store_of(DEFINITIONS.qualified if resource.custom else resource.store)
+        name = DEFINITIONS.qualified if resource.custom else resource.store
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = self._settings.store_of(name)
+        return number
 
     def of(self, resource: Resource) -> EtcdClient:
         return self._clients[self.number_of(resource)]

@@ -1,6 +1,7 @@
 """POST pods/NAME/eviction: a pod is asked to leave; there are no disruption budgets here that could say no."""
 
 from actors.apiserver.body import read_object
+from actors.apiserver.clock import now
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors import BadRequest
 from actors.apiserver.objects import Obj, items
@@ -8,7 +9,7 @@ from actors.apiserver.render import dump
 from actors.apiserver.target import Target
 from actors.apiserver.writes.delete import check_preconditions, delete_options, deleted
 from actors.apiserver.writes.loop import WriteLoop
-from actors.apiserver.writes.metadata import check_kind, check_metadata, now
+from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 CONDITION = "DisruptionTarget"
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

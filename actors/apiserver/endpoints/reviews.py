@@ -6,6 +6,7 @@ from typing import Any
 from actors.apiserver.authz import Authorizer
 from actors.apiserver.body import read_object
 from actors.apiserver.causes import invalid, invalid_object
+from actors.apiserver.clock import now
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors import BadRequest, TooManyRequests
 from actors.apiserver.node_rules import node_of
@@ -15,7 +16,7 @@ from actors.apiserver.tokens.authority import TokenAuthority
 from actors.apiserver.tokens.claims import ISSUER
 from actors.apiserver.tokens.jwt import BadToken
 from actors.apiserver.types import Attributes, User
-from actors.apiserver.writes.metadata import check_kind, check_metadata, now
+from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 
 class Reviews:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from actors.apiserver.body import read_object
+from actors.apiserver.clock import now
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
 from actors.apiserver.node_rules import node_of
@@ -16,7 +17,7 @@ from actors.apiserver.tokens.claims import BOUND, RESOURCES, Grant
 from actors.apiserver.tokens.keys import NoSigningKey
 from actors.apiserver.tokens.request import GROUP, Asked, read_request
 from actors.apiserver.writes.faults import details, not_found
-from actors.apiserver.writes.metadata import check_kind, check_metadata, now
+from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 Stored = Callable[[str, str, str], Awaitable[Obj | None]]
 

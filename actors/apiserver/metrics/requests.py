@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.apiserver.target import Target
+from protocols.actor.metrics import Labelled
 
 SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 SIZES = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
@@ -20,24 +21,23 @@ Place = tuple[str, str, str, str, str, str]
 class RequestMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         asked = ("verb", "dry_run", *WHERE)
-        self._total = Counter("apiserver_request", "Requests answered.", (*asked, "code"), registry=registry)
+        self._total = Labelled(Counter("apiserver_request", "Requests answered.", (*asked, "code"), registry=registry))
         seconds = "apiserver_request_duration_seconds"
-        self._seconds = Histogram(seconds, "Time to answer.", asked, buckets=SECONDS, registry=registry)
+        self._seconds = Labelled(Histogram(seconds, "Time to answer.", asked, buckets=SECONDS, registry=registry))
         sizes = "apiserver_response_sizes"
         self._sizes = Histogram(sizes, "Bytes of answers.", ("verb", *WHERE), buckets=SIZES, registry=registry)
         running = "apiserver_longrunning_requests"
         self._running = Gauge(running, "Watches and streams that are open.", ("verb", *WHERE), registry=registry)
         inflight = "apiserver_current_inflight_requests"
         self._inflight = Gauge(inflight, "Requests under way.", ("request_kind",), registry=registry)
-        for kind in ("readOnly", "mutating"):
-            self._inflight.labels(kind)
+        self._reading, self._changing = (self._inflight.labels(kind) for kind in ("readOnly", "mutating"))
 
     def answered(self, place: Place, verb: str, dry_run: bool, code: int, seconds: float) -> None:
         """`verb` as in counted_verb. What is long-running has no latency."""
         labels = (verb, "All" if dry_run else "", *place)
-        self._total.labels(*labels, str(code)).inc()
+        self._total.of(*labels, str(code)).inc()
         if verb not in ("WATCH", "CONNECT"):
-            self._seconds.labels(*labels).observe(seconds)
+            self._seconds.of(*labels).observe(seconds)
 
     def answered_bytes(self, place: Place, verb: str, size: int) -> None:
         if verb in ("GET", "LIST"):
@@ -45,8 +45,12 @@ class RequestMetrics:
 
     @contextmanager
     def under_way(self, method: str) -> Iterator[None]:
-        with self._inflight.labels("readOnly" if method in READS else "mutating").track_inprogress():
+        gauge = self._reading if method in READS else self._changing
+        gauge.inc()
+        try:
             yield
+        finally:
+            gauge.dec()
 
     @contextmanager
     def connected(self, target: Target) -> Iterator[None]:
@@ -57,7 +61,7 @@ class RequestMetrics:
         return self._running.labels(verb, *place)
 
     def total(self, verb: str, place: Place, code: int) -> Counter:
-        return self._total.labels(verb, "", *place, str(code))
+        return self._total.of(verb, "", *place, str(code))
 
 
 def counted_verb(verb: str, content_type: str) -> str:

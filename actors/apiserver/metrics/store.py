@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from actors.apiserver.metrics.requests import SECONDS
 from actors.apiserver.types import Resource
+from protocols.actor.metrics import Labelled
 from protocols.etcd import EtcdError
 
 ASKED = ("operation", "group", "resource")
@@ -19,9 +20,11 @@ class StoreMetrics:
         self.newest: dict[int, int] = {}
         """By number of the store: the highest revision an answer to this process has named."""
         seconds = "etcd_request_duration_seconds"
-        self._seconds = Histogram(seconds, "Time of the store's answers.", ASKED, buckets=SECONDS, registry=registry)
-        self._total = Counter("etcd_requests", "Requests to the store.", ASKED, registry=registry)
-        self._errors = Counter("etcd_request_errors", "Those it did not answer.", ASKED, registry=registry)
+        self._seconds = Labelled(
+            Histogram(seconds, "Time of the store's answers.", ASKED, buckets=SECONDS, registry=registry)
+        )
+        self._total = Labelled(Counter("etcd_requests", "Requests to the store.", ASKED, registry=registry))
+        self._errors = Labelled(Counter("etcd_request_errors", "Those it did not answer.", ASKED, registry=registry))
         leased = "etcd_lease_object_counts"
         self._leased = Histogram(leased, "Objects that shared a lease.", buckets=LEASED, registry=registry)
 
@@ -29,14 +32,14 @@ class StoreMetrics:
     def asked(self, operation: str, resource: Resource) -> Iterator[None]:
         labels = (operation, resource.group, resource.plural)
         began = time.monotonic()
-        self._total.labels(*labels).inc()
+        self._total.of(*labels).inc()
         try:
             yield
         except EtcdError:
-            self._errors.labels(*labels).inc()
+            self._errors.of(*labels).inc()
             raise
         finally:
-            self._seconds.labels(*labels).observe(time.monotonic() - began)
+            self._seconds.of(*labels).observe(time.monotonic() - began)
 
     def saw(self, store: int, revision: int) -> None:
         if revision > self.newest.get(store, 0):

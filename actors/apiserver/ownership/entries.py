@@ -1,10 +1,10 @@
 """metadata.managedFields: one entry for each manager, operation, version and subresource."""
 
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
+from actors.apiserver.clock import now
 from actors.apiserver.ownership.fields import SELF, Fields, union
 
 APPLY, UPDATE = "Apply", "Update"
@@ -55,10 +55,6 @@ def with_fields(entries: Entries, author: Author, fields: Fields) -> Entries:
     made = [*others, author.entry(fields, now())] if fields else others
     made.sort(key=_order)
     return _bounded(made)
-
-
-def now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _order(entry: Entry) -> tuple[str, str, str, str, str]:

@@ -3,11 +3,12 @@
 from typing import Any
 
 from actors.apiserver.causes import invalid_object, required, unsupported
+from actors.apiserver.clock import now
 from actors.apiserver.errors import BadRequest, Conflict
 from actors.apiserver.objects import Obj, items
 from actors.apiserver.target import Target
 from actors.apiserver.writes.faults import conflict
-from actors.apiserver.writes.metadata import check_kind, check_metadata, now
+from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 
 def bound(target: Target, binding: Obj, pod: Obj) -> Obj:

@@ -2,10 +2,10 @@
 
 import random
 import uuid
-from datetime import UTC, datetime
 from typing import Any
 
 from actors.apiserver.causes import Cause, forbidden, invalid, required
+from actors.apiserver.clock import now
 from actors.apiserver.errors import BadRequest
 from actors.apiserver.name_rules import (
     LABEL,
@@ -24,10 +24,6 @@ from protocols.kube.names import path_segment_fault
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 GENERATE_BASE = 58
-
-
-def now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def check_body(obj: Obj, target: Target) -> None:
