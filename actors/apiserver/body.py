@@ -13,6 +13,7 @@ from aiohttp import web
 from actors.apiserver.errors import BadRequest, BodyTooLarge, UnsupportedMediaType
 from actors.apiserver.yaml_text import Document, read_yaml
 from protocols.kube import protobuf
+from protocols.kube.errors import BodyInvalid
 from protocols.kube.jsons import check_depth
 
 BODY_LIMIT = 3 * 1024 * 1024
@@ -140,8 +141,11 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 def _shallow(value: T) -> T:
-    """Code behind this recurses. Raises a 400."""
-    check_depth(value)
+    """Code behind this recurses. Raises BadRequest."""
+    try:
+        check_depth(value)
+    except BodyInvalid as error:
+        raise BadRequest(str(error)) from None
     return value
 
 

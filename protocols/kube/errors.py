@@ -1,5 +1,5 @@
-"""Faults of reading Kubernetes conventions, and of speaking to an API server. What a server of ours answers with is
-`status.StatusError`."""
+"""Faults of reading Kubernetes conventions, and of speaking to an API server. What a server of ours answers is made in
+one place only: actors/apiserver/errors.py and causes.py."""
 
 from typing import Any, ClassVar
 
@@ -11,6 +11,28 @@ class KubeError(NodeplaneError):
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class BodyInvalid(KubeError):
+    """Raised when a body is no JSON, or is nested too deeply."""
+
+
+class PatchInvalid(KubeError):
+    """Raised when a patch is malformed, whatever it is applied to."""
+
+
+class PatchImpossible(KubeError):
+    """Raised when a sound patch cannot be applied to this object."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+class PatchTooLarge(KubeError):
+    """Raised when a patch has too many operations, or copies too much."""
+
+    http: ClassVar[int] = 413
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 class SelectorInvalid(KubeError):

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube import status
+from protocols.kube.errors import BodyInvalid
 from protocols.kube.meta import Object
 
 DEPTH_LIMIT = 200
@@ -12,13 +12,13 @@ DEPTH_LIMIT = 200
 
 
 def decode_body(body: bytes) -> Any:
-    """The JSON value of a request body; raises a 400 StatusError."""
+    """The JSON value of a request body; raises BodyInvalid."""
     try:
         value = msgspec.json.decode(body)
     except RecursionError:
-        raise status.bad_request("the request body is nested too deeply") from None
+        raise BodyInvalid("the request body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise status.bad_request(f"the request body is not valid JSON: {error}") from None
+        raise BodyInvalid(f"the request body is not valid JSON: {error}") from None
     check_depth(value)
     return value
 
@@ -27,7 +27,7 @@ def decode_object(body: bytes) -> Object:
     """Like decode_body, for a body that must be a JSON object."""
     value = decode_body(body)
     if not isinstance(value, dict):
-        raise status.bad_request("the request body must be a JSON object")
+        raise BodyInvalid("the request body must be a JSON object")
     return value
 
 
@@ -38,7 +38,7 @@ def check_depth(value: Any, limit: int = DEPTH_LIMIT) -> None:
         level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return
-    raise status.bad_request(f"the request body is nested more than {limit} levels deep")
+    raise BodyInvalid(f"the request body is nested more than {limit} levels deep")
 
 
 def _children(value: Any) -> Any:

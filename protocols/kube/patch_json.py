@@ -6,12 +6,12 @@ import jsonpatch
 import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
-from protocols.kube import status
+from protocols.kube.errors import PatchImpossible, PatchInvalid, PatchTooLarge
 from protocols.kube.jsons import check_depth, same_json
 from protocols.kube.meta import Object
 
 OPERATIONS_LIMIT = 10_000
-COPY_LIMIT = status.BODY_LIMIT
+COPY_LIMIT = 3 * 1024 * 1024
 """Bytes all copy operations of one patch may add: without it ten thousand copies double an object without end."""
 
 _FAULTS = (jsonpatch.JsonPatchException, JsonPointerException, KeyError, IndexError, TypeError, ValueError)
@@ -25,21 +25,19 @@ def apply_json_patch(document: Object, patch: Any) -> Object:
     for number, operation in enumerate(patch):
         copied += _copy_size(found, operation)
         if copied > COPY_LIMIT:
-            raise status.entity_too_large(message=f"the patch copies more than {COPY_LIMIT} bytes")
+            raise PatchTooLarge(f"the patch copies more than {COPY_LIMIT} bytes")
         found = _apply_one(found, operation, number)
     if not isinstance(found, dict):
-        raise status.unprocessable("the patch must leave a JSON object")
+        raise PatchImpossible("the patch must leave a JSON object")
     check_depth(found)
     return found
 
 
 def _check_shape(patch: Any) -> None:
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-        raise status.bad_request("a JSON patch must be an array of operations")
+        raise PatchInvalid("a JSON patch must be an array of operations")
     if len(patch) > OPERATIONS_LIMIT:
-        raise status.entity_too_large(
-            message=f"the allowed maximum operations in a JSON patch is {OPERATIONS_LIMIT}, got {len(patch)}"
-        )
+        raise PatchTooLarge(f"the allowed maximum operations in a JSON patch is {OPERATIONS_LIMIT}, got {len(patch)}")
 
 
 def _apply_one(document: Any, operation: dict[str, Any], number: int) -> Any:
@@ -50,7 +48,7 @@ def _apply_one(document: Any, operation: dict[str, Any], number: int) -> Any:
         return jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
     except _FAULTS as error:
         what = f"operation {number} ({operation.get('op')} {operation.get('path')!r})"
-        raise status.unprocessable(f"the JSON patch cannot be applied: {what}: {error}") from None
+        raise PatchImpossible(f"the JSON patch cannot be applied: {what}: {error}") from None
 
 
 def _test(document: Any, operation: dict[str, Any]) -> None:

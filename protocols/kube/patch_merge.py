@@ -3,15 +3,15 @@ unchanged parts with them."""
 
 from typing import Any
 
-from protocols.kube import status
+from protocols.kube.errors import PatchInvalid
 from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 
 
 def apply_merge_patch(document: Object, patch: Any) -> Object:
-    """`document` with `patch` applied; raises a 400 StatusError when the patch is not an object."""
+    """`document` with `patch` applied; raises BodyInvalid when the patch is not an object."""
     if not isinstance(patch, dict):
-        raise status.bad_request("a merge patch must be a JSON object")
+        raise PatchInvalid("a merge patch must be a JSON object")
     return _merge(document, patch)
 
 

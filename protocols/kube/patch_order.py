@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube import status
+from protocols.kube.errors import PatchImpossible, PatchInvalid
 
 NO_KEY = object()
 """Token of an element without the merge key: it is never matched."""
@@ -35,14 +35,14 @@ def places(items: list[Any], key: str) -> dict[Hashable, int]:
 
 
 def listed_tokens(directive: Any, key: str, field: str) -> dict[Hashable, int]:
-    """The order a directive asks for; raises a 400 StatusError."""
+    """The order a directive asks for; raises BodyInvalid."""
     if not isinstance(directive, list):
-        raise status.bad_request(f"$setElementOrder/{field} must be a list")
+        raise PatchInvalid(f"$setElementOrder/{field} must be a list")
     if key:
         if not all(isinstance(item, dict) and item.get(key) is not None for item in directive):
-            raise status.bad_request(f"$setElementOrder/{field} must list objects with the merge key {key!r}")
+            raise PatchInvalid(f"$setElementOrder/{field} must list objects with the merge key {key!r}")
     elif any(isinstance(item, (dict, list)) for item in directive):
-        raise status.bad_request(f"$setElementOrder/{field} must list scalars")
+        raise PatchInvalid(f"$setElementOrder/{field} must list scalars")
     return places(directive, key)
 
 
@@ -65,7 +65,7 @@ def _check_patch(patch: list[Any], listed: dict[Hashable, int], key: str, field:
             continue
         at = listed.get(key_token(item, key), -1)
         if at < last or at < 0:
-            raise status.unprocessable(f"the order in patch list {field!r} does not match $setElementOrder/{field}")
+            raise PatchImpossible(f"the order in patch list {field!r} does not match $setElementOrder/{field}")
         last = at
 
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from protocols.kube import patch_order as order
-from protocols.kube import status
+from protocols.kube.errors import PatchImpossible, PatchInvalid
 from protocols.kube.meta import Object
 from protocols.kube.strategic_keys import NOTHING, Node, node_of
 
@@ -19,7 +19,7 @@ ORDER, REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"
 def apply_strategic_patch(kind: str, document: Object, patch: Any) -> Object:
     """`document`, an object of `kind`, with `patch` applied; raises StatusError."""
     if not isinstance(patch, dict):
-        raise status.bad_request("a strategic merge patch must be a JSON object")
+        raise PatchInvalid("a strategic merge patch must be a JSON object")
     return _merge_map(document, patch, node_of(kind))
 
 
@@ -31,7 +31,7 @@ def _merge_map(document: Object, patch: Object, node: Node) -> Object:
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise status.unprocessable(f"unknown patch type found: {directive!r}; use replace, delete or merge")
+        raise PatchImpossible(f"unknown patch type found: {directive!r}; use replace, delete or merge")
     merged = _retained(document, patch)
     for field in _touched(patch):
         _merge_field(merged, patch, field, node.fields.get(field, NOTHING))
@@ -50,10 +50,10 @@ def _retained(document: Object, patch: Object) -> Object:
         return dict(document)
     keys = patch[RETAIN]
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise status.bad_request("$retainKeys must be a list of strings")
+        raise PatchInvalid("$retainKeys must be a list of strings")
     stray = [key for key, value in patch.items() if value is not None and key[0:1] != "$" and key not in keys]
     if stray:
-        raise status.bad_request(f"$retainKeys must list every key the patch sets; {stray[0]!r} is missing")
+        raise PatchInvalid(f"$retainKeys must list every key the patch sets; {stray[0]!r} is missing")
     return {key: value for key, value in document.items() if key in keys}
 
 
@@ -75,7 +75,7 @@ def _merge_field(merged: Object, patch: Object, field: str, node: Node) -> None:
 
 def _without(before: Any, removed: Any, field: str) -> Any:
     if not isinstance(removed, list):
-        raise status.bad_request(f"{REMOVE}{field} must be a list")
+        raise PatchInvalid(f"{REMOVE}{field} must be a list")
     if not isinstance(before, list):
         return before
     gone = {order.token(item) for item in removed}
@@ -127,7 +127,7 @@ def _merge_keyed(stored: list[Any], value: list[Any], node: Node, field: str) ->
 
 def _key_token(item: Any, key: str, field: str) -> Hashable:
     if not isinstance(item, dict):
-        raise status.bad_request(f"elements of {field!r} must be JSON objects")
+        raise PatchInvalid(f"elements of {field!r} must be JSON objects")
     if item.get(key) is None:
-        raise status.unprocessable(f"an element of {field!r} does not contain declared merge key: {key}")
+        raise PatchImpossible(f"an element of {field!r} does not contain declared merge key: {key}")
     return order.key_token(item, key)

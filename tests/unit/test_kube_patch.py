@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocols.kube.errors import KubeError
 from protocols.kube.jsons import decode_body, decode_object, same_json
 from protocols.kube.patch_json import COPY_LIMIT, OPERATIONS_LIMIT, apply_json_patch
 from protocols.kube.patch_merge import apply_merge_patch, minimal_patch
-from protocols.kube.status import StatusError
 
 Json = dict[str, Any]
 
@@ -42,9 +42,9 @@ def test_merge_patch(document: Json, patch: Json, expected: Json) -> None:
 
 @pytest.mark.parametrize("patch", [None, [], "a", 1])
 def test_merge_patch_must_be_an_object(patch: Any) -> None:
-    with pytest.raises(StatusError) as caught:
+    with pytest.raises(KubeError) as caught:
         apply_merge_patch({}, patch)
-    assert caught.value.code == 400
+    assert caught.value.http == 400
 
 
 @given(documents, documents)
@@ -111,17 +111,17 @@ def test_json_patch() -> None:
     ids=lambda value: repr(value)[:50],
 )
 def test_json_patch_refusals(patch: Any, code: int) -> None:
-    with pytest.raises(StatusError) as caught:
+    with pytest.raises(KubeError) as caught:
         apply_json_patch({"a": 1, "list": []}, patch)
-    assert caught.value.code == code
+    assert caught.value.http == code
     assert "\n" not in str(caught.value)
 
 
 def test_copies_cannot_grow_without_end() -> None:
     double = [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "copy", "from": "/b", "path": "/a/-"}]
-    with pytest.raises(StatusError, match=str(COPY_LIMIT)) as caught:
+    with pytest.raises(KubeError, match=str(COPY_LIMIT)) as caught:
         apply_json_patch({"a": ["x" * 1000]}, double * 50)
-    assert caught.value.code == 413
+    assert caught.value.http == 413
 
 
 @given(
@@ -131,18 +131,18 @@ def test_copies_cannot_grow_without_end() -> None:
 def test_any_json_patch_applies_or_is_refused(document: Json, patch: Any) -> None:
     try:
         apply_json_patch(document, patch)
-    except StatusError as error:
-        assert error.code in (400, 422)  # noqa: PT017 # both outcomes are fine
+    except KubeError as error:
+        assert error.http in (400, 422)  # noqa: PT017 # both outcomes are fine
 
 
 def test_bodies() -> None:
     assert decode_object(b'{"a":1}') == {"a": 1}
     deep = b"[" * 5000 + b"]" * 5000
     for body in (b"", b"{", b"[1,", b'{"a":\xff}', deep, b"[" * 300 + b"]" * 300):
-        with pytest.raises(StatusError) as caught:
+        with pytest.raises(KubeError) as caught:
             decode_body(body)
-        assert caught.value.code == 400
-    with pytest.raises(StatusError, match="must be a JSON object"):
+        assert caught.value.http == 400
+    with pytest.raises(KubeError, match="must be a JSON object"):
         decode_object(b"[]")
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocols.kube.errors import KubeError
 from protocols.kube.patch_strategic import apply_strategic_patch
-from protocols.kube.status import StatusError
 
 Json = dict[str, Any]
 
@@ -190,9 +190,9 @@ def test_new_parts_lose_nulls_and_directives() -> None:
 )
 def test_malformed_patches(patch: Any, code: int) -> None:
     document = pod({"containers": [{"name": "c"}], "volumes": [{"name": "v"}]}, finalizers=["f"])
-    with pytest.raises(StatusError) as caught:
+    with pytest.raises(KubeError) as caught:
         patched(document, patch)
-    assert caught.value.code == code
+    assert caught.value.http == code
 
 
 def test_large_lists_stay_linear() -> None:
@@ -214,8 +214,8 @@ def test_any_patch_applies_or_is_refused_and_changes_no_input(document: Json, pa
     before = repr((document, patch))
     try:
         found = patched(document, patch)
-    except StatusError as error:
-        assert error.code in (400, 422)  # noqa: PT017 # both outcomes are fine
+    except KubeError as error:
+        assert error.http in (400, 422)  # noqa: PT017 # both outcomes are fine
     else:
         assert isinstance(found, dict)
     assert repr((document, patch)) == before

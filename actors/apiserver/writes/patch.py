@@ -6,6 +6,7 @@ from typing import Any
 from actors.apiserver.body import as_object, decode_json, decode_yaml
 from actors.apiserver.causes import forbidden, invalid_options, required
 from actors.apiserver.errors import BadRequest, UnsupportedMediaType
+from actors.apiserver.faults import as_fault
 from actors.apiserver.objects import Obj, at
 from actors.apiserver.query import WriteOptions
 from actors.apiserver.target import Target
@@ -15,11 +16,10 @@ from actors.apiserver.writes.faults import conflict
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.update import updated
-from protocols.errors import NodeplaneError
+from protocols.kube.errors import KubeError
 from protocols.kube.patch_json import apply_json_patch
 from protocols.kube.patch_merge import apply_merge_patch
 from protocols.kube.patch_strategic import apply_strategic_patch
-from protocols.kube.status import StatusError
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -73,9 +73,9 @@ def _applier(target: Target, media: str, patch: Any) -> Callable[[Obj], Any]:
 def _patched(apply: Callable[[Obj], Any], old: Obj) -> Obj:
     try:
         return as_object(apply(fresh_copy(old)))
-    except StatusError:
-        raise
-    except (NodeplaneError, RecursionError) as error:
+    except KubeError as error:
+        raise as_fault(error) from None
+    except RecursionError as error:
         raise BadRequest(f"error applying patch: {error}") from None
 
 
