@@ -37,13 +37,13 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "death": plane_bench.death,
     "pods": pods_bench.fill,
 }
-HEADER = f"{'name':44} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
+HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 
 
 def line(row: Row) -> str:
     floor = f"{row.floor:12.3f}" if row.floor is not None else f"{'-':>12}"
     ratio = f"{row.ratio:7.2f}" if row.ratio is not None else f"{'-':>7}"
-    return f"{row.name:44} {row.value:12.3f} {row.unit:8} {floor} {ratio} {row.target:>14} {'yes' if row.ok else 'NO'}"
+    return f"{row.name:62} {row.value:12.3f} {row.unit:8} {floor} {ratio} {row.target:>14} {'yes' if row.ok else 'NO'}"
 
 
 def main(arguments: list[str]) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from actors.apiserver.errors import Expired
 from actors.apiserver.query import ListOptions
+from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.watch.channel import Scope
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
@@ -46,7 +47,9 @@ def open_watch(hub: Hub, scope: Scope, options: ListOptions) -> Opened:
 def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
     replica = hub.replica
     prefix = f"{scope.namespace}/" if scope.namespace else ""
-    held = [stored for stored in replica.objects.below(prefix) if scope.covers(stored.key)]
+    held = list(replica.objects.below(prefix))
+    if scope.selection.name:
+        held = [stored for stored in held if scope.covers(stored.key)]
     if scope.form.view == "Table":  # whether its columns are out must be known before the first live event
         held = [stored for stored in held if scope.selection.matches(stored)]
         watcher.virgin = not held
@@ -70,12 +73,21 @@ def _added(hub: Hub, scope: Scope, held: list[Stored], end: bytes) -> Iterator[b
 
 
 def _history(hub: Hub, watcher: Watcher, start: int) -> Iterator[bytes]:
-    events = []
-    for change in hub.replica.window.since(start):
+    events = _changed(hub, watcher, hub.replica.window.since(start))
+    if watcher.channel.scope.form.view != "Table":
+        return events
+    return iter([data for data in events if data != PAUSE])
+
+
+def _changed(hub: Hub, watcher: Watcher, changes: list[Change]) -> Iterator[bytes]:
+    sent = size = 0
+    for number, change in enumerate(changes, 1):
         data = watcher.channel.event_for(change, first=watcher.virgin)
         if data is not None:
-            events.append(data)
             watcher.virgin = False
-            watcher.position = change.rv
-    hub.meter.replayed(len(events), sum(map(len, events)))
-    return iter(events)
+            watcher.position = max(watcher.position, change.rv)
+            sent, size = sent + 1, size + len(data)
+            yield data
+        if number % LOOKED_AT == 0:
+            yield PAUSE
+    hub.meter.replayed(sent, size)
