@@ -64,7 +64,10 @@ def _served(plane: Plane, path: str) -> Versions:
 
 def checkpointed(plane: Plane) -> dict[str, Holdings]:
     """Pod -> devices, as the device manager would find them if it were killed now."""
-    whole = json.loads((plane.root / "devices" / "checkpoint.json").read_text())
+    path = plane.root / "devices" / "checkpoint.json"
+    if not path.exists():
+        return {}  # no device was ever here
+    whole = json.loads(path.read_text())
     allocations = [pod["allocation"] for pod in whole["data"].get("pods", [])]
     return {
         each["name"]: frozenset(
