@@ -14,8 +14,18 @@ from tests.support.apiserver_plane import Plane
 
 PROGRAM = Path(sys.executable).parent / "traefik"
 GROUP, VERSION = "traefik.io", "v1alpha1"
-KINDS = ("IngressRoute", "IngressRouteTCP", "IngressRouteUDP", "Middleware", "MiddlewareTCP", "ServersTransport")
-KINDS += ("ServersTransportTCP", "TLSOption", "TLSStore", "TraefikService")
+KINDS = [
+    "IngressRoute",
+    "IngressRouteTCP",
+    "IngressRouteUDP",
+    "Middleware",
+    "MiddlewareTCP",
+    "ServersTransport",
+    "ServersTransportTCP",
+    "TLSOption",
+    "TLSStore",
+    "TraefikService",
+]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 ROUTES = f"/apis/{GROUP}/{VERSION}/namespaces/default/ingressroutes"
