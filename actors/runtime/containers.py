@@ -96,7 +96,7 @@ class Containers:
         if timeout > 0:
             if not container.stop_sent:
                 container.stop_sent = True
-                self.driver(container).signal(container, stop_signal(container.config.stop_signal))
+                self.driver(container).signal(container, _stop_signal(container))
             if await wait_ended(container, timeout):
                 return
         await self._kill(container)
@@ -195,6 +195,10 @@ class Containers:
             return self._pods.container(wanted)
         except NotFound:
             return None
+
+
+def _stop_signal(container: Container) -> int:
+    return stop_signal(container.config.stop_signal, container.image.config.stop_signal if container.image else "")
 
 
 def _require_ready(sandbox: Sandbox) -> None:

@@ -169,6 +169,9 @@ def test_signal_numbers_are_not_the_kernels() -> None:
     assert stop_signal(pb.SIGNAL_SIGRTMIN) == signal.SIGRTMIN
     assert stop_signal(pb.SIGNAL_SIGRTMAX) == signal.SIGRTMAX
     assert stop_signal(999) == signal.SIGTERM
+    named = {"SIGQUIT": 3, "quit": 3, "10": 10, "SIGRTMIN+3": int(signal.SIGRTMIN) + 3, "nonsense": 15, "99": 15}
+    assert {text: stop_signal(0, text) for text in named} == named
+    assert stop_signal(pb.SIGNAL_SIGKILL, "SIGQUIT") == signal.SIGKILL
 
 
 def test_a_pulled_reference_leads_back_to_its_image() -> None:
