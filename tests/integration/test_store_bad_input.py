@@ -17,6 +17,7 @@ from protocols.wire import etcd_pb2 as pb
 from tests.support.store_lab import Api, Authority, lab, short_directory, until
 
 GARBLED = ("INVALID_ARGUMENT", "etcdserver: this is not a PutRequest: the bytes do not decode")
+GONE = "etcdserver: mvcc: required revision has been compacted"
 FULL = ("RESOURCE_EXHAUSTED", "etcdserver: mvcc: database space exceeded")
 
 
@@ -77,6 +78,32 @@ def test_a_full_disk_fails_writes_whole_and_ends_when_space_is_back() -> None:
 
     with short_directory() as root:
         serve(story, options(root, max_pages=150))
+
+
+def test_history_is_compacted_by_itself() -> None:
+    """And a watch from what is kept sees all of it."""
+
+    def rows(store: Store) -> int:
+        return int(store.core.log.db.execute("SELECT count(*) FROM log").fetchone()[0])
+
+    async def refused(api: Api, revision: int) -> str:
+        try:
+            await api.range(pb.RangeRequest(key=b"c", revision=revision))
+        except grpc.aio.AioRpcError as error:
+            return error.details() or ""
+        return ""
+
+    async def story(api: Api, store: Store) -> None:
+        for number in range(100):
+            await api.put(pb.PutRequest(key=b"c", value=b"%d" % number))
+        async with asyncio.timeout(10):
+            while await refused(api, 80) != GONE or rows(store) > 20:  # noqa: ASYNC110 # told by nothing else
+                await asyncio.sleep(0.02)
+        kept = await api.range(pb.RangeRequest(key=b"c", revision=91))
+        assert kept.kvs[0].value == b"89"
+
+    with short_directory() as root:
+        serve(story, options(root, compact_every=0.05, history_seconds=0.2, history_least=10))
 
 
 def test_a_failing_operation_does_not_take_its_batch_with_it() -> None:

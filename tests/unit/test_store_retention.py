@@ -1,0 +1,37 @@
+"""How far the store compacts by itself: never what is young, never what a restarted watch cache reads again."""
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.store.compaction import Retention
+from actors.store.options import StoreOptions
+from actors.watchcache.options import WatchcacheOptions
+from protocols.etcd import EtcdOptions
+
+NOWHERE = Path("/nowhere")
+PATHS: dict[str, Any] = dict.fromkeys(("directory", "socket", "address_file", "ca", "cert", "key"), NOWHERE)
+STEPS = st.lists(st.tuples(st.floats(1.0, 120.0), st.integers(0, 5000)), min_size=1, max_size=60)
+
+
+def test_a_restarted_watch_cache_finds_all_that_it_reads_again() -> None:
+    options = StoreOptions(**PATHS)
+    assert WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:x",))).resume_revisions <= options.history_least
+    assert options.history_least < options.history_most
+
+
+@given(STEPS, st.integers(1, 3000), st.integers(3000, 9000))
+def test_age_and_number_are_kept(steps: list[tuple[float, int]], least: int, most: int) -> None:
+    options = StoreOptions(**PATHS, history_seconds=100.0, history_least=least, history_most=most)
+    retention, now, revision = Retention(options), 0.0, 1
+    seen: list[tuple[float, int]] = []
+    for pause, writes in steps:
+        now, revision = now + pause, revision + writes
+        seen.append((now, revision))
+        target = retention.target(now, revision)
+        old = max((each for at, each in seen if at <= now - options.history_seconds), default=0)
+        assert target <= revision - least
+        assert target <= max(old, revision - most), "young history is compacted"
+        assert target >= revision - most, "history grows without bound"
