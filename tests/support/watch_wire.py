@@ -32,6 +32,7 @@ class Wire:
         self.writes: list[bytes] = []
         self.ended: bool | None = None
         """Whether the connection was said to be reusable."""
+        self.dropped = False
         self._jammed = jammed
         self._taken = 0
         opened.watcher.begin(self, opened.initial)
@@ -45,6 +46,9 @@ class Wire:
     def end(self, reusable: bool) -> None:
         assert self.ended is None, "it ends once"
         self.ended = reusable
+
+    def drop_soon(self) -> None:
+        self.dropped = True
 
     def jam(self) -> None:
         self._jammed = True

@@ -159,6 +159,7 @@ def test_a_reader_far_behind_is_ended_alone() -> None:
         lab.put(f"p{number}")
         lab.flusher.settle()
     assert (slow.ended, quick.ended) == (False, None)
+    assert slow.dropped
     assert lab.meter.slow_ones == 1
     assert len(names(quick.take())) == QUEUE_LIMIT + 2
 

@@ -16,7 +16,7 @@ LAST_BOOKMARK_BEFORE_END = 2.0
 CONGESTED_BYTES = 64 * 1024
 """Unsent bytes above which a watch stops sharing its channel's writes."""
 GRACE_SECONDS = 1.0
-"""A connection that is closed may take what is under way; after that it is dropped."""
+"""A client that is too slow may take what is under way; after that its connection is dropped."""
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -77,6 +77,8 @@ class WatchConnection(asyncio.Protocol):
             options.reuse(self._transport)
             return
         self._transport.close()
+
+    def drop_soon(self) -> None:
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._transport.abort)
 
     def pause_writing(self) -> None:

@@ -30,6 +30,9 @@ class Wire(Protocol):
     def end(self, reusable: bool) -> None:
         """End the body cleanly; `reusable`: the connection may serve another request."""
 
+    def drop_soon(self) -> None:
+        """After `end`: what is under way has a moment, then the connection goes, read or not."""
+
 
 class Watcher:
     """Invariant: bytes go out in the order of their revisions, and a bookmark covers only what stands before it.
@@ -186,7 +189,10 @@ class Watcher:
         """Too slow: it loses what is queued, nobody else waits."""
         self.channel.meter.slow()
         self.done, self.reusable = True, False
+        wire = self._wire
         self._end()
+        if wire is not None:
+            wire.drop_soon()
 
     def _end(self) -> None:
         wire = self._wire
