@@ -35,14 +35,14 @@ def isolation(
 ) -> dict[str, Any] | None:
     """Fields of shim.isolation.Isolation; None where it has nothing of its own. Raises InvalidRequest."""
     wanted, allowed = _wanted(pod), namespaces_allowed()
-    mounts = _checked(config.mounts) if image else _moved(config.mounts)
+    context = config.linux.security_context
+    readonly = context.readonly_rootfs
+    mounts = _checked(config.mounts) if image or readonly else _moved(config.mounts)
     if wanted and not allowed:
         raise InvalidRequest(f"annotation {ISOLATION} {_NEEDS}")
     if image and not allowed:
         name = image.names[0] if image.names else image.id
         raise InvalidRequest(f'image "{name}" has a root of its own, which {_NEEDS}')
-    context = config.linux.security_context
-    readonly = context.readonly_rootfs
     if not allowed or not (mounts or wanted or image or readonly or resolv(pod)):
         return None
     places = [[m.host_path, m.container_path, m.readonly] for m in mounts]

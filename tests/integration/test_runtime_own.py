@@ -143,11 +143,15 @@ def test_process_numbers_and_host_name_of_its_own() -> None:
 def test_a_read_only_root_capabilities_and_groups() -> None:
     async def scenario(runtime: RuntimeProcess) -> None:
         sandbox = await runtime.sandbox()
-        probe = f"touch {runtime.root}/made 2>&1; grep CapBnd /proc/self/status; id -G"
+        (runtime.root / "open").mkdir()
+        same = [pb.Mount(host_path=f"{runtime.root}/open", container_path=f"{runtime.root}/open")]
+        writes = f"touch {runtime.root}/open/x && echo wrote; touch {runtime.root}/made 2>&1"
+        probe = f"{writes}; grep CapBnd /proc/self/status; id -G"
         none = pb.Capability(drop_capabilities=["ALL"], add_capabilities=["NET_BIND_SERVICE"])
         sealed = linux(readonly_rootfs=True, capabilities=none, supplemental_groups=[4321, 17])
-        id = await runtime.run(sandbox, "sh", "-c", probe, name="sealed", linux=sealed)
+        id = await runtime.run(sandbox, "sh", "-c", probe, name="sealed", linux=sealed, mounts=same)
         text = await said(runtime, id)
+        assert text.startswith("wrote\n"), "a volume can be written to, also at its own path"
         assert "Read-only file system" in text
         assert f"{1 << 10:016x}" in text
         assert {"4321", "17"} <= set(text.splitlines()[-1].split())
