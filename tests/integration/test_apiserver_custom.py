@@ -1,7 +1,9 @@
 """Custom resources with an unmodified kubectl and plain HTTP, on real processes, any of which may be killed."""
 
 import asyncio
+import copy
 import json
+import random
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -278,5 +280,64 @@ def test_a_hundred_definitions_cost_little(plane: Plane) -> None:
                 assert (await listed.json())["items"] == []
         grown = {name: psutil.Process(p.pid).memory_info().rss - before[name] for name, p in plane.processes.items()}
         assert all(size < 40 * 2**20 for size in grown.values()), grown
+
+    asyncio.run(story())
+
+
+JUNK: list[Any] = [None, True, -1, 1.5, "", "a.b", [], [None], [{}], {}, {"a": None}, {"type": "object"}, 2**70]
+WORDS = (
+    "additionalProperties",
+    "items",
+    "properties",
+    "default",
+    "enum",
+    "not",
+    "pattern",
+    "spec",
+    "status",
+    "metadata",
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        yield from places(part, (*path, key))
+
+
+def spoilt(obj: dict[str, Any], dice: random.Random) -> dict[str, Any]:
+    made: dict[str, Any] = copy.deepcopy(obj)
+    for _ in range(dice.randint(1, 3)):
+        *above, last = dice.choice([place for place in places(made) if place])
+        at = made
+        for step in above:
+            at = at[step]
+        key = dice.choice(WORDS) if isinstance(at, dict) and dice.random() < 0.2 else last
+        at[key] = copy.deepcopy(dice.choice(JUNK))
+    return made
+
+
+def test_garbage_is_refused_and_harms_nobody(plane: Plane) -> None:
+    """The same garbage each time: definitions, and objects by every way in."""
+    dice = random.Random(7)
+    patches = {"application/merge-patch+json": "", "application/apply-patch+yaml": "?fieldManager=m&force=true"}
+
+    async def story() -> None:
+        async with plane.client() as session:
+            codes = set()
+            for _ in range(150):
+                made = await session.post(f"{CRDS}?dryRun=All", json=spoilt(definition("junk", "Junk"), dice))
+                codes.add(made.status)
+            await session.post(url(), json=tab("garbage", tags=["a"], extra={"a": 1}))
+            for number in range(200):
+                body = spoilt(tab("garbage", tags=["a"], extra={"a": 1}), dice)
+                media, query = dice.choice(list(patches.items()))
+                where = f"{url()}/garbage{('', '', '/status', '/scale')[number % 4]}"
+                if number % 2:
+                    made = await session.patch(where + query, data=json.dumps(body), headers={"Content-Type": media})
+                else:
+                    made = await session.put(where, json=body)
+                codes.add(made.status)
+            assert codes <= {200, 201, 400, 404, 409, 415, 422}, codes
 
     asyncio.run(story())
