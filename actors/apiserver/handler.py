@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -154,8 +153,7 @@ class Handler:
         try:
             target = parse_target(self._table, method, path)
         except NotFound:
-            with suppress(NodeplaneError):
-                await self._serving.look_again()
+            await self._serving.look_again()
             target = parse_target(self._table, method, path)
         if target is not None and target.resource.custom is not None:
             await self._serving.filled(target.resource)
@@ -172,6 +170,8 @@ class Handler:
         self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))
         if http.method not in ("GET", "HEAD"):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        if http.path.startswith(("/apis", "/openapi")):
+            await self._serving.look_again()
         reply = self._static.reply(http.path, http.query, http.headers.get("Accept", ""))
         with self._metrics.under_way(http.method):
             return await _within(REQUEST_SECONDS, reply)

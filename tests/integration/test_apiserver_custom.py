@@ -278,6 +278,14 @@ def test_a_hundred_definitions_cost_little(plane: Plane) -> None:
             await established(session, "many99s.example.com")
             async with session.get(url("many99s")) as listed:
                 assert (await listed.json())["items"] == []
+            # whichever process a connection leads to knows what another has said is established
+            await session.post(CRDS, json=definition("lasts", "Last"))
+            await established(session, "lasts.example.com")
+        for _ in range(8):
+            async with plane.client() as session:
+                async with session.get("/apis/example.com/v1") as told:
+                    assert "lasts" in [each["name"] for each in (await told.json())["resources"]]
+                assert (await session.get(url("lasts"))).status == 200
         grown = {name: psutil.Process(p.pid).memory_info().rss - before[name] for name, p in plane.processes.items()}
         assert all(size < 40 * 2**20 for size in grown.values()), grown
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from actors.apiserver.catalog import Catalog
@@ -16,6 +17,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube.resources import DEFINITIONS
 
 log = logging.getLogger(__name__)
+FRESH_SECONDS = 1.0
 FILL_SECONDS = 5.0
 """How long a request waits for the first objects of a resource that is served since just now."""
 
@@ -49,9 +51,12 @@ class Serving:
         self.refresh()
 
     async def look_again(self) -> None:
-        """Somebody asks for what is not served: another process may have seen its definition earlier."""
+        """Somebody asks what is served, or for what is not: another process may have seen a definition earlier. While
+        the store or the watch cache is away, what is known has to do."""
         if self._fresh is not None and self.definitions.filled:
-            await self._fresh(self.definitions.resource)
+            with suppress(NodeplaneError, TimeoutError):
+                async with asyncio.timeout(FRESH_SECONDS):
+                    await self._fresh(self.definitions.resource)
 
     async def filled(self, row: Resource) -> None:
         """Wait for the objects of a resource whose stream has just begun, but not for ever."""
