@@ -19,7 +19,7 @@ from actors.cri.events import EventStream, EventStreamOptions
 from actors.cri.faults import Faults
 from actors.cri.lists import Lists, Streaming
 from actors.cri.metrics import cri_metrics
-from actors.cri.operations import OPERATIONS, STREAMED
+from actors.cri.operations import EVENTS_METRIC, OPERATIONS, STREAMED
 from actors.cri.runtime import RuntimeInfo
 from actors.cri.status import StatusWatch, StatusWatchOptions
 from protocols.actor import Context, run_actor
@@ -117,12 +117,20 @@ class Cri:
 
     def _on_stream(self, connection: Connection, reason: str) -> None:
         streaming = connection.phase is Phase.STREAMING
-        (self._metrics.connection_success if streaming else self._metrics.connection_errors).inc()
+        self._count(streaming)
         self._reason = reason
         if not streaming:
             self._watch.poll_now()
         supported = connection.phase is not Phase.UNSUPPORTED
         self._publish(streaming=streaming, events_supported=supported, failures=connection.failures, message=reason)
+
+    def _count(self, streaming: bool) -> None:
+        """The stream counts as one call from its opening to its end."""
+        (self._metrics.connection_success if streaming else self._metrics.connection_errors).inc()
+        if streaming or not self._state.streaming:
+            self._metrics.operations.labels(EVENTS_METRIC).inc()
+        if not streaming:
+            self._metrics.errors.labels(EVENTS_METRIC).inc()
 
     # how the runtime is
 

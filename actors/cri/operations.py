@@ -71,3 +71,4 @@ STREAMED = {
 """The same lists in pieces (KEP-5825). A piece has the items where the whole answer has them, field 1: pieces one after
 another are the whole answer's bytes, and the requests are the same as well."""
 EVENTS_PATH = f"/runtime.v1.{RUNTIME}/GetContainerEvents"
+EVENTS_METRIC = "get_container_events"

@@ -16,6 +16,7 @@ from actors.pleg.errors import NotNewer
 from actors.pleg.ledger import Change, Ledger
 from actors.pleg.metrics import MetricsOptions, PlegMetrics
 from actors.pleg.missed import GRACE_NS, QUEUE_DROP, MissedEvents
+from actors.pleg.mode import Mode
 from actors.pleg.outbox import Outbox
 from actors.pleg.relister import Relister, RelisterOptions
 from actors.pleg.runtime import Runtime
@@ -117,6 +118,9 @@ class Pleg:
             self._ledger.trusted = False
 
     def _take(self, response: "cri_pb2.ContainerEventResponse") -> None:
+        """In generic mode events are counted and nothing more: each second everything is listed."""
+        if self._stance.plan.mode is Mode.GENERIC:
+            return
         uid = response.pod_sandbox_status.metadata.uid or self._ledger.owner_of(response.container_id)
         if not uid:
             self._relister.full()

@@ -49,7 +49,9 @@ class PodWorkerActor:
         self._devices = BusDevices(context.bus)
         self._connected = asyncio.Event()
         self._api = ApiPods(self._client)
-        self._statuses = StatusManager(self._api, lambda uid: self._manager.on_settled(uid))
+        self._meter = Meter(context.registry)
+        sent = self._meter.status.observe
+        self._statuses = StatusManager(self._api, lambda uid: self._manager.on_settled(uid), sent)
         self._replicate()
         self._manager = PodManager(self._manager_options())
         self._node = NodeAgent(
@@ -128,7 +130,7 @@ class PodWorkerActor:
             runtime_name=lambda: self._state.name or "nodeplane",
             resources=self._resources.items.get,
             started_ns=time.time_ns(),
-            meter=Meter(self._context.registry),
+            meter=self._meter,
             on_finished=lambda uid: self._static.ended(uid),
         )
 

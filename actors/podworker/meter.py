@@ -2,8 +2,10 @@
 
 from prometheus_client import CollectorRegistry, Histogram
 
-START_BUCKETS = (0.1, 0.25, 0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 600, 1800, 3600)
-WORK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
+START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)
+STATUS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
+"""Upstream's, as its dashboards expect them; the other two have the library's, which are upstream's too."""
 
 
 class Meter:
@@ -17,13 +19,17 @@ class Meter:
         self.worker_start = Histogram(
             "kubelet_pod_worker_start_duration_seconds",
             "From the moment the node first saw a pod to its first sync.",
-            buckets=WORK_BUCKETS,
             registry=registry,
         )
         self.work = Histogram(
             "kubelet_pod_worker_duration_seconds",
             "One look at a pod and what it led to. operation_type: create, update, sync, terminating or terminated.",
             ["operation_type"],
-            buckets=WORK_BUCKETS,
+            registry=registry,
+        )
+        self.status = Histogram(
+            "kubelet_pod_status_sync_duration_seconds",
+            "From a changed pod status to the API's answer that it has it.",
+            buckets=STATUS_BUCKETS,
             registry=registry,
         )

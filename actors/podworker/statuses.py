@@ -5,6 +5,7 @@ Only differences are sent. An outage of the API is waited out; a pod that is gon
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -37,6 +38,8 @@ class _Entry:
         self.sent: Object | None = None
         self.acked: Object = {}
         self.version = 0
+        self.since = 0.0
+        """When the oldest status that the API does not show was published."""
         self.gone = False
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -52,11 +55,15 @@ class _Entry:
 
 
 class StatusManager:
-    """`on_settled(uid)`: the API shows the latest status, or has no such pod any more."""
+    """`on_settled(uid)`: the API shows the latest status, or has no such pod any more. `on_sent`: one was taken, after
+    so many seconds."""
 
-    def __init__(self, api: PodApi, on_settled: Callable[[str], None]) -> None:
+    def __init__(
+        self, api: PodApi, on_settled: Callable[[str], None], on_sent: Callable[[float], None] = lambda seconds: None
+    ) -> None:
         self._api = api
         self._on_settled = on_settled
+        self._on_sent = on_sent
         self._entries: dict[str, _Entry] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
 
@@ -64,9 +71,13 @@ class StatusManager:
         entry = self._entries.get(spec.uid)
         if entry is None:
             entry = self._entries[spec.uid] = _Entry(spec)
+        known = entry.spec is spec and entry.desired == status
         entry.spec, entry.desired = spec, status
         entry.changed.set()
+        if known and entry.task is None:
+            return  # as at the last look, which sent what there was to send
         if entry.task is None and not entry.gone and entry.patch() is not None:
+            entry.since = time.monotonic()
             entry.task = asyncio.get_running_loop().create_task(self._send(entry))
 
     def settled(self, uid: str) -> bool:
@@ -89,6 +100,8 @@ class StatusManager:
             try:
                 await self._patch(entry, body)
                 failures = 0
+                self._on_sent(time.monotonic() - entry.since)
+                entry.since = time.monotonic()
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
                 await self._failed(entry, error, failures)

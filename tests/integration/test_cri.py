@@ -55,6 +55,15 @@ def settings(root: Path, fake: FakeCri) -> Settings:
     )
 
 
+async def heard(node: PlegNode, events: int) -> None:
+    """Until pleg has received so many that could be read."""
+    for _ in range(200):
+        if await node.metric("pleg", "evented_pleg_notifications_received") >= events:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{events} events did not arrive")
+
+
 async def quiet(node: PlegNode, seconds: float = 2.0) -> float:
     """Share of a core that both use over a while."""
     before = node.cpu()
@@ -151,6 +160,7 @@ def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(sta
             fake.events.put_nowait(b"\xff\xfe garbage")  # type: ignore[union-attr]  # there is a stream here
             for event in BAD_EVENTS:
                 fake.send(**event)
+        await heard(node, 50 * len(BAD_EVENTS))
         await asyncio.sleep(0.5)
         lists = fake.count("ListPodSandbox")
         assert await quiet(node) < 0.3

@@ -33,6 +33,8 @@ async def lives(runtime: RuntimeProcess, node: PlegNode, name: str = "p") -> Non
     sandbox, uid = await runtime.sandbox(name), f"uid-{name}"
     id_ = await runtime.run(sandbox, "sleep", "1000")
     await node.until(lambda: node.is_in(uid, id_, "running"), 5, "running")
+    running = 'kubelet_running_containers{container_state="running"}'
+    assert (await node.metric("pleg", "kubelet_running_pods "), await node.metric("pleg", running)) == (1, 1)
     os.kill(await pid_of(runtime, id_), signal.SIGKILL)
     await node.until(lambda: node.is_in(uid, id_, "exited"), 5, "exited")
     item = node.container(uid, id_)
@@ -40,6 +42,7 @@ async def lives(runtime: RuntimeProcess, node: PlegNode, name: str = "p") -> Non
     assert item.exit_code == 137
     await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
     await node.until(lambda: uid not in node.statuses.items, 5, "gone")
+    assert (await node.metric("pleg", "kubelet_running_pods "), await node.metric("pleg", running)) == (0, 0)
     types = [type_ for who, type_, what in node.heard.events if what == id_]
     assert types == ["ContainerStarted", "ContainerDied", "ContainerRemoved"]
 

@@ -165,7 +165,8 @@ def test_durations_are_measured(plane):
     address = json.loads(plane.nodeplane("status", "-o", "json"))["endpoints"]["metrics"]
     with urllib.request.urlopen(address, timeout=5) as answer:
         page = answer.read().decode()
-    for name in ("kubelet_pod_start_duration_seconds", "kubelet_pod_worker_start_duration_seconds"):
+    for name in ("pod_start_duration", "pod_worker_start_duration", "pod_status_sync_duration"):
+        name = f"kubelet_{name}_seconds"
         assert any(line.startswith(f"{name}_count") and not line.endswith(" 0.0") for line in page.splitlines()), name
     assert 'kubelet_pod_worker_duration_seconds_count{operation_type="create"}' in page.replace(", ", ",")
     plane.kubectl("delete", "pod", "timed", "--wait=false")

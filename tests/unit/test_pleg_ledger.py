@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.pleg.build import container_status, pod_status, sandbox_status
+from actors.pleg.cache import Rank, StatusCache
 from actors.pleg.diff import states_of
 from actors.pleg.ledger import Ledger
 from protocols.messages.pleg import PodStatus
@@ -219,3 +220,18 @@ def test_newer_than_is_strict_and_knows_absence() -> None:
     assert not ledger.cache.newer_than(UID, stamp)
     ledger.cache.completed(stamp + 5)
     assert ledger.cache.newer_than(UID, stamp + 4)
+
+
+def test_at_one_stamp_an_inspection_beats_an_event() -> None:
+    """Coarse clocks: KEP-3386 refuses the second, upstream's code takes it; here what was asked for wins."""
+    running, exited = (PodStatus(uid=UID, name=name) for name in ("running", "exited"))
+    first = StatusCache()
+    assert first.put(running, START, Rank.EVENT)
+    assert first.put(exited, START, Rank.INSPECTION, START)
+    assert first.get(UID) is exited
+    second = StatusCache()
+    assert second.put(exited, START, Rank.INSPECTION, START)
+    assert not second.put(running, START, Rank.EVENT)
+    third = StatusCache()
+    assert third.put(running, START, Rank.EVENT)
+    assert third.put(exited, START, Rank.EVENT), "of two events the later one"

@@ -1,0 +1,109 @@
+"""What cri, pleg and podworker cost while nothing happens, over the number of pods: generic beside evented.
+
+A whole plane for each mode, hollow pods of two containers, grown from 10 to 500. Eight seconds are sampled of each
+step (NODEPLANE_LONG=1: 300 s after 60 s of rest, as the facts ask), by the scheduler's own count of nanoseconds.
+`python -m tests.bench.pleg_idle` prints the table that docs/explanation/pleg.svg is drawn from.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.bench.row import Row
+from tests.support.plane import Plane, until
+
+LONG = bool(os.environ.get("NODEPLANE_LONG"))
+REST_S, SAMPLE_S = (60.0, 300.0) if LONG else (3.0, 8.0)
+SIZES = (10, 110, 250, 500)
+ACTORS = ("cri", "pleg", "podworker")
+MODES = ("generic", "evented")
+MOST_SHARE, MOST_OF_GENERIC, MOST_GROWTH = 0.5, 0.1, 1.5
+Shares = dict[str, float]
+"""Actor -> percent of a core; also `runtime`, which is listed the more often."""
+
+
+def rows() -> list[Row]:
+    generic, evented = (measure(mode) for mode in MODES)
+    told = [Row(_name(size, "generic"), total(generic[size]), "% core") for size in SIZES]
+    told += [_evented(size, total(evented[size]), total(generic[size])) for size in SIZES]
+    growth = total(evented[SIZES[-1]]) / total(evented[SIZES[0]])
+    return [
+        *told,
+        Row("pleg idle, evented, 500 pods over 10", growth, "x", None, f"<= {MOST_GROWTH}", growth <= MOST_GROWTH),
+    ]
+
+
+def _name(size: int, mode: str) -> str:
+    return f"idle cri+pleg+podworker, {size} pods, {mode}"
+
+
+def _evented(size: int, share: float, generic: float) -> Row:
+    last = size == SIZES[-1]
+    ok = not last or (share <= MOST_SHARE and share <= MOST_OF_GENERIC * generic)
+    return Row(_name(size, "evented"), share, "% core", generic, "<= 0.5 %, 1/10" if last else "", ok)
+
+
+def total(shares: Shares) -> float:
+    return sum(shares[actor] for actor in ACTORS)
+
+
+def measure(mode: str) -> dict[int, Shares]:
+    """Number of pods -> shares."""
+    found: dict[int, Shares] = {}
+    with Plane("--pleg-mode", mode) as plane:
+        until(mode, lambda: plane.status()["pleg"]["beat"]["note"].startswith(mode))
+        node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+        made = 0
+        for size in SIZES:
+            _grow(plane, node, made, size)
+            made = size
+            found[size] = _sample(plane)
+    return found
+
+
+def _grow(plane: Plane, node: str, made: int, size: int) -> None:
+    items = [_pod(f"idle-{number}", node) for number in range(made, size)]
+    plane.kubectl(
+        "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), timeout=180
+    )
+    until(f"{size} running", lambda: _running(plane) >= size, 240, every=1.0)
+
+
+def _running(plane: Plane) -> int:
+    path = "jsonpath={.items[*].status.phase}"
+    return plane.kubectl("get", "pods", "-o", path, timeout=60).split().count("Running")
+
+
+def _pod(name: str, node: str) -> dict[str, Any]:
+    containers = [{"name": part, "image": "hollow/idle"} for part in ("a", "b")]
+    spec = {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": containers}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def _sample(plane: Plane) -> Shares:
+    status = plane.status()
+    pids = {actor: status[actor]["pid"] for actor in (*ACTORS, "runtime")}
+    time.sleep(REST_S)
+    before, began = {actor: cpu_ns(pid) for actor, pid in pids.items()}, time.monotonic_ns()
+    time.sleep(SAMPLE_S)
+    passed = time.monotonic_ns() - began
+    return {actor: 100 * (cpu_ns(pid) - before[actor]) / passed for actor, pid in pids.items()}
+
+
+def cpu_ns(pid: int) -> int:
+    """On a processor so far, all threads, as the scheduler counts."""
+    used = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            used += int((task / "schedstat").read_text().split()[0])
+        except OSError:
+            continue
+    return used
+
+
+if __name__ == "__main__":
+    for mode in MODES:
+        for size, shares in measure(mode).items():
+            print(mode, size, *(f"{actor}={share:.3f}" for actor, share in shares.items()), flush=True)

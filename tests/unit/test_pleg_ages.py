@@ -1,0 +1,26 @@
+"""Ages of events: counted by hand, told as prometheus_client tells its own histograms."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+
+from actors.pleg.ages import OURS, UPSTREAM, Ages
+
+AGES = st.lists(st.one_of(st.floats(0, 20), st.sampled_from(Histogram.DEFAULT_BUCKETS[:-1])), max_size=30)
+
+
+def lines(registry: CollectorRegistry, name: str) -> list[str]:
+    text = generate_latest(registry).decode().splitlines()
+    return [line for line in text if line.startswith((f"{name}_bucket", f"{name}_count"))]
+
+
+@given(AGES)
+def test_ages_are_told_as_a_histogram_of_the_library_would(seconds: list[float]) -> None:
+    ours, theirs, ages = CollectorRegistry(), CollectorRegistry(), Ages()
+    ours.register(ages)
+    library = Histogram(UPSTREAM, "x", registry=theirs)
+    for age in seconds:
+        ages.observe(age)
+        library.observe(age)
+    assert lines(ours, UPSTREAM) == lines(theirs, UPSTREAM)
+    assert f"{OURS}_count {float(len(seconds))}" in lines(ours, OURS)
