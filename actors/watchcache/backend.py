@@ -50,10 +50,13 @@ class Backend:
         await self._client.close()
 
     async def reach(self, revision: int) -> bool:
-        """Whether all streams have come to `revision` within the bounded wait."""
+        """Whether all streams have come to `revision` within the bounded wait; followers hear of it now."""
         if self.state.complete and self.state.position >= revision:
+            self._streams.hurry()
             return True
-        return await self.feed.waiters.wait(revision, self.options.fresh_timeout)
+        came = await self.feed.waiters.wait(revision, self.options.fresh_timeout)
+        self._streams.hurry()
+        return came
 
     def tell(self, changes: list[Change]) -> None:
         self._streams.tell(changes)

@@ -7,7 +7,8 @@ from actors.watchcache.state import Change, State
 from protocols.bus import Bus, Stream
 from protocols.messages.objects import stream_of
 
-TICK_EVERY = 0.004
+TICK_EVERY = 0.05
+"""Seconds between ticks while changes keep coming: each costs every follower as much as half an event."""
 
 
 class Streams:
@@ -33,14 +34,20 @@ class Streams:
         self._tick(bool(changes))
 
     def _tick(self, busy: bool) -> None:
-        """An event brings its own stream's mark with it. Those of all others follow at most every 4 ms while changes
-        keep coming: who needs one sooner asks for progress."""
+        """An event brings its own stream's mark with it. Those of all others follow at most every TICK_EVERY while
+        changes keep coming: who needs one sooner asks, and `hurry` answers."""
         loop = asyncio.get_running_loop()
         if not busy or loop.time() >= self._ticked + TICK_EVERY:
             self._ticked = loop.time()
             self._bus.tick()
         elif self._later is None:
             self._later = loop.call_at(self._ticked + TICK_EVERY, self._tick_late)
+
+    def hurry(self) -> None:
+        """Somebody waits for a mark: tell now what was held back."""
+        if self._later is not None:
+            self._later.cancel()
+            self._tick_late()
 
     def _tick_late(self) -> None:
         self._later = None

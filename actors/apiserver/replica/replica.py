@@ -20,7 +20,7 @@ from protocols.bus import Event
 from protocols.messages.objects import DELETED, MODIFIED, ObjectEvent
 
 FRESH_TIMEOUT = 3.0
-PATIENCE = 0.005
+PATIENCE = 0.003
 """Seconds for a revision to come by itself, as it does after a write, before the watch cache is asked for it."""
 
 

@@ -1,0 +1,72 @@
+"""Marks of quiet streams: told at once, then seldom while changes keep coming, and at once to who asks."""
+
+import asyncio
+from typing import Any, cast
+
+from actors.watchcache.options import WatchcacheOptions
+from actors.watchcache.source import TICK_EVERY, Streams
+from actors.watchcache.state import Change, State
+from protocols.bus import Bus
+from protocols.etcd import EtcdOptions
+from protocols.messages.objects import ADDED, ObjectEvent
+
+OPTIONS = WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)), resume_revisions=0)
+
+
+class Recorder:
+    """Stands for the bus and for every stream on it."""
+
+    def __init__(self) -> None:
+        self.ticks = 0
+        self.told = asyncio.Event()
+
+    def own(self, name: str, source: object, mark: int = 0) -> "Recorder":
+        return self
+
+    def publish(self, *event: Any) -> None: ...
+
+    def set_mark(self, mark: int) -> None: ...
+
+    def tick(self) -> None:
+        self.ticks += 1
+        self.told.set()
+
+
+async def busy(recorder: Recorder) -> Streams:
+    """Streams that told three changes in a row: one tick went out for them."""
+    state = State(OPTIONS)
+    state.load([], 5)
+    streams = Streams(cast(Bus, recorder), state)
+    streams.tell([])
+    await asyncio.sleep(TICK_EVERY)
+    recorder.ticks = 0
+    change = Change(state.caches[0], "a", ObjectEvent(ADDED, 6, b"{}"))
+    for _ in range(3):
+        streams.tell([change])
+    assert recorder.ticks == 1
+    recorder.told.clear()
+    return streams
+
+
+def test_the_last_mark_follows_by_itself() -> None:
+    async def story() -> None:
+        recorder = Recorder()
+        await busy(recorder)
+        async with asyncio.timeout(5):
+            await recorder.told.wait()
+        assert recorder.ticks == 2
+
+    asyncio.run(story())
+
+
+def test_who_waits_hears_it_at_once_and_nothing_is_told_twice() -> None:
+    async def story() -> None:
+        recorder = Recorder()
+        streams = await busy(recorder)
+        streams.hurry()
+        assert recorder.ticks == 2
+        streams.hurry()
+        await asyncio.sleep(2 * TICK_EVERY)
+        assert recorder.ticks == 2
+
+    asyncio.run(story())
