@@ -14,7 +14,7 @@ import msgspec
 from protocols.bus import Bus, BusError, BusOptions
 from protocols.errors import NodeplaneError
 from protocols.messages import runtime
-from supervisor import kubeconfig, logs, presence, stale
+from supervisor import kubeconfig, logs, presence, stale, volumes
 from supervisor.console import Console, still_waiting, summary
 from supervisor.control import Control, ControlOptions
 from supervisor.errors import PlaneFailed
@@ -172,6 +172,8 @@ class Supervisor:
         await self._metrics.close()
         await self._bus.close()
         self._kill_all()
+        if self._containers and runtime.OWNER in self._actors():
+            volumes.unmount_below(Path(self._settings.root))
 
     def _actors(self) -> list[str]:
         return list(dict.fromkeys(child.spec.actor for child in self._tree.children.values()))

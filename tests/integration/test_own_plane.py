@@ -74,7 +74,14 @@ def test_what_a_pod_asks_for_it_has(plane):
         "dnsPolicy": "None",
         "dnsConfig": {"nameservers": ["10.9.9.9"], "options": [{"name": "ndots", "value": "3"}]},
     }
-    made = pod("asks", container, **names, volumes=volumes, securityContext={"supplementalGroups": [77]})
+    made = pod(
+        "asks",
+        container,
+        **names,
+        restartPolicy="Always",
+        volumes=volumes,
+        securityContext={"supplementalGroups": [77]},
+    )
     made["metadata"] |= isolated
     plane.apply(made)
     plane.pod_ready("asks")
@@ -90,6 +97,11 @@ def test_what_a_pod_asks_for_it_has(plane):
     assert "tmpfs" in plane.kubectl("exec", "asks", "--", "cat", "/proc/mounts").partition(" /fast ")[2].split()[0]
     assert "Read-only" in plane.kubectl("exec", "asks", "--", "sh", "-c", "touch /x 2>&1 || true")
     plane.kubectl("exec", "asks", "--", "sh", "-c", "echo yes > /fast/x")
+    plane.down()
+    assert str(plane.root) not in Path("/proc/mounts").read_text(), "a root that is down can be removed"
+    plane.up()
+    until("it runs again", lambda: plane.kubectl("exec", "asks", "--", "ls", "/etc/greeting", check=False), every=0.2)
+    assert plane.kubectl("exec", "asks", "--", "ls", "/fast") == "", "memory is empty after that"
     plane.kubectl("delete", "pod", "asks", "--wait=true")
     plane.apply(pod("rooted", {"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}))
     assert until("a refusal", lambda: waiting(plane, "rooted"))["reason"] == "CreateContainerConfigError"
