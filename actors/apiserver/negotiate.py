@@ -55,8 +55,10 @@ def negotiate(accept: str, include: str = "") -> Form:
 
 def check_form(form: Form, api_version: str, kind: str, watch: bool) -> Form:
     """Raises NotAcceptable for protobuf of a kind that has none, and for YAML of a watch: its events have no ends."""
-    if (form.protobuf and not protobuf.is_known(api_version, kind)) or (form.yaml and watch):
-        raise NotAcceptable(OFFERED)
+    spoken = protobuf.is_known(api_version, kind)
+    if (form.protobuf and not spoken) or (form.yaml and watch):
+        offered = [JSON, *([] if watch else ["application/yaml"]), *([protobuf.MEDIA_TYPE] if spoken else [])]
+        raise NotAcceptable(", ".join(offered))
     return form
 
 

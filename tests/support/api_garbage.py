@@ -153,6 +153,55 @@ POD = {"containers": [{"name": "c", "image": "i"}]}
 SLICE = {"driver": "d", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "devices": []}
 CLAIM = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "x"}
+DEFINED: Obj = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "things.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "kind": "Thing"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "size": {"type": "integer", "minimum": 0, "default": 1},
+                                    "containers": {
+                                        "type": "array",
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["name"],
+                                            "properties": {"name": {"type": "string"}},
+                                        },
+                                        "x-kubernetes-list-type": "map",
+                                        "x-kubernetes-list-map-keys": ["name"],
+                                    },
+                                    "data": {"x-kubernetes-preserve-unknown-fields": True},
+                                    "ports": {"x-kubernetes-int-or-string": True},
+                                },
+                            },
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+THINGS = "/apis/example.com/v1/namespaces/default/things"
+SPOILED = {**DEFINED, "spec": {**DEFINED["spec"], "group": "example.org"}}
+"""Named things.example.com by `DEFINED`, so that most of what is made of it is refused."""
 KINDS: list[tuple[str, Obj]] = [
     (f"{DEFAULT}/pods", {"apiVersion": "v1", "kind": "Pod", "spec": POD}),
     (f"{DEFAULT}/configmaps", {"apiVersion": "v1", "kind": "ConfigMap"}),
@@ -160,6 +209,20 @@ KINDS: list[tuple[str, Obj]] = [
     (f"{DEFAULT}/serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount"}),
     (f"{DEFAULT}/events", {"apiVersion": "v1", "kind": "Event", "involvedObject": {"namespace": "default"}}),
     ("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "spec": {}}),
+    (f"{DEFAULT}/services", {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 1}]}}),
+    ("/api/v1/persistentvolumes", {"apiVersion": "v1", "kind": "PersistentVolume", "spec": {}}),
+    ("/apis/storage.k8s.io/v1/csinodes", {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "spec": {}}),
+    (
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": []},
+    ),
+    (
+        "/apis/events.k8s.io/v1/namespaces/default/events",
+        {"apiVersion": "events.k8s.io/v1", "kind": "Event", "regarding": {"namespace": "default"}},
+    ),
+    (THINGS, {"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"size": 1}}),
+    (THINGS, {"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"size": 1}}),
+    (DEFINITIONS, SPOILED),
     ("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace"}),
     (
         "/apis/coordination.k8s.io/v1/namespaces/default/leases",

@@ -57,14 +57,14 @@ class Client:
             if body is not None:
                 connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body)
-            return self._read(method, connection.getresponse())
+            return self._read(connection.getresponse(), "watch" in target)
         except BaseException:
             self.renew()
             raise
 
-    def _read(self, method: str, response: http.client.HTTPResponse) -> Answer:
+    def _read(self, response: http.client.HTTPResponse, may_watch: bool) -> Answer:
         """Nothing of a watch: it has no end."""
-        if response.status == 200 and response.chunked:
+        if may_watch and response.status == 200 and response.chunked:
             self.renew()
             return Answer(response.status, dict(response.headers), b"")
         answer = Answer(response.status, dict(response.headers), response.read())
