@@ -5,7 +5,7 @@ from typing import ClassVar
 from actors.apiserver.objects import Obj
 from protocols.kube.status import StatusError
 
-ALWAYS_DETAILED = (404, 405)
+ALWAYS_DETAILED = (404, 405, 422)
 """kubectl looks into the details of these without asking whether there are any."""
 
 

@@ -12,10 +12,12 @@ from actors.apiserver.errors import (
 )
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
-from protocols.kube.errors import KubeError
+from protocols.kube.errors import KubeError, PatchImpossible
 
 REFUSALS: dict[int, type[ApiFault]] = {413: BodyTooLarge, 422: Invalid}
 """Of bodies, patches and selectors by their HTTP code; all others are bad requests."""
+REJECTED = "the server rejected our request due to an error in our request"
+"""What clients know of a patch that cannot be applied; upstream says no more than that."""
 
 
 def as_fault(error: NodeplaneError) -> ApiFault:
@@ -23,7 +25,8 @@ def as_fault(error: NodeplaneError) -> ApiFault:
     if isinstance(error, ApiFault):
         return error
     if isinstance(error, KubeError):
-        return REFUSALS.get(error.http, BadRequest)(str(error))
+        text = f"{REJECTED}: {error}" if isinstance(error, PatchImpossible) else str(error)
+        return REFUSALS.get(error.http, BadRequest)(text)
     if isinstance(error, etcd.TooManyRequests):
         return TooManyRequests(str(error), retry_after=1)
     if isinstance(error, etcd.TooLarge):

@@ -170,7 +170,6 @@ def test_what_the_api_says_of_itself(plane: Plane) -> None:
         (("create", "deployment", "x", "--image=y"), "could not find the requested resource"),
         (("create", "quota", "q", "--hard=pods=1"), "could not find the requested resource"),
         (("certificate", "approve", "x"), "doesn't have a resource type"),
-        (("top", "pods"), "Metrics API not available"),
         (("scale", "cm/u", "--replicas=2"), "could not find the requested resource"),
         (("get", "pods", "--field-selector", "spec.colour=red"), "field label not supported: spec.colour"),
         (("get", "pods", "-l", "a in ("), "unable to parse requirement"),

@@ -76,7 +76,7 @@ def test_forms() -> None:
 
 @given(st.integers(1, 2**62), st.text(min_size=1, max_size=40).filter(lambda key: not key.startswith("/")))
 def test_tokens_come_back(rv: int, start: str) -> None:
-    if ".." in start.split("/"):
+    if {".", ".."} & set(start.split("/")):
         with pytest.raises(BadRequest):
             decode_token(encode_token(rv, start))
         return
