@@ -39,6 +39,33 @@ def api(plane: Plane) -> Iterator[Client]:
     client.close()
 
 
+GREETINGS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "greetings.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "greetings", "singular": "greeting", "kind": "Greeting"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+GREETING = {
+    "apiVersion": "example.com/v1",
+    "kind": "Greeting",
+    "metadata": {"name": "one", "namespace": "default"},
+    "spec": {"whom": "world"},
+}
+
+
 def until(what: str, true: Callable[[], object], seconds: float = 15.0) -> None:
     end = time.monotonic() + seconds
     while not true():
@@ -91,12 +118,18 @@ def test_an_operator_on_kopf(plane: Plane, api: Client) -> None:
     with running(plane, command, CALLS=str(calls)) as process:
         put(api, "first", {"operated": "yes"})
         until("its first call", lambda: "created first\n" in calls.read_text())
+        plane.kubectl("apply", "-f", "-", stdin=json.dumps(GREETINGS))
+        plane.kubectl("wait", "--for=condition=Established", "crd/greetings.example.com")
+        plane.kubectl("apply", "-f", "-", stdin=json.dumps(GREETING))
+        until("its own kind", lambda: "greeted one\n" in calls.read_text())
+        text = ["get", "greeting", "one", "-o", "jsonpath={.status.greeted.text}"]
+        until("what it said of it", lambda: plane.kubectl(*text) == "hello world")
         words = {"ADDED": "created", "MODIFIED": "updated None->1", "DELETED": "deleted"}
         told = lambda line: f"{words[line.split()[0]]} {line.split()[1]}\n" in calls.read_text()  # noqa: E731
         survive(plane, api, "operated", told)
         process.terminate()
         process.communicate(timeout=15)
-    expected = ["created first"]
+    expected = ["created first", "greeted one"]
     for number in range(2):
         expected += [f"created m{number}", f"updated None->1 m{number}", f"deleted m{number}"]
     assert calls.read_text().splitlines() == expected

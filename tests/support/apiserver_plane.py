@@ -183,6 +183,8 @@ class Plane:
             with context.wrap_socket(raw, server_hostname="127.0.0.1") as tls:
                 tls.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
                 answer = b"".join(iter(lambda: tls.recv(65536), b"")).decode()
+        if not answer:
+            raise ConnectionResetError("closed without an answer")
         return int(answer.split(" ", 2)[1]), answer.partition("\r\n\r\n")[2]
 
     def logs(self) -> str:

@@ -44,6 +44,12 @@ def deleted(name: str, **_: Any) -> None:
     call("deleted", name)
 
 
+@kopf.on.create("greetings.example.com")
+def greeted(spec: kopf.Spec, name: str, **_: Any) -> dict[str, Any]:
+    call("greeted", name)
+    return {"text": f"hello {spec['whom']}"}
+
+
 @kopf.on.event("pods", labels=OURS)
 def seen(type: str | None, name: str, **_: Any) -> None:
     call(f"pod {type}", name)
