@@ -45,7 +45,7 @@ class ObjectLog:
             if not path.exists():
                 create(path)
             check_present(path)
-            check_wal(path)
+            check_wal(path, synced=self._options.sync == "full")
             self._db = _connect(path)
             self._configure()
             check_form(self._db, path)
