@@ -15,7 +15,8 @@ from tests.bench.row import Row
 from tests.support.plane import Plane, until
 
 LONG = bool(os.environ.get("NODEPLANE_LONG"))
-REST_S, SAMPLE_S = (60.0, 300.0) if LONG else (3.0, 8.0)
+REST_S, SAMPLE_S = (60.0, 300.0) if LONG else (20.0, 8.0)
+"""Rest: statuses and events of pods that were just made are on their way for a while."""
 SIZES = (10, 110, 250, 500)
 ACTORS = ("cri", "pleg", "podworker")
 MODES = ("generic", "evented")
