@@ -1,4 +1,4 @@
-"""For every test: no example of a property has a deadline of its own, as a machine may be busy; speed is the bench's."""
+"""For every test: no example of a property has a deadline of its own, a machine may be busy; speed is the bench's."""
 
 from hypothesis import settings
 
