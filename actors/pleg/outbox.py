@@ -1,6 +1,6 @@
-"""What followers are told, put off to the end of the loop's turn: a burst of events becomes few wake-ups.
+"""What followers are told: the first change of a loop's turn at once, the others of a burst together at its end.
 
-Of one pod's statuses within a turn only the newest goes out; every lifecycle event does, after its pod's status.
+Of one pod's statuses put off only the newest goes out; every lifecycle event does, after its pod's status.
 """
 
 import asyncio
@@ -22,15 +22,23 @@ class Outbox:
         self._changed: dict[str, PodStatus | None] = {}
         self._events: list[PodLifecycleEvent] = []
         self._changes = 0
+        self._turn = False
+        """A change went out in this turn already."""
 
     def put(self, change: Change) -> None:
         self._changed[change.uid] = change.status
         self._events += change.events
         self._changes += 1
-        if self._changes == 1:
-            asyncio.get_running_loop().call_soon(self.flush)
+        if not self._turn:
+            self._turn = True
+            asyncio.get_running_loop().call_soon(self._end)
+            self.flush()
         elif self._changes > MOST:
             self.flush()
+
+    def _end(self) -> None:
+        self._turn = False
+        self.flush()
 
     def flush(self) -> None:
         changed, events = self._changed, self._events

@@ -1,0 +1,63 @@
+"""The outbox: the first change goes out at once, a burst is told once per pod, no lifecycle event is left out."""
+
+import asyncio
+from typing import Any
+
+from actors.pleg.ledger import Change
+from actors.pleg.outbox import MOST, Outbox
+from protocols.bus import Op
+from protocols.messages.pleg import PodLifecycleEvent, PodStatus
+
+
+class Told:
+    """A stream that keeps what was published."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Op, str, Any]] = []
+
+    def publish(self, op: Op, key: str, value: Any, mark: int = 0) -> None:
+        self.events.append((op, key, value))
+
+
+def change(uid: str, name: str, gone: bool = False) -> Change:
+    status = None if gone else PodStatus(uid=uid, name=name)
+    return Change(uid, status, [PodLifecycleEvent(uid, "ContainerStarted", name)], {}, {}, 0)
+
+
+async def burst(changes: list[Change]) -> tuple[list[str], list[str], dict[str, PodStatus], int]:
+    published: dict[str, PodStatus] = {}
+    statuses, lifecycle = Told(), Told()
+    outbox = Outbox(published, statuses, lifecycle)  # type: ignore[arg-type]  # what is used of a stream
+    for item in changes:
+        outbox.put(item)
+    at_once = len(statuses.events)
+    await asyncio.sleep(0)
+    names = [value.name if op is Op.UPSERT else "gone" for op, _, value in statuses.events]
+    return names, [value.id for _, _, value in lifecycle.events], published, at_once
+
+
+def test_one_change_goes_out_at_once() -> None:
+    names, events, published, at_once = asyncio.run(burst([change("u", "1")]))
+    assert (names, events, at_once) == (["1"], ["1"], 1)
+    assert published["u"].name == "1"
+
+
+def test_of_a_burst_the_newest_status_and_every_event() -> None:
+    names, events, published, at_once = asyncio.run(burst([change("u", str(number)) for number in range(9)]))
+    assert names == ["0", "8"]
+    assert events == [str(number) for number in range(9)]
+    assert at_once == 1
+    assert published["u"].name == "8"
+
+
+def test_a_pod_that_came_and_went_within_a_turn_is_not_told_of() -> None:
+    names, events, published, _ = asyncio.run(burst([change("a", "a"), change("u", "1"), change("u", "2", gone=True)]))
+    assert names == ["a"]
+    assert events == ["a", "1", "2"]
+    assert list(published) == ["a"]
+
+
+def test_a_burst_does_not_pile_up() -> None:
+    _, events, _, at_once = asyncio.run(burst([change(str(number), "x") for number in range(3 * MOST)]))
+    assert at_once > 2 * MOST
+    assert len(events) == 3 * MOST
