@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.custom.schema.defaults import fill
@@ -162,6 +162,7 @@ SPECS = st.dictionaries(st.sampled_from([*SPEC["properties"], "unknown"]), VALUE
 
 @settings(deadline=None)
 @given(SPECS, SPECS)
+@example({}, {"steps": [None, None]})
 def test_any_object_is_pruned_once_filled_once_and_judged(one: dict[str, Any], other: dict[str, Any]) -> None:
     for spec in (one, other):
         pruned({"spec": spec}, ROOT)

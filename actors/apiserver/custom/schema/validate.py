@@ -103,16 +103,18 @@ def _repeated(value: list[Any], node: Node, path: str) -> list[Cause]:
     for index, part in enumerate(value):
         key = _key(part, node)
         if key in seen:
-            told = {name: part.get(name) for name in node.keys} if node.list_type == "map" else part
-            causes.append(duplicate(f"{path}[{index}]", told))
+            causes.append(duplicate(f"{path}[{index}]", _names(part, node)))
         seen.add(key)
     return causes
 
 
 def _key(part: Any, node: Node) -> str:
-    if node.list_type == "map" and isinstance(part, dict):
-        return repr([part.get(name) for name in node.keys])
-    return repr(part)
+    return repr(_names(part, node))
+
+
+def _names(part: Any, node: Node) -> Any:
+    """What tells an element from others: its keys in a map. One that is no object is told of as such elsewhere."""
+    return {name: part.get(name) for name in node.keys} if node.list_type == "map" and isinstance(part, dict) else part
 
 
 def _combined(value: Any, node: Node, path: str) -> list[Cause]:
