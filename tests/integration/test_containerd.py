@@ -32,9 +32,9 @@ def test_a_pods_life_by_cri_and_pleg() -> None:
             await runtime.ready()
             async with PlegNode(runtime.settings) as node, asyncio.timeout(60):
                 await node.until(lambda: node.state.healthy, what="first relist")
+                await node.until(lambda: node.runtime_state.name == "containerd", what="word of the runtime")
                 assert node.state.mode == "generic"
-                assert not node.runtime_state.events_supported
-                assert node.runtime_state.name == "containerd"
+                await node.until(lambda: not node.runtime_state.events_supported, what="word of the missing events")
                 sandbox = await runtime.sandbox("p", host=True)
                 id_ = await runtime.run(sandbox, "sleep", "1000")
                 assert [(item.id, item.state) for item in (await node.newer("uid-p")).containers] == [(id_, "running")]

@@ -111,9 +111,8 @@ def test_kubectl_waits_through_the_deaths_of_both(plane: Plane) -> None:
     command = plane.command("wait", "--for=jsonpath={.data.done}=yes", "cm/awaited", "--timeout=20s")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=plane.environment) as waiting:
         until("its watch", lambda: watched(plane) == 1)
-        opened = time.monotonic()
-        until("a second of it", lambda: time.monotonic() > opened + 1)  # a shorter one counts as a failure
         for victim in ("apiserver-0", "apiserver-1"):
+            time.sleep(1.1)  # the client counts a watch that ends within a second, with nothing told, as a failure
             plane.kill(victim)
             plane.spawn(victim)
             until("both are there", lambda: len(telling(plane)) == 2 and watched(plane) == 1)

@@ -130,4 +130,5 @@ def test_causes(cause: causes.Cause, reason: str, message: str) -> None:
 )
 def test_faults_of_the_conventions_become_answers(kind: type[Any], code: int, reason: str) -> None:
     made = as_fault(kind("why"))
-    assert (made.code, made.reason, str(made)) == (code, reason, "why")
+    lead = "the server rejected our request due to an error in our request: " if code == 422 else ""
+    assert (made.code, made.reason, str(made)) == (code, reason, f"{lead}why")
