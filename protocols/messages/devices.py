@@ -70,12 +70,43 @@ class AllocatedDevice(msgspec.Struct, frozen=True):
     numa: tuple[int, ...] = ()
 
 
+class AllocatedMemory(msgspec.Struct, frozen=True):
+    """`type`: memory or hugepages-SIZE; `size` in bytes; one block may stand on several NUMA nodes."""
+
+    type: str
+    size: int
+    numa: tuple[int, ...] = ()
+
+
+class ClaimDevice(msgspec.Struct, frozen=True):
+    """One device of a prepared claim, named as its ResourceSlice names it."""
+
+    driver: str
+    pool: str
+    device: str
+    cdi_devices: tuple[str, ...] = ()
+    share_id: str = ""
+
+
+class PreparedClaim(msgspec.Struct, frozen=True):
+    """A ResourceClaim that is prepared on this node; of a container, only the devices of the requests it names."""
+
+    namespace: str
+    name: str
+    uid: str
+    devices: tuple[ClaimDevice, ...] = ()
+
+
 class ContainerAllocation(msgspec.Struct, frozen=True):
     name: str
     kind: str = "app"
     """app, init or sidecar (restartable init); List shows app and sidecar."""
     devices: tuple[AllocatedDevice, ...] = ()
     """Sorted by resource, then id."""
+    cpus: tuple[int, ...] = ()
+    """Exclusive CPUs, sorted; empty = the shared pool."""
+    memory: tuple[AllocatedMemory, ...] = ()
+    claims: tuple[PreparedClaim, ...] = ()
 
 
 class PodAllocation(msgspec.Struct, frozen=True):
@@ -84,6 +115,8 @@ class PodAllocation(msgspec.Struct, frozen=True):
     name: str
     containers: tuple[ContainerAllocation, ...] = ()
     """In spec order, also those without devices."""
+    claims: tuple[PreparedClaim, ...] = ()
+    """Prepared for the pod, named by no container of it."""
 
 
 class DeviceHealth(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ def with_runtime(scenario: Scenario) -> None:
 
 def limits() -> set[str]:
     """Controllers this machine lets us use."""
-    probe = Path("/np-probe")
+    probe = Path(f"/np-probe-{os.getpid()}")
     found = find(probe)
     for base in set(found.bases.values()) if found else ():
         base.rmdir()
