@@ -86,6 +86,8 @@ class ClaimDevice(msgspec.Struct, frozen=True):
     device: str
     cdi_devices: tuple[str, ...] = ()
     share_id: str = ""
+    requests: tuple[str, ...] = ()
+    """Requests of the claim it was given for, without the part after a slash; empty = all."""
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):
@@ -95,6 +97,10 @@ class PreparedClaim(msgspec.Struct, frozen=True):
     name: str
     uid: str
     devices: tuple[ClaimDevice, ...] = ()
+    names: tuple[str, ...] = ()
+    """What the container's resources.claims calls it: NAME or NAME/REQUEST, NAME as in the pod's resourceClaims;
+    of a claim no container names, NAME; empty for the claim behind extended resources. Shown as `claim:...` in
+    allocatedResourcesStatus."""
 
 
 class ContainerAllocation(msgspec.Struct, frozen=True):
