@@ -19,9 +19,17 @@ HEALTH = "health"
 """State stream, key = `RESOURCE ID` (one space), value = DeviceHealth, also of devices that vanished
 while allocated."""
 
+MACHINE = "machine"
+"""State stream, key = NODE, value = Machine: what GetAllocatableResources tells of CPUs and memory."""
+
+PLACEMENT = "placement"
+"""State stream, key = NODE, value = Placement: what podworker puts into the Node object and into shared containers."""
+
+NODE = "node"
+
 ADMIT = "admit"
 """RPC AdmitPod -> AdmittedPod, idempotent per uid. Refusal: code FAILED_PRECONDITION, details.reason =
-UnexpectedAdmissionError."""
+UnexpectedAdmissionError, TopologyAffinityError or SMTAlignmentError."""
 
 RELEASE = "release"
 """RPC ReleasePod -> Empty, idempotent: the pod's containers are dead, its devices are free again."""
@@ -103,6 +111,30 @@ class PreparedClaim(msgspec.Struct, frozen=True):
     allocatedResourcesStatus."""
 
 
+class Machine(msgspec.Struct, frozen=True):
+    """Allocatable, whether allocated or not. Changes when CPUs go offline or come back."""
+
+    cpus: tuple[int, ...] = ()
+    """Online and not reserved, sorted; empty while the CPU manager's policy is none."""
+    memory: tuple[AllocatedMemory, ...] = ()
+    """By NUMA node, then type, one node each; empty while the memory manager's policy is None."""
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """The machine as the Node object shows it, and the CPUs of everybody who has none of his own."""
+
+    cpus: int
+    """Online now."""
+    memory: int
+    """Bytes."""
+    hugepages: dict[str, int] = {}
+    """Bytes by resource name, `hugepages-2Mi`."""
+    reserved: dict[str, int] = {}
+    """Kept from pods: `cpu` in thousandths, everything else in bytes."""
+    shared: str = ""
+    """CPU list of the shared pool, `0,2-3`; empty = the CPU manager's policy is none, nobody is pinned."""
+
+
 class ContainerAllocation(msgspec.Struct, frozen=True):
     name: str
     kind: str = "app"
@@ -138,6 +170,10 @@ class ContainerRequest(msgspec.Struct, frozen=True):
     kind: str = "app"
     resources: dict[str, int] = {}
     """Extended resources of the container's limits, count each."""
+    cpu: int = 0
+    """CPU request in thousandths."""
+    memory: dict[str, int] = {}
+    """Bytes asked for of `memory` and of each `hugepages-SIZE`."""
 
 
 class AdmitPod(msgspec.Struct, frozen=True):
@@ -145,6 +181,8 @@ class AdmitPod(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     containers: tuple[ContainerRequest, ...]
+    guaranteed: bool = False
+    """QoS class Guaranteed: only such pods get CPUs and memory of their own."""
     running: bool = False
     """The pod already has running containers: it is being recovered, not admitted anew."""
 
@@ -169,6 +207,10 @@ class ContainerGrant(msgspec.Struct, frozen=True):
     devices: tuple[GrantedDevice, ...] = ()
     annotations: dict[str, str] = {}
     cdi_devices: tuple[str, ...] = ()
+    cpus: str = ""
+    """CPU list of its exclusive CPUs; empty = the shared pool, see Placement."""
+    mems: str = ""
+    """List of the NUMA nodes its memory is to come from; empty = any."""
 
 
 class AdmittedPod(msgspec.Struct, frozen=True):
