@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from actors.devices.errors import CheckpointNotWritten
 from actors.devices.manager import Manager, ManagerOptions
-from actors.devices.registration import RegistrationOptions, RegistrationServer
+from actors.devices.plugins.registration import RegistrationOptions, RegistrationServer
 from actors.devices.types import Limits
 from protocols.actor import Context, run_actor
 from protocols.messages import devices as messages

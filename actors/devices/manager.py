@@ -6,15 +6,15 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from actors.devices.admission import AdmissionOptions, Admissions
-from actors.devices.checkpoint import CheckpointFile, Override, State
-from actors.devices.commit import CommitOptions, Commits
+from actors.devices.admission.admission import AdmissionOptions, Admissions
 from actors.devices.errors import CheckpointNotWritten
-from actors.devices.history import History
-from actors.devices.inventory import Inventory
-from actors.devices.ledger import Ledger, held_by
+from actors.devices.ledger.checkpoint import CheckpointFile, Override, State
+from actors.devices.ledger.commit import CommitOptions, Commits
+from actors.devices.ledger.history import History
+from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.metrics import DeviceMetrics
-from actors.devices.plugins import Plugins, PluginsOptions
+from actors.devices.plugins.inventory import Inventory
+from actors.devices.plugins.plugins import Plugins, PluginsOptions
 from actors.devices.streams import Streams, StreamsOptions
 from actors.devices.types import DeviceKey, Limits, PodRecord
 from protocols.bus import Bus, Call

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
-from actors.devices.history import History
-from actors.devices.inventory import Inventory
-from actors.devices.ledger import Ledger
+from actors.devices.ledger.history import History
+from actors.devices.ledger.ledger import Ledger
 from actors.devices.metrics import DeviceMetrics
+from actors.devices.plugins.inventory import Inventory
 from actors.devices.types import DeviceKey
 from protocols.bus import Bus, Event, Item, Op, StateSource, Value
 from protocols.messages import devices as messages

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.checkpoint import CheckpointFile, Override, State, decode, encode
-from actors.devices.commit import CommitOptions, Commits
 from actors.devices.errors import CheckpointCorrupt, CheckpointNotWritten
-from actors.devices.history import KEPT, History
-from actors.devices.ledger import Ledger
+from actors.devices.ledger.checkpoint import CheckpointFile, Override, State, decode, encode
+from actors.devices.ledger.commit import CommitOptions, Commits
+from actors.devices.ledger.history import KEPT, History
+from actors.devices.ledger.ledger import Ledger
 from actors.devices.types import PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, LedgerEvent, PodAllocation
 

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.devices.errors import RegistrationRefused
-from actors.devices.names import check_registration, is_extended_resource
+from actors.devices.plugins.names import check_registration, is_extended_resource
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from actors.devices.inventory import Inventory
 from actors.devices.metrics import DeviceMetrics
-from actors.devices.plugins import Plugins, PluginsOptions
+from actors.devices.plugins.inventory import Inventory
+from actors.devices.plugins.plugins import Plugins, PluginsOptions
 from actors.devices.types import Limits, PluginOptions
 
 KNOWN = "example.com/gpu"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.devices.errors import PluginFailed
-from actors.devices.inventory import Inventory
 from actors.devices.metrics import DeviceMetrics
-from actors.devices.names import check_registration
-from actors.devices.plugin import Peer, Plugin
+from actors.devices.plugins.inventory import Inventory
+from actors.devices.plugins.names import check_registration
+from actors.devices.plugins.plugin import Peer, Plugin
 from actors.devices.types import Limits
 
 OLD_CONNECTIONS = 4

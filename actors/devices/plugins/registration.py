@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.devices.plugins import Plugins
+from actors.devices.plugins.plugins import Plugins
 from protocols.errors import NodeplaneError
 from protocols.sockets import is_socket, prepare_socket, private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb

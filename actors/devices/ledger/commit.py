@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from actors.devices.checkpoint import State, encode
 from actors.devices.errors import CheckpointNotWritten
-from actors.devices.history import History
+from actors.devices.ledger.checkpoint import State, encode
+from actors.devices.ledger.history import History
 from actors.devices.types import PodRecord
 from protocols.messages.devices import LedgerEvent
 

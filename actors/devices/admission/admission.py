@@ -8,15 +8,15 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from actors.devices.choice import choose, follow_preference
-from actors.devices.commit import Commits
+from actors.devices.admission.choice import choose, follow_preference
+from actors.devices.admission.grants import admitted
+from actors.devices.admission.plan import PodPlan, steps
 from actors.devices.errors import AdmissionAborted, AdmissionRefused, PluginFailed
-from actors.devices.grants import admitted
-from actors.devices.inventory import Inventory
-from actors.devices.ledger import Ledger
+from actors.devices.ledger.commit import Commits
+from actors.devices.ledger.ledger import Ledger
 from actors.devices.metrics import DeviceMetrics
-from actors.devices.plan import PodPlan, steps
-from actors.devices.plugins import Plugins
+from actors.devices.plugins.inventory import Inventory
+from actors.devices.plugins.plugins import Plugins
 from actors.devices.types import DeviceKey, PodRecord
 from protocols.messages.devices import (
     AdmitPod,

@@ -1,0 +1,1 @@
+"""Device plugins: who may register (names), one connection (plugin), all connections (plugins), what they report."""
