@@ -27,6 +27,20 @@ PLACEMENT = "placement"
 
 NODE = "node"
 
+DRA_HEALTH = "dra_health"
+"""State stream, key = `DRIVER/POOL/DEVICE`, value = DeviceHealth with that text as its id and an empty resource: what
+DRA drivers say of their devices. A device that nobody tells of any more is Unknown, and leaves once no claim has it."""
+
+DRA_DRIVERS = "dra_drivers"
+"""State stream, key = driver name, value = DraDriver: every driver that registered in this life of the manager."""
+
+PREPARE_CLAIMS = "prepare_claims"
+"""RPC PrepareClaims -> PreparedClaims, idempotent per pod: its drivers make the claims' devices usable. Refusal: code
+FAILED_PRECONDITION, the text is upstream's."""
+
+UNPREPARE_CLAIMS = "unprepare_claims"
+"""RPC UnprepareClaims -> Empty, idempotent: the pod's containers are dead; what no other pod uses is given back."""
+
 ADMIT = "admit"
 """RPC AdmitPod -> AdmittedPod, idempotent per uid. Refusal: code FAILED_PRECONDITION, details.reason =
 UnexpectedAdmissionError, TopologyAffinityError or SMTAlignmentError."""
@@ -165,6 +179,17 @@ class DeviceHealth(msgspec.Struct, frozen=True):
     changed_ns: int = 0
 
 
+class DraDriver(msgspec.Struct, frozen=True):
+    name: str
+    connected: bool
+    """Some instance of it answers."""
+    version: str = ""
+    """The service in use: v1.DRAPlugin or v1beta1.DRAPlugin."""
+    health: str = ""
+    """Its health service in use; empty = it has none."""
+    endpoints: tuple[str, ...] = ()
+
+
 class ContainerRequest(msgspec.Struct, frozen=True):
     name: str
     kind: str = "app"
@@ -216,6 +241,53 @@ class ContainerGrant(msgspec.Struct, frozen=True):
 class AdmittedPod(msgspec.Struct, frozen=True):
     grants: dict[str, ContainerGrant]
     """By container name."""
+
+
+class ClaimResult(msgspec.Struct, frozen=True):
+    """One device of a claim's allocation."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+
+
+class PodClaim(msgspec.Struct, frozen=True):
+    """A ResourceClaim a pod may use, as the API has it."""
+
+    entry: str
+    """Its name in the pod's spec.resourceClaims."""
+    namespace: str
+    name: str
+    uid: str
+    results: tuple[ClaimResult, ...] = ()
+
+
+class ClaimReference(msgspec.Struct, frozen=True):
+    """One of a container's resources.claims."""
+
+    container: str
+    entry: str
+    request: str = ""
+
+
+class PrepareClaims(msgspec.Struct, frozen=True):
+    uid: str
+    namespace: str
+    name: str
+    claims: tuple[PodClaim, ...]
+    references: tuple[ClaimReference, ...] = ()
+    renew: bool = True
+    """A sandbox is about to be made: what an earlier life of the manager prepared is prepared again."""
+
+
+class PreparedClaims(msgspec.Struct, frozen=True):
+    cdi_devices: dict[str, tuple[str, ...]] = {}
+    """By container."""
+
+
+class UnprepareClaims(msgspec.Struct, frozen=True):
+    uid: str
 
 
 class ReleasePod(msgspec.Struct, frozen=True):
