@@ -15,6 +15,7 @@ from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.metrics import DeviceMetrics
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugins import Plugins, PluginsOptions
+from actors.devices.plugins.watched import WatchedPlugins
 from actors.devices.streams import Streams, StreamsOptions
 from actors.devices.types import DeviceKey, Limits, PodRecord
 from protocols.bus import Bus, Call
@@ -57,6 +58,7 @@ class Manager:
         self._streams = Streams(StreamsOptions(options.bus, self._inventory, self._ledger, metrics, self._history))
         self.commits = Commits(self._history, self._commit_options())
         self.plugins = Plugins(self._plugins_options(metrics))
+        self.watched = WatchedPlugins(self.plugins)
         self._admissions = Admissions(
             AdmissionOptions(self._ledger, self._inventory, self.plugins, self.commits, metrics)
         )

@@ -30,9 +30,14 @@ def check_registration(version: str, resource: str, endpoint: str) -> None:
         raise RegistrationRefused(
             f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
         )
-    if not is_extended_resource(resource):
-        raise RegistrationRefused(f'the ResourceName "{resource}" is invalid')
+    check_resource(resource)
     if endpoint in ("", ".", "..", "kubelet.sock") or "/" in endpoint or "\0" in endpoint:
         raise RegistrationRefused(
             f'the endpoint "{endpoint}" is invalid: it must be the name of the plugin\'s socket in this directory'
         )
+
+
+def check_resource(resource: str) -> None:
+    """Raise RegistrationRefused for a name that is no extended resource."""
+    if not is_extended_resource(resource):
+        raise RegistrationRefused(f'the ResourceName "{resource}" is invalid')

@@ -50,14 +50,25 @@ class Plugins:
     async def register(self, version: str, resource: str, endpoint: str) -> None:
         """Check, dial and ask for options, all inside the plugin's Register call; raises what it is to be told."""
         check_registration(version, resource, endpoint)
+        await self.connect(resource, self._options.directory / endpoint)
+
+    async def connect(self, resource: str, socket: Path) -> None:
+        """Dial, ask for options, and follow its lists; raises PluginUnreachable."""
         self._options.metrics.registered(resource)
-        plugin = Plugin(Peer(resource, self._options.directory / endpoint, self._options.limits))
+        plugin = Plugin(Peer(resource, socket, self._options.limits))
         try:
             await plugin.connect()
         except BaseException:
             await plugin.close()
             raise
         await self._replace(resource, plugin)
+
+    async def disconnect(self, resource: str, socket: Path) -> None:
+        """End every connection to this socket, as if the plugin had closed its stream."""
+        mine = [item for item in self._connections.get(resource, []) if item.plugin.peer.socket == socket]
+        for connection in mine:
+            connection.task.cancel()
+        await asyncio.gather(*(connection.task for connection in mine), return_exceptions=True)
 
     async def returned(self, resource: str) -> None:
         """Wait for a plugin that was here before the manager started anew, but not for long: no pod is to be refused

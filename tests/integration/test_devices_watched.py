@@ -1,0 +1,71 @@
+"""Device plugins found by the watcher of plugins_registry: the entry it calls, over a real socket (scenario S10)."""
+
+import asyncio
+import logging
+import tempfile
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from actors.devices.errors import PluginUnreachable, RegistrationRefused
+from actors.devices.metrics import DeviceMetrics
+from actors.devices.plugins.inventory import Inventory
+from actors.devices.plugins.plugins import Plugins, PluginsOptions
+from actors.devices.plugins.watched import WatchedPlugins
+from actors.devices.types import Limits
+from protocols.messages.devices import HEALTHY, UNKNOWN
+from tests.support.device_node import RESOURCE, until
+from tests.support.stub_plugin import StubPlugin
+
+
+def test_s10_a_watched_socket_registers_and_its_removal_deregisters() -> None:
+    async def story(directory: Path) -> None:
+        inventory = Inventory()
+        watched = WatchedPlugins(Plugins(options(directory, inventory)))
+        stub = StubPlugin(directory, endpoint="registry.sock").with_devices("a", "b")
+        await stub.serve()
+        endpoint = str(directory / "registry.sock")
+        await watched.register(RESOURCE, endpoint, ["v1beta1", "v2"])
+        await until("two devices", lambda: inventory.healthy(RESOURCE) == ["a", "b"])
+        await watched.deregister(RESOURCE, endpoint)
+        assert {device.health for device in inventory.view(RESOURCE).devices} == {UNKNOWN}
+        await watched.register(RESOURCE, endpoint, ["v1beta1"])
+        await until("back", lambda: {device.health for device in inventory.view(RESOURCE).devices} == {HEALTHY})
+        await watched.deregister(RESOURCE, endpoint)
+        await stub.stop()
+
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as name:
+        asyncio.run(story(Path(name)))
+
+
+def test_s10_refusals_have_the_watchers_words() -> None:
+    async def story(directory: Path) -> None:
+        watched = WatchedPlugins(Plugins(options(directory, Inventory())))
+        with pytest.raises(
+            RegistrationRefused, match=r"manager version, v1beta1, is not among plugin supported versions \[v1 v2\]"
+        ):
+            await watched.register(RESOURCE, str(directory / "a.sock"), ["v1", "v2"])
+        with pytest.raises(
+            RegistrationRefused, match='invalid name of device plugin socket: the ResourceName "gpu" is invalid'
+        ):
+            await watched.register("gpu", str(directory / "a.sock"), ["v1beta1"])
+        with pytest.raises(RegistrationRefused, match="must be an absolute path"):
+            await watched.register(RESOURCE, "a.sock", ["v1beta1"])
+        with pytest.raises(PluginUnreachable, match="no answer at"):
+            await watched.register(RESOURCE, str(directory / "a.sock"), ["v1beta1"])
+
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as name:
+        asyncio.run(story(Path(name)))
+
+
+def options(directory: Path, inventory: Inventory) -> PluginsOptions:
+    return PluginsOptions(
+        directory=directory,
+        inventory=inventory,
+        limits=Limits(dial=1.0),
+        metrics=DeviceMetrics(CollectorRegistry()),
+        changed=lambda resource: None,
+        registered=lambda resource: None,
+        log=logging.getLogger("test"),
+    )
