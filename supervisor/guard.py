@@ -1,11 +1,24 @@
 """The edge to people: every known error becomes one line and an exit code, 1 for failures, 2 for usage."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable
 
 from protocols.errors import NodeplaneError, SettingsInvalid
 from supervisor.errors import SupervisorError
+
+SPACE = "free some space, then try again"
+RIGHTS = "mend permissions, then try again"
+MENDS = {
+    errno.ENOSPC: SPACE,
+    errno.EDQUOT: SPACE,
+    errno.EACCES: RIGHTS,
+    errno.EPERM: RIGHTS,
+    errno.EROFS: RIGHTS,
+    errno.EMFILE: "allow more open files (ulimit -n), then try again",
+}
+UNFORESEEN = "try again; should it stay, report it as a fault of nodeplane"
 
 
 def guard(work: Callable[[], int]) -> int:
@@ -33,7 +46,7 @@ def explain(error: Exception) -> str:
     """One line: what is wrong, and where."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}; free some space or mend permissions, then try again"
+        return f"{where}{error.strerror}; {MENDS.get(error.errno or 0, UNFORESEEN)}"
     return str(error)
 
 

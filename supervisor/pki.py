@@ -2,6 +2,8 @@
 `supervisor.pki_issue` in a short-lived process, and a manifest (written last) says what they hold.
 """
 
+import os
+import select
 import subprocess
 import sys
 import time
@@ -105,15 +107,26 @@ class Issuing:
 
     def wait(self) -> None:
         """Block until it is done; raises PkiFailed with its reason."""
-        try:
-            _, errors = self._process.communicate(timeout=ISSUE_S)
-        except subprocess.TimeoutExpired:
+        late = not ended(self._process.pid, ISSUE_S)
+        if late:
             self._process.kill()
-            self._process.communicate()
-            raise PkiFailed(f"making certificates took more than {ISSUE_S:g} s; is the machine overloaded?") from None
+        _, errors = self._process.communicate()
+        if late:
+            raise PkiFailed(f"making certificates took more than {ISSUE_S:g} s; is the machine overloaded?")
         if self._process.returncode != 0:
             lines = errors.decode(errors="replace").strip().splitlines() or ["no reason given"]
             raise PkiFailed(f"cannot make certificates: {lines[-1]}")
+
+
+def ended(pid: int, timeout: float) -> bool:
+    """Block until our child `pid` has ended, `timeout` seconds at most; told by the kernel, not asked for."""
+    handle = os.pidfd_open(pid)
+    try:
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        return bool(waiting.poll(timeout * 1000))
+    finally:
+        os.close(handle)
 
 
 def begin(pki: Path, what: Wanted) -> Issuing | None:
