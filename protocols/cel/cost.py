@@ -1,0 +1,136 @@
+"""The worst case of a checked expression, in upstream's units, without running it.
+
+A walk over the tree that carries how large each value can be: strings that double, lists of lists and loops in loops
+are seen before anything is evaluated. Sizes are pessimistic where nothing is known.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from protocols.cel.rules import RULES, linear
+from protocols.cel.sizes import DOMAINS, FAR, ONE, UNKNOWN, Size, element, product, total
+from protocols.cel.wire import Value, fields, message
+
+LIMIT = 1_000_000
+_CHECKED, _EXPRESSION = 2, 4
+_CONST, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 3, 4, 5, 6, 7, 8, 9
+
+
+class Worst(NamedTuple):
+    cost: int
+    size: Size
+
+
+NAMES: Mapping[str, Worst] = {
+    "device.driver": Worst(2, Size(63, 63)),
+    "device.allowMultipleAllocations": Worst(2, ONE),
+    "device.attributes": Worst(2, DOMAINS),
+    "device.capacity": Worst(2, DOMAINS),
+}
+Scope = Mapping[str, Size]
+
+
+def cost_of(serialized: bytes) -> int:
+    """Of what the engine gives for a checked expression."""
+    return _walk(message(message(serialized, _CHECKED), _EXPRESSION), {}).cost
+
+
+def _walk(node: bytes, scope: Scope) -> Worst:
+    for number, value in fields(node):
+        if (walk := _WALKS.get(number)) is not None and isinstance(value, bytes):
+            return walk(value, scope)
+    return Worst(0, ONE)
+
+
+def _const(value: bytes, scope: Scope) -> Worst:
+    lengths = [len(each) for number, each in fields(value) if number in (6, 7) and isinstance(each, bytes)]
+    return Worst(0, Size(lengths[0], lengths[0]) if lengths else ONE)
+
+
+def _ident(value: bytes, scope: Scope) -> Worst:
+    name = message(value, 1).decode()
+    if name in scope:
+        return Worst(1, scope[name])
+    return NAMES.get(name, Worst(1, UNKNOWN))
+
+
+def _select(value: bytes, scope: Scope) -> Worst:
+    operand = _walk(message(value, 1), scope)
+    return Worst(total(operand.cost, 1), element(operand.size))
+
+
+def _call(value: bytes, scope: Scope) -> Worst:
+    name, target, arguments = "", b"", []
+    for number, each in fields(value):
+        if isinstance(each, bytes):
+            if number == 1:
+                target = each
+            elif number == 2:
+                name = each.decode()
+            elif number == 3:
+                arguments.append(each)
+    parts = [_walk(each, scope) for each in ([target] if target else []) + arguments]
+    if name == "lists.range":
+        parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], arguments[-1:], strict=True)]
+    own, size = RULES.get(name, linear)([part.size for part in parts])
+    return Worst(total(own, *(part.cost for part in parts)), size)
+
+
+def _list(value: bytes, scope: Scope) -> Worst:
+    parts = [_walk(each, scope) for number, each in fields(value) if number == 1 and isinstance(each, bytes)]
+    deep = total(len(parts), *(part.size.deep for part in parts))
+    return Worst(total(10, *(part.cost for part in parts)), Size(len(parts), deep))
+
+
+def _struct(value: bytes, scope: Scope) -> Worst:
+    parts, count = [], 0
+    for number, entry in fields(value):
+        if number == 2 and isinstance(entry, bytes):
+            count += 1
+            parts += [_walk(each, scope) for k, each in fields(entry) if k in (3, 4) and isinstance(each, bytes)]
+    deep = total(count, *(part.size.deep for part in parts))
+    return Worst(total(30, *(part.cost for part in parts)), Size(count, deep))
+
+
+def _comprehension(value: bytes, scope: Scope) -> Worst:
+    part: dict[int, bytes] = {number: each for number, each in fields(value) if isinstance(each, bytes)}
+    over, start = _walk(part[2], scope), _walk(part[4], scope)
+    item, accumulator = element(over.size), part[3].decode()
+    inner = {**scope, part[1].decode(): item, accumulator: start.size}
+    if 8 in part:
+        inner[part[8].decode()] = item
+    turns = over.size.length
+    step = _walk(part[6], inner) if turns else Worst(0, ONE)
+    if turns and step.size.deep > start.size.deep:
+        inner[accumulator] = grown = _grown(start.size, step.size, turns)
+        step = Worst(_walk(part[6], inner).cost, grown)
+    condition = _walk(part[5], inner) if turns else Worst(0, ONE)
+    result = _walk(part[7], {**scope, accumulator: inner[accumulator]})
+    turn = total(condition.cost, step.cost)
+    return Worst(total(over.cost, start.cost, product(turns, turn), result.cost), result.size)
+
+
+def _grown(start: Size, step: Size, turns: int) -> Size:
+    """An accumulator to which every turn adds what the first one did; one that can double is far beyond any limit."""
+    more, deeper = step.length - start.length, step.deep - start.deep
+    return Size(total(start.length, product(turns, max(more, 0))), total(start.deep, product(turns, max(deeper, 0))))
+
+
+_WALKS: Mapping[int, Callable[[bytes, Scope], Worst]] = {
+    _CONST: _const,
+    _IDENT: _ident,
+    _SELECT: _select,
+    _CALL: _call,
+    _LIST: _list,
+    _STRUCT: _struct,
+    _COMPREHENSION: _comprehension,
+}
+
+
+def _literal(node: bytes) -> Size:
+    """What lists.range of this argument makes."""
+    for number, value in fields(node):
+        if number == _CONST and isinstance(value, bytes):
+            count: Value = next((each for kind, each in fields(value) if kind == 3), 0)
+            return Size(min(int(count), FAR), min(int(count), FAR)) if isinstance(count, int) else ONE
+    return Size(FAR, FAR)

@@ -1,0 +1,125 @@
+"""Functions of the quantity and semver libraries. `declared` gives them as the engine wants them: twice, once with the
+two types apart and nothing behind (to check), once on bytes (to run)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from protocols.cel.opaque import compare, encode_quantity, encode_version, quantity_of, version_of
+from protocols.cel.semver import normalized, parse_version
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.quantity import NANO, Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+STRING, BOOL, INT, DOUBLE, QUANTITY, VERSION = "string", "bool", "int", "double", "quantity", "version"
+INT64 = 2**63
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    id: str
+    result: str
+    parameters: tuple[str, ...]
+    body: Callable[..., Any]
+    member: bool = True
+
+
+def _quantity(text: str) -> bytes:
+    try:
+        return encode_quantity(parse_quantity(text))
+    except QuantityInvalid:
+        raise ValueError(
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        ) from None
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except QuantityInvalid:
+        return False
+    return True
+
+
+def _version(text: str, normalize: bool = False) -> bytes:
+    return encode_version(normalized(text) if normalize else text)
+
+
+def _is_version(text: str, normalize: bool = False) -> bool:
+    try:
+        parse_version(normalized(text) if normalize else text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fits(quantity: Quantity) -> bool:
+    return quantity.is_integer and -INT64 <= quantity.nanos // NANO < INT64
+
+
+def _integer(value: bytes) -> int:
+    quantity = quantity_of(value)
+    if not _fits(quantity):
+        raise ValueError("cannot convert value to integer")
+    return quantity.nanos // NANO
+
+
+def _added(value: bytes, other: bytes | int, sign: int = 1) -> bytes:
+    nanos = other * NANO if isinstance(other, int) else quantity_of(other).nanos
+    return encode_quantity(quantity_of(value) + Quantity(sign * nanos))
+
+
+def _sign(value: bytes) -> int:
+    nanos = quantity_of(value).nanos
+    return (nanos > 0) - (nanos < 0)
+
+
+_ALONE = (
+    Function("quantity", "string_to_quantity", QUANTITY, (STRING,), _quantity, member=False),
+    Function("isQuantity", "is_quantity_string", BOOL, (STRING,), _is_quantity, member=False),
+    Function("sign", "quantity_sign", INT, (QUANTITY,), _sign, member=False),
+    Function("asInteger", "quantity_get_int", INT, (QUANTITY,), _integer),
+    Function("isInteger", "quantity_is_integer", BOOL, (QUANTITY,), lambda value: _fits(quantity_of(value))),
+    Function("asApproximateFloat", "quantity_float", DOUBLE, (QUANTITY,), lambda v: quantity_of(v).nanos / NANO),
+    Function("add", "quantity_add", QUANTITY, (QUANTITY, QUANTITY), _added),
+    Function("add", "quantity_add_int", QUANTITY, (QUANTITY, INT), _added),
+    Function("sub", "quantity_sub", QUANTITY, (QUANTITY, QUANTITY), lambda value, other: _added(value, other, -1)),
+    Function("sub", "quantity_sub_int", QUANTITY, (QUANTITY, INT), lambda value, other: _added(value, other, -1)),
+    Function("semver", "string_to_semver", VERSION, (STRING,), _version, member=False),
+    Function("semver", "string_bool_to_semver", VERSION, (STRING, BOOL), _version, member=False),
+    Function("isSemver", "is_semver_string", BOOL, (STRING,), _is_version, member=False),
+    Function("isSemver", "is_semver_string_bool", BOOL, (STRING, BOOL), _is_version, member=False),
+    Function("major", "semver_major", INT, (VERSION,), lambda value: version_of(value)[0]),
+    Function("minor", "semver_minor", INT, (VERSION,), lambda value: version_of(value)[1]),
+    Function("patch", "semver_patch", INT, (VERSION,), lambda value: version_of(value)[2]),
+)
+
+
+def _comparisons(kind: str) -> tuple[Function, ...]:
+    both = (kind, kind)
+    return (
+        Function("isGreaterThan", f"{kind}_is_greater_than", BOOL, both, lambda one, other: compare(one, other) > 0),
+        Function("isLessThan", f"{kind}_is_less_than", BOOL, both, lambda one, other: compare(one, other) < 0),
+        Function("compareTo", f"{kind}_compare_to", INT, both, compare),
+    )
+
+
+def declared(native: Any, types: dict[str, "cel.Type"], run: bool) -> list["cel.FunctionDecl"]:
+    """`types` maps our names to the engine's. To run, where both kinds are bytes, one comparison does for both."""
+    functions = [*_ALONE, *_comparisons(QUANTITY), *(() if run else _comparisons(VERSION))]
+    overloads: dict[str, list[cel.Overload]] = {}
+    for function in functions:
+        overloads.setdefault(function.name, []).append(_overload(native, types, function, run))
+    return [native.FunctionDecl(name, made) for name, made in overloads.items()]
+
+
+def _overload(native: Any, types: dict[str, "cel.Type"], function: Function, run: bool) -> "cel.Overload":
+    body = {"impl": function.body} if run else {}
+    parameters = [types[name] for name in function.parameters]
+    made: cel.Overload = native.Overload(
+        function.id, return_type=types[function.result], parameters=parameters, is_member=function.member, **body
+    )
+    return made

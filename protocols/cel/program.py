@@ -1,0 +1,89 @@
+"""One selector, checked and ready to be asked about devices."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from protocols.cel import limits
+from protocols.cel.cost import LIMIT, cost_of
+from protocols.cel.engine import engine
+from protocols.cel.errors import CompileError, EvaluationError, TooComplex
+from protocols.cel.inputs import Input, inputs_of
+from protocols.cel.rewrite import rewrite
+from protocols.cel.scan import tokens
+from protocols.dra.types import Device
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+_CODE = re.compile(r" \[[A-Z_]+\]$")
+_MISSING = 'Key not found in map : "'
+
+
+class Program:
+    """Immutable, and safe to share: it keeps nothing of the devices it was asked about."""
+
+    __slots__ = ("_evaluate", "_inputs", "cost", "source")
+
+    def __init__(self, source: str, cost: int, expression: "cel.Expression", inputs: tuple[Input, ...]) -> None:
+        self.source = source
+        self.cost = cost
+        """Worst case, in upstream's units."""
+        self._evaluate = expression.eval
+        self._inputs = inputs
+
+    def matches(self, driver: str, device: Device) -> bool:
+        """Whether the device is selected; raises EvaluationError."""
+        data = {each.variable: each.read(driver, device) for each in self._inputs}
+        try:
+            result = self._evaluate(data=data)
+            value = result.value()
+        except RuntimeError as error:
+            raise EvaluationError(_told(str(error))) from None
+        if value is True or value is False:
+            return value
+        raise EvaluationError(_fault(result, value))
+
+
+def _fault(result: "cel.Value", value: Any) -> str:
+    if result.type() == engine().error:
+        return _told(str(value))
+    return f"CEL result of type {result.type().name().lower()} could not be converted to bool"
+
+
+def _told(text: str) -> str:
+    """One line, without the engine's own codes, a missing key in upstream's words."""
+    code, _, rest = text.partition(": ")
+    plain = rest if code.isupper() else text
+    if plain.startswith(_MISSING):
+        plain = f"no such key: {plain.removeprefix(_MISSING)[:-1]}"
+    return " ".join(plain.split())
+
+
+def compile_program(source: str) -> Program:
+    """Raises CompileError, or its kinds TooLong and TooComplex. What could hurt the engine does not reach it."""
+    limits.check_length(source)
+    limits.check_text(source)
+    limits.check_tokens(tokens(source))
+    checked = _compiled(engine().check, source)
+    kind = checked.return_type().name()
+    if kind not in ("BOOL", "DYN"):
+        raise CompileError(f"must evaluate to bool or the unknown type, not {kind.lower()}")
+    cost = cost_of(checked.serialize())
+    if cost > LIMIT:
+        raise TooComplex(limits.TOO_COMPLEX)
+    rewritten = rewrite(source)
+    return Program(source, cost, _compiled(engine().run, rewritten.source), inputs_of(rewritten))
+
+
+def _compiled(env: "cel.Env", source: str) -> "cel.Expression":
+    try:
+        return env.compile(source)
+    except (RuntimeError, ValueError) as error:
+        raise CompileError(f"compilation failed: {_told_compile(str(error))}") from None
+
+
+def _told_compile(text: str) -> str:
+    code, _, rest = text.partition(": ")
+    plain = rest if code.isupper() and code != "ERROR" else text
+    deep = "recursion limit exceeded" in plain or "max recursion depth" in plain
+    return limits.TOO_DEEP if deep else _CODE.sub("", plain)

@@ -1,0 +1,54 @@
+"""How large values can be: what the cost of an expression is made of. Numbers end at FAR, so none grows by itself."""
+
+import math
+from typing import NamedTuple
+
+FAR = 1 << 62
+
+
+class Size(NamedTuple):
+    """Of a value, at most: `length` as size() would say, `deep` with all that is inside. Equal for texts alone."""
+
+    length: int
+    deep: int
+
+
+ONE = Size(1, 1)
+UNKNOWN = Size(64, 64)
+"""What an attribute holds: a string, or something smaller."""
+ENTRIES = Size(32, 32 * (32 + 64))
+"""One domain's entries: identifiers and values."""
+DOMAINS = Size(32, ENTRIES.deep + 32 * 63)
+"""All domains; together they have no more entries than one may have."""
+
+
+def total(*parts: int) -> int:
+    return min(sum(parts), FAR)
+
+
+def product(one: int, other: int) -> int:
+    return min(one * other, FAR)
+
+
+def tenth(count: int) -> int:
+    """The price of walking over so many characters."""
+    return max(1, math.ceil(count * 0.1))
+
+
+def walked(size: Size) -> int:
+    """The price of looking at all of a value."""
+    return tenth(size.length) if size.length == size.deep else size.deep
+
+
+def element(size: Size) -> Size:
+    if size == DOMAINS:
+        return ENTRIES
+    return UNKNOWN if size == ENTRIES else Size(size.deep, size.deep)
+
+
+def largest(sizes: list[Size]) -> Size:
+    return max(sizes, key=lambda size: size.deep, default=ONE)
+
+
+def together(sizes: list[Size]) -> Size:
+    return Size(total(*(size.length for size in sizes)), total(*(size.deep for size in sizes)))

@@ -1,0 +1,270 @@
+"""From API objects (JSON of resource.k8s.io/v1, v1alpha3 for patches and rules) to the types. Pure.
+
+Wrong shapes raise ObjectUnreadable, never anything else. Equal attributes and quantities are read into the same objects
+where that is cheap, for thousands of devices say the same things.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from protocols.dra import types
+from protocols.dra.errors import ObjectUnreadable
+from protocols.dra.types import (
+    EVERYTHING,
+    PLAIN,
+    Attribute,
+    Capacity,
+    CounterSet,
+    CounterUse,
+    Device,
+    DeviceClass,
+    Extras,
+    Filter,
+    Patch,
+    Policy,
+    Reach,
+    Rule,
+    Slice,
+    Taint,
+)
+from protocols.errors import NodeplaneError
+from protocols.kube.quantity import Quantity, parse_quantity
+from protocols.kube.times import parse_time
+
+Obj = Mapping[str, Any]
+T = TypeVar("T")
+
+SHARED = 8192
+"""Values of attributes and capacities kept for those who say the same."""
+_NOTHING: Mapping[str, Any] = {}
+
+
+def slice_of(obj: Obj) -> Slice:
+    return _read("ResourceSlice", obj, _slice)
+
+
+def class_of(obj: Obj) -> DeviceClass:
+    return _read("DeviceClass", obj, _class)
+
+
+def patch_of(obj: Obj) -> Patch:
+    return _read("ResourceSlicePatch", obj, _patch)
+
+
+def rule_of(obj: Obj) -> Rule:
+    return _read("DeviceTaintRule", obj, _rule)
+
+
+def _read(kind: str, obj: Obj, read: Callable[[Obj, Obj, Obj], T]) -> T:
+    try:
+        return read(obj["metadata"], obj.get("spec") or _NOTHING, obj)
+    except (TypeError, ValueError, AttributeError, KeyError, NodeplaneError) as error:
+        name = str((obj.get("metadata") or _NOTHING).get("name") or "") if isinstance(obj, Mapping) else ""
+        raise ObjectUnreadable(
+            f"{kind} {name!r} cannot be read: {error!r:.200}; write it again, or delete it"
+        ) from None
+
+
+def _slice(meta: Obj, spec: Obj, obj: Obj) -> Slice:
+    driver, pool = sys.intern(spec["driver"]), spec["pool"]
+    return Slice(
+        meta["name"],
+        meta.get("uid") or "",
+        driver,
+        sys.intern(pool["name"]),
+        _int(pool.get("generation") or 0),
+        _int(pool.get("resourceSliceCount") or 0),
+        _reach(spec),
+        tuple([device_of(device, driver) for device in spec.get("devices") or ()]),
+        tuple([CounterSet(each["name"], _counters(each)) for each in spec.get("sharedCounters") or ()]),
+    )
+
+
+def device_of(obj: Obj, driver: str) -> Device:
+    """One element of spec.devices."""
+    attributes, capacity = obj.get("attributes"), obj.get("capacity")
+    return Device(
+        sys.intern(obj["name"]),
+        _named(driver, attributes, _attribute) if attributes else _NOTHING,
+        _named(driver, capacity, _capacity) if capacity else _NOTHING,
+        taints_of(obj),
+        _extras(obj),
+    )
+
+
+def _named(driver: str, values: Obj, read: Callable[[Obj], T | None]) -> dict[str, T]:
+    """By qualified name; where a driver wrote both spellings, the qualified one is meant."""
+    found: dict[str, T] = {}
+    for name, value in values.items():
+        full = qualified(driver, name)
+        if (full is name or full not in values) and (made := read(value)) is not None:
+            found[full] = made
+    return found
+
+
+@functools.lru_cache(maxsize=SHARED)
+def qualified(driver: str, name: str) -> str:
+    """`domain/id` of a name in a slice of `driver`."""
+    return name if "/" in name else sys.intern(f"{driver}/{name}")
+
+
+def _attribute(obj: Obj) -> Attribute | None:
+    """None for kinds that are not known here: such an attribute is as if it were not published."""
+    for kind, value in obj.items():
+        if kind in _KINDS and type(value) is _KINDS[kind]:
+            return attribute(kind, value)
+    return None
+
+
+_KINDS: dict[str, type] = {types.INT: int, types.BOOL: bool, types.STRING: str, types.VERSION: str}
+
+
+@functools.lru_cache(maxsize=SHARED)
+def attribute(kind: str, value: bool | int | str) -> Attribute:
+    return Attribute(kind, value)
+
+
+def _capacity(obj: Obj) -> Capacity:
+    policy = obj.get("requestPolicy")
+    return Capacity(parse_quantity(obj["value"]), _policy(policy)) if policy else plain_capacity(obj["value"])
+
+
+@functools.lru_cache(maxsize=SHARED, typed=True)
+def plain_capacity(value: str | int | float) -> Capacity:
+    return Capacity(parse_quantity(value))
+
+
+def _policy(obj: Obj) -> Policy:
+    bounds = obj.get("validRange") or _NOTHING
+    return Policy(
+        _quantity(obj.get("default")),
+        tuple([parse_quantity(value) for value in obj.get("validValues") or ()]),
+        _quantity(bounds.get("min")),
+        _quantity(bounds.get("max")),
+        _quantity(bounds.get("step")),
+    )
+
+
+def _quantity(value: Any) -> Quantity | None:
+    return None if value is None else parse_quantity(value)
+
+
+def _counters(obj: Obj) -> dict[str, Quantity]:
+    return {name: parse_quantity(counter["value"]) for name, counter in (obj.get("counters") or _NOTHING).items()}
+
+
+def taints_of(obj: Obj) -> tuple[Taint, ...]:
+    taints = obj.get("taints")
+    return tuple([taint_of(taint) for taint in taints]) if taints else ()
+
+
+def taint_of(obj: Obj) -> Taint:
+    return Taint(obj["key"], obj.get("value") or "", obj["effect"], obj.get("timeAdded") or "")
+
+
+_RARE = (
+    "consumesCounters",
+    "nodeName",
+    "nodeSelector",
+    "allNodes",
+    "bindsToNode",
+    "bindingConditions",
+    "bindingFailureConditions",
+    "allowMultipleAllocations",
+)
+
+
+def _extras(obj: Obj) -> Extras:
+    if not any(name in obj for name in _RARE):
+        return PLAIN
+    uses = obj.get("consumesCounters") or ()
+    return Extras(
+        tuple([CounterUse(use["counterSet"], _counters(use)) for use in uses]),
+        _reach(obj) if any(name in obj for name in ("nodeName", "nodeSelector", "allNodes")) else None,
+        bool(obj.get("bindsToNode")),
+        tuple(obj.get("bindingConditions") or ()),
+        tuple(obj.get("bindingFailureConditions") or ()),
+        bool(obj.get("allowMultipleAllocations")),
+    )
+
+
+def _reach(obj: Obj) -> Reach:
+    return Reach(
+        obj.get("nodeName") or "",
+        obj.get("nodeSelector"),
+        bool(obj.get("allNodes")),
+        bool(obj.get("perDeviceNodeSelection")),
+    )
+
+
+def _class(meta: Obj, spec: Obj, obj: Obj) -> DeviceClass:
+    return DeviceClass(
+        meta["name"],
+        meta.get("uid") or "",
+        _int(meta.get("generation") or 0),
+        selectors_of(spec),
+        tuple(spec.get("config") or ()),
+        spec.get("extendedResourceName") or "",
+        meta.get("creationTimestamp") or "",
+    )
+
+
+def selectors_of(obj: Obj) -> tuple[str, ...]:
+    """The CEL expressions of `selectors`; an empty one for a selector of another type."""
+    selectors = obj.get("selectors")
+    return (
+        tuple([str((each.get("cel") or _NOTHING).get("expression") or "") for each in selectors]) if selectors else ()
+    )
+
+
+def _patch(meta: Obj, spec: Obj, obj: Obj) -> Patch:
+    devices = spec["devices"]
+    attributes, capacity = devices.get("attributes") or _NOTHING, devices.get("capacity") or _NOTHING
+    return Patch(
+        meta["name"],
+        meta.get("uid") or "",
+        _int(meta.get("generation") or 0),
+        _created(meta),
+        _filter(devices.get("filter") or _NOTHING),
+        _int(devices.get("priority") or 0),
+        {sys.intern(name): None if "null" in value else _known(name, value) for name, value in attributes.items()},
+        {sys.intern(name): parse_quantity(value["value"]) for name, value in capacity.items()},
+        taints_of(devices),
+    )
+
+
+def _known(name: str, value: Obj) -> Attribute:
+    if (made := _attribute(value)) is None:
+        raise ObjectUnreadable(f"attribute {name} has no value")
+    return made
+
+
+def _filter(obj: Obj) -> Filter:
+    if not obj:
+        return EVERYTHING
+    return Filter(obj.get("deviceClassName"), obj.get("driver"), obj.get("pool"), obj.get("device"), selectors_of(obj))
+
+
+def _rule(meta: Obj, spec: Obj, obj: Obj) -> Rule:
+    selector = spec.get("deviceSelector")
+    return Rule(
+        meta["name"],
+        meta.get("uid") or "",
+        _int(meta.get("generation") or 0),
+        _created(meta),
+        taint_of(spec["taint"]),
+        None if selector is None else _filter({name: selector.get(name) for name in ("driver", "pool", "device")}),
+    )
+
+
+def _created(meta: Obj) -> float:
+    text = meta.get("creationTimestamp")
+    return parse_time(text) if text else 0.0
+
+
+def _int(value: Any) -> int:
+    if type(value) is not int:
+        raise ObjectUnreadable(f"{value!r:.64} is not a whole number")
+    return value

@@ -1,0 +1,188 @@
+"""The vocabulary of devices: what slices, classes, patches and rules say, read once from their JSON (`decode`).
+
+All values are frozen and shared: a device that nothing patches is the very object that its slice was read into, so
+`is` tells whether something changed. Names of attributes and capacities are always qualified (`domain/id`): a bare name
+in a slice belongs to the slice's driver.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from protocols.kube.quantity import Quantity
+
+INT, BOOL, STRING, VERSION = "int", "bool", "string", "version"
+"""Kinds of attributes, by their names in JSON."""
+
+NO_EFFECT, NO_SCHEDULE, NO_EXECUTE = "None", "NoSchedule", "NoExecute"
+"""Effects of taints; whatever else is stored counts as None."""
+
+
+class DeviceId(NamedTuple):
+    """Names one device of the cluster. Pool names contain slashes: never split a text to get one."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+class PoolId(NamedTuple):
+    driver: str
+    pool: str
+
+
+class Attribute(msgspec.Struct, frozen=True, gc=False):
+    """Equal only in kind and value: true is not 1, and the version 1.0.0 is not the string."""
+
+    kind: str
+    value: bool | int | str
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """requestPolicy: which amounts of a capacity may be asked for."""
+
+    default: Quantity | None = None
+    values: tuple[Quantity, ...] = ()
+    low: Quantity | None = None
+    high: Quantity | None = None
+    step: Quantity | None = None
+
+
+class Capacity(msgspec.Struct, frozen=True, gc=False):
+    value: Quantity
+    policy: Policy | None = None
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    key: str
+    value: str
+    effect: str
+    added: str = ""
+    """timeAdded as the API has it; empty if unknown."""
+
+
+class CounterUse(msgspec.Struct, frozen=True):
+    """What a device takes out of a counter set of its pool."""
+
+    counter_set: str
+    counters: Mapping[str, Quantity]
+
+
+class CounterSet(msgspec.Struct, frozen=True):
+    name: str
+    counters: Mapping[str, Quantity]
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """From where a slice's devices, or one device, can be used. Nothing set = unknown: from nowhere."""
+
+    node: str = ""
+    selector: Mapping[str, Any] | None = None
+    """A core/v1 NodeSelector as JSON."""
+    everywhere: bool = False
+    per_device: bool = False
+    """Of a slice only: each device says it for itself."""
+
+
+class Extras(msgspec.Struct, frozen=True):
+    """What few devices have and no patch changes."""
+
+    consumes: tuple[CounterUse, ...] = ()
+    reach: Reach | None = None
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failures: tuple[str, ...] = ()
+    shared: bool = False
+    """allowMultipleAllocations."""
+
+
+PLAIN = Extras()
+"""Of every device that has none; shared."""
+
+
+class Device(msgspec.Struct, frozen=True):
+    name: str
+    attributes: Mapping[str, Attribute]
+    capacity: Mapping[str, Capacity]
+    taints: tuple[Taint, ...] = ()
+    extras: Extras = PLAIN
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """A ResourceSlice. A patched one differs in `devices` only."""
+
+    name: str
+    uid: str
+    driver: str
+    pool: str
+    generation: int
+    """Of the pool, not of the object."""
+    count: int
+    """resourceSliceCount: how many slices of this generation make the pool complete."""
+    reach: Reach
+    devices: tuple[Device, ...] = ()
+    counters: tuple[CounterSet, ...] = ()
+
+    @property
+    def pool_id(self) -> PoolId:
+        return PoolId(self.driver, self.pool)
+
+
+class DeviceClass(msgspec.Struct, frozen=True):
+    name: str
+    uid: str
+    generation: int
+    """Of the object: with the uid it says which content this is."""
+    selectors: tuple[str, ...] = ()
+    """CEL expressions; an empty one stands for a selector of an unknown type."""
+    config: tuple[Mapping[str, Any], ...] = ()
+    extended_resource: str = ""
+    created: str = ""
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Which devices a patch is for: all that is set must hold."""
+
+    class_name: str | None = None
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    selectors: tuple[str, ...] = ()
+
+
+EVERYTHING = Filter()
+
+
+class Patch(msgspec.Struct, frozen=True):
+    name: str
+    uid: str
+    generation: int
+    created: float
+    """Seconds since the epoch, as the API has it."""
+    filter: Filter = EVERYTHING
+    priority: int = 0
+    attributes: Mapping[str, Attribute | None] = {}
+    """None = the attribute is taken away."""
+    capacity: Mapping[str, Quantity] = {}
+    taints: tuple[Taint, ...] = ()
+
+    @property
+    def rank(self) -> tuple[int, float, str]:
+        """Who comes first wins: the higher priority, then the older, then the smaller name."""
+        return (-self.priority, self.created, self.name)
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A DeviceTaintRule."""
+
+    name: str
+    uid: str
+    generation: int
+    created: float
+    taint: Taint
+    selector: Filter | None = None
+    """None selects nothing; an empty one everything. Only driver, pool and device are ever set."""
