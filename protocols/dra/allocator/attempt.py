@@ -1,0 +1,171 @@
+"""The search for devices on one node, for all unallocated claims of a pod at once. Pure.
+
+Depth first: claims, their requests, each request's ways in order of preference, devices in order; the first solution
+wins. Choice points are generators on a stack of our own: resuming one undoes its choice and makes the next, so that a
+search can be left and taken up again, and never recurses.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from protocols.dra.allocator.claims import Claim
+from protocols.dra.allocator.constraints import Bond, bonds_of, join, part
+from protocols.dra.allocator.counters import Counters
+from protocols.dra.allocator.errors import AllocationFault, NodeFault, TimedOut
+from protocols.dra.allocator.plan import ClaimPlan, Ground, Way, plan_of
+from protocols.dra.allocator.types import MAX_DEVICES, Offer, Pick, Pool
+
+STEPS = 1_000_000
+FLIGHT = 2_000
+"""Steps between two looks at the clock by who drives the search."""
+
+
+@dataclass(frozen=True)
+class AttemptOptions:
+    claims: tuple[Claim, ...]
+    ground: Ground
+    steps: int = STEPS
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where the search stands: a request of a claim, and within it the way taken and how far it got."""
+
+    claim: int
+    request: int
+    way: Way | None = None
+    need: int = 0
+    start: int = 0
+
+
+class Attempt:
+    """`advance()` until it answers; then `picks` holds the solution, one list a claim. Raises AllocationFault."""
+
+    def __init__(self, options: AttemptOptions) -> None:
+        self._options = options
+        ground = options.ground
+        self._plans: list[ClaimPlan] = [plan_of(claim, ground) for claim in options.claims]
+        self._bonds: list[list[Bond]] = [bonds_of(claim) for claim in options.claims]
+        self._counters = Counters(ground.used)
+        self._taken: set[Offer] = set()
+        """Picked by any claim of the pod, admin access apart."""
+        self.picks: list[list[Pick]] = [[] for _ in options.claims]
+        self._stack: list[Iterator[Spot | None]] = [self._choices(Spot(0, 0))]
+        self._steps = 0
+
+    def run(self) -> bool:
+        """To the end, whatever it takes; raises TimedOut as well."""
+        while (answer := self.advance()) is None:
+            pass
+        return answer
+
+    def advance(self, steps: int = FLIGHT) -> bool | None:
+        """Up to so many steps; None when that was not enough. Raises AllocationFault, NodeFault, TimedOut."""
+        for _ in range(steps):
+            if not self._stack:
+                return self._nothing()
+            spot = next(self._stack[-1], DEAD)
+            if spot is DEAD:
+                self._stack.pop()
+            elif spot is None:
+                return True
+            else:
+                self._stack.append(self._choices(spot))
+        self._steps += steps
+        if self._steps >= self._options.steps:
+            raise TimedOut("timed out trying to allocate devices")
+        return None
+
+    def _nothing(self) -> bool:
+        if any(each.pool.fault for each in self._options.ground.pools):
+            raise NodeFault("invalid resource pools were encountered")
+        return False
+
+    # choice points: each choice is made before a spot is given, and undone when the next one is asked for
+
+    def _choices(self, spot: Spot) -> Iterator[Spot | None]:
+        if spot.claim == len(self._plans):
+            yield None
+        elif spot.request == len(self._plans[spot.claim].requests):
+            yield Spot(spot.claim + 1, 0)
+        elif spot.way is None:
+            yield from self._ways(spot)
+        elif spot.need == 0:
+            yield Spot(spot.claim, spot.request + 1)
+        elif spot.way.everything:
+            yield from self._everything(spot, spot.way)
+        else:
+            yield from self._devices(spot, spot.way)
+
+    def _ways(self, spot: Spot) -> Iterator[Spot]:
+        """Ways that would take the claim past its limit are none."""
+        plan = self._plans[spot.claim]
+        rest = len(self.picks[spot.claim]) + plan.fewest[spot.request + 1]
+        for way in plan.requests[spot.request]:
+            if way.need + rest <= MAX_DEVICES:
+                yield Spot(spot.claim, spot.request, way, way.need)
+
+    def _devices(self, spot: Spot, way: Way) -> Iterator[Spot]:
+        """Combinations, not permutations: the next device comes after this one. Of devices that nothing can tell apart
+        only the first is tried."""
+        tried: set[bytes] = set()
+        for at in range(spot.start, len(way.candidates.slots)):
+            if not way.candidates.enough(at, spot.need):
+                return
+            pool, offer = way.candidates.slots[at]
+            if self._busy(spot.claim, way, offer) or not way.candidates.fits(at):
+                continue
+            if tried and offer.likeness in tried:
+                continue
+            if self._take(spot.claim, way, pool, offer):
+                yield Spot(spot.claim, spot.request, way, spot.need - 1, at + 1)
+                self._give(spot.claim, way, pool, offer)
+            tried.add(offer.likeness)
+
+    def _everything(self, spot: Spot, way: Way) -> Iterator[Spot]:
+        """One device after the other, each or none."""
+        slots = way.candidates.slots
+        if spot.start >= len(slots):
+            return
+        pool, offer = slots[spot.start]
+        if self._busy(spot.claim, way, offer) or not way.candidates.fits(spot.start):
+            return
+        if not join(self._bonds[spot.claim], way.want.name, offer):
+            raise AllocationFault(self._broken(spot.claim, way, offer))
+        part(self._bonds[spot.claim], way.want.name, offer)
+        if self._take(spot.claim, way, pool, offer):
+            yield Spot(spot.claim, spot.request, way, spot.need - 1, spot.start + 1)
+            self._give(spot.claim, way, pool, offer)
+
+    def _broken(self, claim: int, way: Way, offer: Offer) -> str:
+        where = f"claim {self._plans[claim].claim.key}, request {way.want.name}"
+        return f"{where}: cannot add device {'/'.join(offer.id)} because a claim constraint would not be satisfied"
+
+    def _busy(self, claim: int, way: Way, offer: Offer) -> bool:
+        """Admin access minds nobody else's use, but no claim holds a device twice."""
+        if not way.want.admin and offer in self._taken:
+            return True
+        return any(pick.offer is offer for pick in self.picks[claim])
+
+    def _take(self, claim: int, way: Way, pool: Pool, offer: Offer) -> bool:
+        want = way.want
+        if not join(self._bonds[claim], want.name, offer):
+            return False
+        if not want.admin:
+            if not self._counters.take(pool, offer):
+                part(self._bonds[claim], want.name, offer)
+                return False
+            self._taken.add(offer)
+        self.picks[claim].append(Pick(want.name, offer, want.admin, want.tolerations))
+        return True
+
+    def _give(self, claim: int, way: Way, pool: Pool, offer: Offer) -> None:
+        self.picks[claim].pop()
+        if not way.want.admin:
+            self._taken.remove(offer)
+            self._counters.give(pool, offer)
+        part(self._bonds[claim], way.want.name, offer)
+
+
+DEAD = Spot(-1, -1)
+"""A choice point that has no choice left."""

@@ -1,0 +1,97 @@
+"""What a ResourceClaim asks for, as the search reads it. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from protocols.dra.allocator.types import Toleration
+from protocols.dra.decode import selectors_of
+from protocols.kube.meta import Object, key_of, uid_of
+
+ALL, EXACT_COUNT = "All", "ExactCount"
+
+
+@dataclass(frozen=True)
+class Want:
+    """One way to satisfy a request: the request itself, or one of its alternatives."""
+
+    name: str
+    """`r`, or `r/sub`."""
+    class_name: str
+    selectors: tuple[str, ...] = ()
+    mode: str = EXACT_COUNT
+    count: int = 1
+    admin: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    capacity: bool = False
+    """Asks for a share of a device."""
+
+
+@dataclass(frozen=True)
+class Request:
+    name: str
+    wants: tuple[Want, ...]
+    """In the order of preference; the first that leads to a solution is taken."""
+    prioritized: bool = False
+
+
+@dataclass(frozen=True)
+class Constraint:
+    match: str
+    distinct: str
+    requests: tuple[str, ...]
+    """Empty = all."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    key: str
+    uid: str
+    requests: tuple[Request, ...]
+    constraints: tuple[Constraint, ...]
+    config: tuple[Mapping[str, Any], ...]
+
+
+def claim_of(obj: Object) -> Claim:
+    devices = (obj.get("spec") or {}).get("devices") or {}
+    return Claim(
+        key=key_of(obj),
+        uid=uid_of(obj),
+        requests=tuple(map(_request, devices.get("requests") or ())),
+        constraints=tuple(map(_constraint, devices.get("constraints") or ())),
+        config=tuple(devices.get("config") or ()),
+    )
+
+
+def _request(entry: Mapping[str, Any]) -> Request:
+    name = str(entry.get("name") or "")
+    if alternatives := entry.get("firstAvailable"):
+        wants = tuple(_want(f"{name}/{each.get('name') or ''}", each) for each in alternatives)
+        return Request(name, wants, prioritized=True)
+    return Request(name, (_want(name, entry.get("exactly") or {}),))
+
+
+def _want(name: str, entry: Mapping[str, Any]) -> Want:
+    return Want(
+        name=name,
+        class_name=str(entry.get("deviceClassName") or ""),
+        selectors=selectors_of(entry),
+        mode=str(entry.get("allocationMode") or EXACT_COUNT),
+        count=int(entry.get("count") or 1),
+        admin=bool(entry.get("adminAccess")),
+        tolerations=tuple(entry.get("tolerations") or ()),
+        capacity=bool((entry.get("capacity") or {}).get("requests")),
+    )
+
+
+def _constraint(entry: Mapping[str, Any]) -> Constraint:
+    return Constraint(
+        str(entry.get("matchAttribute") or ""),
+        str(entry.get("distinctAttribute") or ""),
+        tuple(entry.get("requests") or ()),
+    )
+
+
+def names_request(references: tuple[str, ...], want: str) -> bool:
+    """Whether references mean a want: `r` covers all its alternatives, `r/sub` only that one; none = everything."""
+    return not references or want in references or want.partition("/")[0] in references

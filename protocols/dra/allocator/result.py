@@ -1,0 +1,85 @@
+"""What is written to a claim's status once its devices are chosen. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from protocols.dra.allocator.claims import Claim, Request, names_request
+from protocols.dra.allocator.types import Pick
+from protocols.dra.types import DeviceClass
+from protocols.kube.meta import Object
+
+MAX_CONFIG = 64
+
+
+def allocation(
+    claim: Claim, picks: Iterable[Pick], classes: Mapping[str, DeviceClass], node: str, stamp: str = ""
+) -> Object:
+    """The AllocationResult; empty parts are left out."""
+    picks = tuple(picks)
+    config = [*_class_config(claim, picks, classes), *_claim_config(claim, picks)][:MAX_CONFIG]
+    devices = {"results": [_result(pick) for pick in picks], **({"config": config} if config else {})}
+    selector = node_selector(picks, node)
+    return {
+        "devices": devices,
+        **({"nodeSelector": selector} if selector else {}),
+        **({"allocationTimestamp": stamp} if stamp else {}),
+    }
+
+
+def _result(pick: Pick) -> Object:
+    """Tolerations are copied: eviction goes by them, whatever becomes of the claim."""
+    driver, pool, device = pick.offer.id
+    return {
+        "request": pick.request,
+        "driver": driver,
+        "pool": pool,
+        "device": device,
+        **({"adminAccess": True} if pick.admin else {}),
+        **({"tolerations": [dict(each) for each in pick.tolerations]} if pick.tolerations else {}),
+    }
+
+
+def _class_config(claim: Claim, picks: tuple[Pick, ...], classes: Mapping[str, DeviceClass]) -> Iterable[Object]:
+    """Each class once, for all requests that it was chosen for."""
+    users: dict[str, list[str]] = {}
+    for request in claim.requests:
+        for want in request.wants:
+            if any(pick.request == want.name for pick in picks):
+                users.setdefault(want.class_name, []).append(want.name)
+    for name, requests in users.items():
+        for entry in classes[name].config:
+            yield {**entry, "source": "FromClass", "requests": list(requests)}
+
+
+def _claim_config(claim: Claim, picks: tuple[Pick, ...]) -> Iterable[Object]:
+    """Once each, if it is for everything or for something that was chosen."""
+    chosen = {pick.request for pick in picks}
+    for entry in claim.config:
+        requests = tuple(entry.get("requests") or ())
+        if any(names_request(requests, want) for want in chosen):
+            yield {**entry, "source": "FromClaim", "requests": list(requests)}
+
+
+def node_selector(picks: Iterable[Pick], node: str) -> Object | None:
+    """Where pods of the claim can run: on this node if a device is of it alone, else where all devices are reached."""
+    demands: dict[str, list[Any]] = {}
+    for pick in picks:
+        reach = pick.offer.reach
+        if reach.node or pick.offer.device.extras.binds_to_node:
+            by_name = {"key": "metadata.name", "operator": "In", "values": [node]}
+            return {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
+        for part, entries in ((reach.selector or {}).get("nodeSelectorTerms") or [{}])[0].items():
+            known = demands.setdefault(part, [])
+            known.extend(entry for entry in entries or () if entry not in known)
+    return {"nodeSelectorTerms": [demands]} if demands else None
+
+
+def first_available_score(requests: Iterable[Request], picks: Iterable[Pick]) -> int:
+    """More for earlier alternatives: 8 for the first, 1 for the last of eight, over all prioritized requests."""
+    chosen = {pick.request for pick in picks}
+    places = (
+        next((at for at, want in enumerate(request.wants) if want.name in chosen), None)
+        for request in requests
+        if request.prioritized
+    )
+    return sum(8 - at for at in places if at is not None)

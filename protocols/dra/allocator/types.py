@@ -1,0 +1,104 @@
+"""The allocator's vocabulary, on top of protocols.dra.types."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from protocols.dra.types import Device, DeviceId, PoolId, Reach
+from protocols.kube.node_selector import selects
+
+MAX_DEVICES = 32
+"""Results a claim may hold."""
+
+CounterId = tuple[str, str]
+"""Counter set, counter."""
+Toleration = Mapping[str, Any]
+
+
+class Node(NamedTuple):
+    """What of a node decides which devices it reaches."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+def reaches(reach: Reach, node: Node) -> bool:
+    if reach.everywhere or (reach.node and reach.node == node.name):
+        return True
+    return reach.selector is not None and selects(reach.selector, node.name, node.labels)
+
+
+@dataclass(eq=False)
+class Offer:
+    """One device of one state of its pool. An unchanged device stays the same offer, so its memos live as long as they
+    are true."""
+
+    id: DeviceId
+    device: Device
+    """As patched."""
+    reach: Reach
+    consumes: Mapping[CounterId, int]
+    """Nano-units taken of the pool's shared counters."""
+    matched: dict[str, bool] = field(default_factory=dict)
+    """What expressions said of it; kept small by who fills it."""
+
+    @property
+    def binding(self) -> bool:
+        """Must be made ready after the choice, by conditions: not supported, so it is never chosen."""
+        return bool(self.device.extras.binding_conditions or self.device.extras.binding_failures)
+
+    @cached_property
+    def likeness(self) -> bytes:
+        """Equal for two offers that no selector, constraint, taint or counter can tell apart."""
+        unnamed = msgspec.structs.replace(self.device, name="")
+        return msgspec.json.encode([self.id[:2], unnamed, self.reach], order="sorted")
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The newest generation of a pool, over all its slices."""
+
+    id: PoolId
+    offers: tuple[Offer, ...]
+    counters: Mapping[CounterId, int]
+    """Nano-units that all devices of the pool share."""
+    complete: bool
+    fault: str = ""
+    """Why nothing of it may be used; empty when it is valid."""
+
+    @cached_property
+    def consumers(self) -> tuple[Offer, ...]:
+        return tuple(offer for offer in self.offers if offer.consumes)
+
+
+@dataclass(frozen=True, eq=False)
+class NodePool:
+    """What one node sees of a pool."""
+
+    pool: Pool
+    offers: tuple[Offer, ...]
+
+
+class Pick(NamedTuple):
+    """A device chosen for a request (`r`, or `r/sub` of an alternative)."""
+
+    request: str
+    offer: Offer
+    admin: bool
+    tolerations: tuple[Toleration, ...]
+
+
+class Usage(Protocol):
+    """Ids of devices that are allocated, or about to be; admin access is no use."""
+
+    def __contains__(self, device: object) -> bool: ...
+
+
+class Selectors(Protocol):
+    """An engine for CEL selectors."""
+
+    def matches(self, expression: str, driver: str, device: Device) -> bool:
+        """Raises SelectorFault."""

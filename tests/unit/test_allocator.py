@@ -1,0 +1,375 @@
+"""Which devices a node gives to a pod's claims: the scenarios of allocation, one by one."""
+
+from typing import Any
+
+import pytest
+
+from protocols.dra.allocator import (
+    AllocationFault,
+    Attempt,
+    AttemptOptions,
+    Catalog,
+    Ground,
+    Node,
+    NodeFault,
+    SelectorFault,
+    TimedOut,
+    allocation,
+    claim_of,
+    first_available_score,
+)
+from protocols.dra.decode import class_of, slice_of
+from protocols.dra.types import Device
+
+DRIVER = "d.example.com"
+N1 = Node("n1", {"zone": "a"})
+
+
+class Words:
+    """Selectors of tests: `ATTRIBUTE=VALUE`, or `fail`."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def matches(self, expression: str, driver: str, device: Device) -> bool:
+        self.asked.append(device.name)
+        name, _, value = expression.partition("=")
+        if name == "fail":
+            raise SelectorFault("CEL runtime error: no such key: x")
+        attribute = device.attributes.get(f"{driver}/{name}")
+        return attribute is not None and str(attribute.value) == value
+
+
+def device(name: str, taints: Any = (), consumes: int = 0, **attributes: Any) -> dict[str, Any]:
+    kinds = {str: "string", int: "int", bool: "bool"}
+    made: dict[str, Any] = {
+        "name": name,
+        "attributes": {key: {kinds[type(value)]: value} for key, value in attributes.items()},
+    }
+    if taints:
+        made["taints"] = list(taints)
+    if consumes:
+        made["consumesCounters"] = [{"counterSet": "set", "counters": {"slots": {"value": str(consumes)}}}]
+    return made
+
+
+def slice_(name: str, *devices: dict[str, Any], pool: str = "n1", of: int = 1, generation: int = 1, **spec: Any) -> Any:
+    spec = spec or {"nodeName": pool}
+    announced = {"name": pool, "generation": generation, "resourceSliceCount": of}
+    body = {"driver": DRIVER, "pool": announced, **({"devices": list(devices)} if devices else {}), **spec}
+    return slice_of({"metadata": {"name": name}, "spec": body})
+
+
+def want(**exactly: Any) -> dict[str, Any]:
+    return {"deviceClassName": "any", **exactly}
+
+
+def selected(word: str) -> list[dict[str, Any]]:
+    return [{"cel": {"expression": word}}]
+
+
+def claim(*requests: dict[str, Any], name: str = "c", **devices: Any) -> Any:
+    entries = [{"name": f"r{at}", "exactly": each} if "name" not in each else each for at, each in enumerate(requests)]
+    metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}"}
+    return claim_of({"metadata": metadata, "spec": {"devices": {"requests": entries, **devices}}})
+
+
+def class_named(name: str, *words: str, **spec: Any) -> Any:
+    selectors = [entry for word in words for entry in selected(word)]
+    return class_of({"metadata": {"name": name}, "spec": {"selectors": selectors, **spec}})
+
+
+CLASSES = {"any": class_named("any"), "large": class_named("large", "size=large")}
+
+
+class World:
+    def __init__(self, *slices: Any, used: tuple[str, ...] = (), node: Node = N1) -> None:
+        self.catalog = Catalog()
+        for each in slices:
+            self.catalog.put(each)
+        self.used = {(DRIVER, "n1", name) for name in used}
+        self.node = node
+        self.words = Words()
+
+    def attempt(self, *claims: Any, **more: Any) -> Attempt:
+        ground = Ground(self.catalog.view(self.node).pools, self.used, CLASSES, self.words)
+        return Attempt(AttemptOptions(claims, ground, **more))
+
+    def names(self, *claims: Any) -> list[list[str]] | None:
+        attempt = self.attempt(*claims)
+        return [[pick.offer.id.device for pick in picks] for picks in attempt.picks] if attempt.run() else None
+
+    def status(self, asked: Any) -> dict[str, Any]:
+        attempt = self.attempt(asked)
+        assert attempt.run()
+        return allocation(asked, attempt.picks[0], CLASSES, self.node.name)
+
+
+SIZES = (device("a", size="large"), device("b", size="small"), device("c", size="small"))
+
+
+def test_s29_small_and_large_is_found_by_going_back() -> None:
+    world = World(slice_("s", device("a", size="large"), device("b", size="small")))
+    large = want(selectors=selected("size=large"))
+    assert world.names(claim(want(), large)) == [["b", "a"]]
+    assert world.names(claim(want(), name="c1"), claim(large, name="c2")) == [["b"], ["a"]]
+
+
+def test_s30_counts_and_all() -> None:
+    everything = want(allocationMode="All")
+    world = World(slice_("s", *SIZES), used=("b",))
+    assert world.names(claim(want(count=3))) is None
+    assert world.names(claim(want(count=2))) == [["a", "c"]]
+    assert world.names(claim(everything)) is None
+    assert world.names(claim(want(allocationMode="All", adminAccess=True))) == [["a", "b", "c"]]
+    assert world.names(claim(want(allocationMode="All", selectors=selected("size=huge")))) is None
+    assert World(slice_("s", *SIZES)).names(claim(everything)) == [["a", "b", "c"]]
+
+
+def test_s30_a_pool_under_update() -> None:
+    half = World(slice_("s", *SIZES, of=2))
+    assert half.names(claim(want())) is None
+    with pytest.raises(AllocationFault) as told:
+        half.attempt(claim(want(allocationMode="All")))
+    assert str(told.value) == (
+        f"claim ns/c, request r0: asks for all devices, but resource pool {DRIVER}/n1 is currently being updated"
+    )
+    half.catalog.put(slice_("t", device("d"), of=2))
+    assert half.names(claim(want(count=4))) == [["a", "b", "c", "d"]]
+    half.catalog.put(slice_("u", device("e"), of=2))
+    assert half.names(claim(want())) is None, "more slices than announced are an update as well"
+
+
+def test_s31_older_generations_and_invalid_pools() -> None:
+    world = World(slice_("old", device("x")), slice_("new", device("y"), generation=2))
+    assert world.names(claim(want(count=2))) is None
+    assert world.names(claim(want())) == [["y"]]
+    world.catalog.remove("new")
+    assert world.names(claim(want())) == [["x"]], "a driver that starts its generations anew"
+    doubled = World(slice_("s", device("x"), of=2), slice_("t", device("x"), of=2))
+    with pytest.raises(NodeFault, match=r"^invalid resource pools were encountered$"):
+        doubled.attempt(claim(want())).run()
+    with pytest.raises(AllocationFault, match=r"is currently invalid$"):
+        doubled.attempt(claim(want(allocationMode="All")))
+
+
+def test_a_newer_generation_on_another_node_makes_a_pool_obsolete() -> None:
+    mine, other = slice_("s", device("x"), pool="p", nodeName="n1"), slice_("t", device("y"), pool="p", nodeName="n2")
+    world = World(mine, slice_("t", device("y"), pool="p", generation=2, nodeName="n2"))
+    assert world.names(claim(want())) is None
+    assert World(mine, other).names(claim(want())) is None, "two slices where one is announced"
+
+
+def alternatives(*each: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "req", "firstAvailable": [{"name": f"sub{at + 1}", **one} for at, one in enumerate(each)]}
+
+
+def test_s32_the_second_alternative_where_the_first_is_impossible() -> None:
+    world = World(slice_("s", *SIZES))
+    config = [
+        {"requests": [name], "opaque": {"driver": DRIVER, "parameters": {"for": name}}}
+        for name in ("req/sub1", "req/sub2", "req")
+    ]
+    only_first = [{"requests": ["req/sub1"], "matchAttribute": f"{DRIVER}/none"}]
+    asked = claim(
+        alternatives(want(selectors=selected("size=huge")), want(count=2)), config=config, constraints=only_first
+    )
+    status = world.status(asked)
+    assert [entry["request"] for entry in status["devices"]["results"]] == ["req/sub2", "req/sub2"]
+    assert [entry["requests"] for entry in status["devices"]["config"]] == [["req/sub2"], ["req"]]
+    attempt = world.attempt(asked)
+    assert attempt.run()
+    assert first_available_score(asked.requests, attempt.picks[0]) == 7
+
+
+def test_s33_no_more_than_32() -> None:
+    many = slice_("s", *(device(f"d{at:02}") for at in range(40)))
+    with pytest.raises(
+        AllocationFault, match=r"^claim ns/c: number of requested devices 33 exceeds the claim limit of 32$"
+    ):
+        World(many).attempt(claim(want(count=33)))
+    found = World(many).names(claim(want(count=30), alternatives(want(count=3), want(count=2))))
+    assert found is not None
+    assert len(found[0]) == 32
+    with pytest.raises(AllocationFault, match="requested devices 40 exceeds"):
+        World(many).attempt(claim(want(allocationMode="All")))
+
+
+def test_s37_where_pods_of_the_claim_can_run() -> None:
+    by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    assert World(slice_("s", device("x"))).status(claim(want()))["nodeSelector"] == {"nodeSelectorTerms": [by_name]}
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    near = slice_("s", device("x"), pool="net", nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [zone]}]})
+    merged = {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}
+    assert World(near).status(claim(want()))["nodeSelector"] == merged
+    assert World(near, node=Node("n2", {"zone": "b"})).names(claim(want())) is None
+    assert "nodeSelector" not in World(slice_("s", device("x"), allNodes=True)).status(claim(want()))
+
+
+def test_s38_a_selector_that_fails_ends_the_attempt_but_only_where_the_search_comes_by() -> None:
+    world = World(slice_("s", *SIZES))
+    with pytest.raises(AllocationFault, match=r"^claim ns/c: selector #0: CEL runtime error: no such key: x$"):
+        world.attempt(claim(want(selectors=selected("fail")))).run()
+    CLASSES["broken"] = class_named("broken", "size=small", "fail")
+    with pytest.raises(AllocationFault, match=r"^class broken: selector #1: CEL runtime error"):
+        world.attempt(claim(want(deviceClassName="broken"))).run()
+    seen = World(slice_("s", *SIZES))
+    assert seen.names(claim(want(selectors=selected("size=large")))) == [["a"]]
+    assert seen.words.asked == ["a"]
+
+
+def test_s40_taints_and_tolerations() -> None:
+    taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
+    world = World(slice_("s", device("x", taints=[taint])))
+    assert world.names(claim(want())) is None
+    assert world.names(claim(want(tolerations=[{"operator": "Exists", "effect": "NoSchedule"}]))) == [["x"]]
+    assert world.names(claim(want(tolerations=[{"key": "k", "operator": "Equal", "value": "w"}]))) is None
+    assert world.names(claim(want(adminAccess=True))) is None, "admin access is not above taints"
+    soft = World(slice_("s", device("x", taints=[{**taint, "effect": "None"}, {**taint, "effect": "Later"}])))
+    assert soft.names(claim(want())) == [["x"]]
+    kept = world.status(claim(want(tolerations=[{"key": "k", "value": "v"}])))
+    assert kept["devices"]["results"][0]["tolerations"] == [{"key": "k", "value": "v"}]
+
+
+def test_s28_match_attribute() -> None:
+    numa = [{"matchAttribute": f"{DRIVER}/numa"}]
+    world = World(slice_("s", device("a", numa=0), device("b", numa=1), device("c", numa=1), device("d")))
+    assert world.names(claim(want(count=2), constraints=numa)) == [["b", "c"]]
+    assert world.names(claim(want(), want(count=2), constraints=[{**numa[0], "requests": ["r1"]}])) == [["a", "b", "c"]]
+    assert (
+        World(slice_("s", device("a", numa=0), device("b", numa="0"))).names(claim(want(count=2), constraints=numa))
+        is None
+    ), "a number is not a text"
+    with pytest.raises(AllocationFault, match=r"because a claim constraint would not be satisfied$"):
+        world.attempt(claim(want(allocationMode="All"), constraints=numa)).run()
+
+
+def test_distinct_attribute_within_one_request_too() -> None:
+    bond = [{"distinctAttribute": f"{DRIVER}/card"}]
+    cards = slice_("s", device("a", card=0), device("b", card=0), device("c", card=1), device("d", card=1))
+    assert World(cards).names(claim(want(count=2), constraints=bond)) == [["a", "c"]]
+    assert World(cards).names(claim(want(count=3), constraints=bond)) is None
+
+
+def counted(*devices: dict[str, Any], slots: int) -> tuple[Any, Any]:
+    sets = [{"name": "set", "counters": {"slots": {"value": str(slots)}}}]
+    return slice_("counters", of=2, sharedCounters=sets, nodeName="n1"), slice_("devices", *devices, of=2)
+
+
+def test_partitions_share_counters() -> None:
+    whole, halves = device("whole", consumes=4), [device("half-1", consumes=2), device("half-2", consumes=2)]
+    slices = counted(whole, *halves, slots=4)
+    assert World(*slices).names(claim(want())) == [["whole"]]
+    assert World(*slices).names(claim(want(count=2))) == [["half-1", "half-2"]]
+    assert World(*slices, used=("half-1",)).names(claim(want())) == [["half-2"]]
+    assert World(*slices, used=("half-1",)).names(claim(want(count=2))) is None
+    assert World(*slices, used=("whole",)).names(claim(want(adminAccess=True))) == [["whole"]]
+
+
+def test_counters_of_devices_on_other_nodes_count() -> None:
+    sets = [{"name": "set", "counters": {"slots": {"value": "3"}}}]
+    here = {**device("here", consumes=2), "nodeName": "n1"}
+    there = {**device("there", consumes=2), "nodeName": "n2"}
+    slices = (
+        slice_("c", of=2, pool="p", sharedCounters=sets, allNodes=True),
+        slice_("d", here, there, of=2, pool="p", perDeviceNodeSelection=True),
+    )
+    world = World(*slices)
+    assert world.names(claim(want())) == [["here"]]
+    world.used = {(DRIVER, "p", "there")}
+    assert world.names(claim(want())) is None
+
+
+@pytest.mark.parametrize(
+    ("consumes", "fault"),
+    [
+        ({"counterSet": "none", "counters": {"slots": {"value": "1"}}}, "counter set none not found"),
+        ({"counterSet": "set", "counters": {"x": {"value": "1"}}}, "counter x not found in counter set set"),
+    ],
+)
+def test_devices_that_name_counters_nobody_has(consumes: dict[str, Any], fault: str) -> None:
+    world = World(*counted({"name": "x", "consumesCounters": [consumes]}, slots=1))
+    assert [each.pool.fault for each in world.catalog.view(N1).pools] == [fault]
+    with pytest.raises(NodeFault):
+        world.attempt(claim(want())).run()
+
+
+def test_admin_access_minds_no_use_but_takes_no_device_twice() -> None:
+    world = World(slice_("s", device("a"), device("b")), used=("a", "b"))
+    admin = want(adminAccess=True)
+    assert world.names(claim(admin, admin)) == [["a", "b"]]
+    assert world.names(claim(admin, admin, admin)) is None
+    free = World(slice_("s", device("a")))
+    assert free.names(claim(admin, name="c1"), claim(want(), name="c2")) == [["a"], ["a"]], "each has its own table"
+    assert free.status(claim(admin))["devices"]["results"][0]["adminAccess"] is True
+
+
+def test_config_of_class_first_once_and_with_all_its_requests() -> None:
+    opaque = {"driver": DRIVER, "parameters": {"a": 1}}
+    CLASSES["configured"] = class_named("configured", config=[{"opaque": opaque}])
+    both = [{"requests": ["r0", "r1"], "opaque": {"driver": DRIVER, "parameters": {"b": 2}}}]
+    asked = claim(want(deviceClassName="configured"), want(deviceClassName="configured"), config=both)
+    config = World(slice_("s", *SIZES)).status(asked)["devices"]["config"]
+    assert [(entry["source"], entry["requests"]) for entry in config] == [
+        ("FromClass", ["r0", "r1"]),
+        ("FromClaim", ["r0", "r1"]),
+    ]
+
+
+def test_devices_with_binding_conditions_are_left_alone() -> None:
+    bound = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
+    assert World(slice_("s", bound, device("b"))).names(claim(want())) == [["b"]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (claim(want(deviceClassName="")), "missing device class name (unsupported request type?)"),
+        (claim(want(deviceClassName="x")), "could not retrieve device class x: not found"),
+        (claim(want(selectors=[{}])), "selector #0: CEL expression empty (unsupported selector type?)"),
+        (claim(want(allocationMode="Some")), "unsupported count mode Some"),
+        (claim(want(capacity={"requests": {"m": "1"}})), "DRAConsumableCapacity feature is not supported"),
+        (claim(want(), constraints=[{}]), "constraint #0: empty constraint (unsupported constraint type?)"),
+    ],
+)
+def test_what_cannot_be_read_is_named(asked: Any, words: str) -> None:
+    with pytest.raises(AllocationFault, match=r"^claim ns/c") as told:
+        World(slice_("s", device("a"))).attempt(asked)
+    assert words in str(told.value)
+
+
+def test_equal_devices_are_tried_once() -> None:
+    """Without telling them apart this would be 2^40 combinations."""
+    equal = slice_("s", *(device(f"d{at:02}", numa=at % 2) for at in range(40)))
+    bond = [{"matchAttribute": f"{DRIVER}/numa"}]
+    assert World(equal).names(claim(want(count=21), constraints=bond)) is None
+    found = World(equal).names(claim(want(count=20), constraints=bond))
+    assert found is not None
+    assert len(found[0]) == 20
+
+
+def test_a_search_that_does_not_end_is_stopped() -> None:
+    unlike = slice_("s", *(device(f"d{at:02}", id=at, numa=at % 2) for at in range(40)))
+    asked = claim(want(count=21), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
+    attempt = World(unlike).attempt(asked, steps=10_000)
+    assert attempt.advance(100) is None
+    with pytest.raises(TimedOut):
+        attempt.run()
+
+
+def test_many_claims_do_not_recurse() -> None:
+    world = World(slice_("s", *(device(f"d{at:03}") for at in range(128))))
+    found = world.names(*(claim(want(count=16), name=f"c{at}") for at in range(8)))
+    assert found is not None
+    assert len({name for names in found for name in names}) == 128
+
+
+def test_an_unchanged_device_keeps_what_selectors_said_of_it() -> None:
+    world = World(slice_("s", *SIZES))
+    asked = claim(want(selectors=selected("size=small")))
+    assert world.names(asked) == [["b"]]
+    world.catalog.put(slice_("s", *SIZES, generation=2))
+    assert world.names(asked) == [["b"]]
+    assert world.words.asked == ["a", "b"]
+    world.catalog.put(slice_("s", device("a", size="small"), *SIZES[1:], generation=3))
+    assert world.names(asked) == [["a"]]
