@@ -16,7 +16,7 @@ class CelSelectors:
     def matches(self, expression: str, driver: str, device: Device) -> bool:
         self.evaluations += 1
         try:
-            return compiled(expression).matches(driver, device.attributes, device.capacity, device.extras.shared)
+            return compiled(expression).matches(driver, device)
         except CompileError as error:
             self.failures += 1
             raise SelectorFault(f"CEL compile error: {error}") from None
