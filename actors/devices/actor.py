@@ -11,9 +11,11 @@ from actors.devices.errors import CheckpointNotWritten
 from actors.devices.manager import Manager, ManagerOptions
 from actors.devices.plugins.registration import RegistrationOptions, RegistrationServer
 from actors.devices.types import Limits
+from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.actor import Context, run_actor
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, ChaosDevice, Empty, PreStart, ReconcilePods, ReleasePod
+from protocols.wire.dra import DEVICE_PLUGIN
 
 
 class Devices:
@@ -33,6 +35,16 @@ class Devices:
             RegistrationOptions(context.layout.registration_socket, self._manager.plugins, context.log)
         )
 
+        self._watcher = PluginWatcher(self._watcher_options())
+
+    def _watcher_options(self) -> WatcherOptions:
+        return WatcherOptions(
+            directory=self._context.layout.plugins_registry,
+            handlers={DEVICE_PLUGIN: self._manager.watched},
+            registry=self._context.registry,
+            log=self._context.log,
+        )
+
     async def start(self) -> None:
         self._context.spawn(self._manager.commits.run(), "commits")
         serve = self._context.bus.serve
@@ -43,6 +55,7 @@ class Devices:
         serve(messages.CHAOS_DEVICE, ChaosDevice, self._manager.chaos)
         serve(messages.HISTORY, Empty, self._manager.history)
         await self._registration.start()
+        self._context.spawn(self._watcher.run(), "plugins_registry")
         self._context.ready(f"listening on {self._context.layout.registration_socket}")
 
     async def stop(self) -> None:

@@ -27,6 +27,13 @@ class RegistrationRefused(NodeplaneError):
     grpc: ClassVar[str] = "UNKNOWN"
 
 
+class RegistrationFailed(NodeplaneError):
+    """Raised when a plugin found in plugins_registry/ cannot be taken in; tried again after a while."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "UNKNOWN"
+
+
 class PluginUnreachable(NodeplaneError):
     """Raised when a plugin's socket does not answer, or answers its options call with an error."""
 

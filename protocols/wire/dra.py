@@ -1,5 +1,7 @@
 """The methods of DRA drivers and of the plugin watcher, and the names drivers register their services by."""
 
+from typing import Any
+
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import dra_v1beta1_pb2 as v1beta1
 from protocols.wire import drahealth_v1_pb2 as health_v1
@@ -23,13 +25,13 @@ _V1BETA1 = "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin"
 DRA_V1, DRA_V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
 """What GetInfo calls the services; not their names on the wire."""
 
-PREPARE = {
+PREPARE: dict[str, Method[Any, Any]] = {
     DRA_V1: Method(_V1, "NodePrepareResources", v1.NodePrepareResourcesRequest, v1.NodePrepareResourcesResponse),
     DRA_V1BETA1: Method(
         _V1BETA1, "NodePrepareResources", v1beta1.NodePrepareResourcesRequest, v1beta1.NodePrepareResourcesResponse
     ),
 }
-UNPREPARE = {
+UNPREPARE: dict[str, Method[Any, Any]] = {
     DRA_V1: Method(_V1, "NodeUnprepareResources", v1.NodeUnprepareResourcesRequest, v1.NodeUnprepareResourcesResponse),
     DRA_V1BETA1: Method(
         _V1BETA1,
@@ -42,7 +44,7 @@ UNPREPARE = {
 HEALTH_V1, HEALTH_V1ALPHA1 = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
 NODE_HEALTH = "v1alpha1.NodeHealth"
 
-WATCH_RESOURCES = {
+WATCH_RESOURCES: dict[str, Method[Any, Any]] = {
     HEALTH_V1: Method(
         HEALTH_V1, "NodeWatchResources", health_v1.NodeWatchResourcesRequest, health_v1.NodeWatchResourcesResponse
     ),

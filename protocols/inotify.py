@@ -1,0 +1,74 @@
+"""The kernel's file notifications for a changing set of directories: something changed, look for yourself."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF = 0x40, 0x80, 0x100, 0x200, 0x400
+CHANGES = MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF
+BLIND_S = 1.0
+"""Pause between looks where the kernel gives no notifications."""
+
+
+class Changes:
+    """`wait` ends soon after a name came or went in a watched directory. Costs nothing while nothing does."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._watched: dict[str, int] = {}
+        self._refused = False
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._descriptor >= 0:
+            asyncio.get_running_loop().add_reader(self._descriptor, self._readable)
+
+    @property
+    def blind(self) -> bool:
+        """Some directory is not watched: whoever waits has to look from time to time."""
+        return self._refused or self._descriptor < 0
+
+    def watch(self, directories: Iterable[Path]) -> bool:
+        """Watch exactly these; True when one of them is new: what happened in it before was not seen."""
+        wanted: dict[str, int] = {}
+        self._refused = False
+        for path in map(str, directories):
+            wanted[path] = self._add(path)
+            self._refused |= wanted[path] < 0
+        new = any(descriptor >= 0 and self._watched.get(path) != descriptor for path, descriptor in wanted.items())
+        for gone in set(self._watched.values()) - set(wanted.values()) - {-1}:
+            self._libc.inotify_rm_watch(self._descriptor, gone)  # fails when the directory is gone: so is the watch
+        self._watched = wanted
+        return new
+
+    def _add(self, path: str) -> int:
+        """The same directory has the same descriptor, however often it is added."""
+        if self._descriptor < 0:
+            return -1
+        return int(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), CHANGES))
+
+    def wake(self) -> None:
+        self._event.set()
+
+    async def wait(self, timeout: float) -> None:
+        """Until a change since the last wait, or the time is over."""
+        if self.blind:
+            timeout = min(timeout, BLIND_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        self._event.clear()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _readable(self) -> None:
+        """An overflow of the kernel's queue is an event too, so it also ends in a look."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._descriptor, 64 * 1024)
+        self._event.set()

@@ -1,0 +1,187 @@
+"""Plugins register by a socket in plugins_registry/, over real sockets (scenarios S10 and S43 of the device facts)."""
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from actors.devices.errors import RegistrationRefused
+from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
+from protocols.wire.dra import DEVICE_PLUGIN, DRA_PLUGIN
+from tests.support.device_node import DeviceNode, play, until
+from tests.support.stub_driver import StubDriver
+
+
+class Taker:
+    """Takes every plugin in, and notes it."""
+
+    def __init__(self) -> None:
+        self.here: list[tuple[str, ...]] = []
+        self.notes: list[str] = []
+        self.refuse = ""
+
+    def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        if self.refuse:
+            raise RegistrationRefused(self.refuse)
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        self.here.append((name, endpoint, *versions))
+        self.notes.append("on")
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        self.here = [item for item in self.here if item[:2] != (name, endpoint)]
+        self.notes.append("off")
+
+
+class Lab:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.taker = Taker()
+        self.registry = CollectorRegistry()
+        self.drivers: list[StubDriver] = []
+        self.watcher = PluginWatcher(
+            WatcherOptions(
+                root / "plugins_registry", {DRA_PLUGIN: self.taker}, self.registry, logging.getLogger("watcher")
+            )
+        )
+
+    def driver(self, name: str = "gpu.example.com") -> StubDriver:
+        """Stopped with the lab."""
+        self.drivers.append(StubDriver(self.root, name))
+        return self.drivers[-1]
+
+
+def lab(story: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
+    async def whole() -> None:
+        root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+        made = Lab(root)
+        task = asyncio.create_task(made.watcher.run())
+        try:
+            async with asyncio.timeout(40):
+                await until("the directory", (root / "plugins_registry").is_dir)
+                await story(made)
+        finally:
+            await asyncio.gather(*(driver.stop() for driver in made.drivers))
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            shutil.rmtree(root)
+
+    asyncio.run(whole())
+
+
+def test_a_driver_comes_and_goes_with_its_socket() -> None:
+    async def story(lab: Lab) -> None:
+        driver = await lab.driver().start()
+        await until("registered", lambda: [status.plugin_registered for status in driver.told] == [True])
+        assert lab.taker.here == [(driver.name, str(driver.socket), "v1.DRAPlugin")]
+        page = generate_latest(lab.registry).decode()
+        for state in ("actual_state_of_world", "desired_state_of_world"):
+            assert f'plugin_manager_total_plugins{{socket_path="{driver.registrar}",state="{state}"}} 1.0' in page
+        await driver.stop()
+        await until("deregistered", lambda: lab.taker.here == [])
+
+    lab(story)
+
+
+def test_a_socket_in_a_new_folder_an_empty_endpoint_and_a_restart_on_the_same_path() -> None:
+    async def story(lab: Lab) -> None:
+        driver = lab.driver()
+        driver.registrar = lab.root / "plugins_registry" / "some" / "where" / "reg.sock"
+        driver.info.endpoint = ""
+        await driver.register()
+        await until("registered", lambda: lab.taker.here)
+        assert lab.taker.here[0][1] == str(driver.registrar)
+        await driver.stop()
+        await driver.register()
+        await until("registered anew", lambda: lab.taker.notes == ["on", "off", "on"])
+        driver.registrar.rename(lab.root / "away.sock")
+        await until("a socket that was renamed away is gone too", lambda: lab.taker.here == [])
+
+    lab(story)
+
+
+def test_what_fails_at_first_is_registered_in_the_end() -> None:
+    """S43: GetInfo fails, then NotifyRegistrationStatus, then all is well."""
+
+    async def story(lab: Lab) -> None:
+        driver = lab.driver()
+        driver.fail["info"] = "not yet"
+        await driver.register()
+        await until("asked", lambda: driver.called("info"))
+        driver.fail = {"notify": "did not hear"}
+        await until("taken and given back", lambda: lab.taker.notes[:2] == ["on", "off"])
+        driver.fail.clear()
+        await until("registered", lambda: lab.taker.here and driver.told[-1].plugin_registered)
+
+    lab(story)
+
+
+def test_refusals_are_told_in_upstreams_words(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(lab: Lab) -> None:
+        lab.taker.refuse = "not this one"
+        driver = lab.driver()
+        await driver.register()
+        other = lab.driver("csi.example.com")
+        other.info.type = "CSIPlugin"
+        other.fail["notify"] = "a driver that was refused says no to that"
+        await other.register()
+        lost = lab.driver("lost.example.com")
+        lost.info.endpoint = "relative.sock"
+        await lost.register()
+        await until("told", lambda: driver.told and other.told and lost.told)
+        assert driver.told[0].error == "RegisterPlugin error -- plugin validation failed with err: not this one"
+        assert not driver.told[0].plugin_registered
+        assert other.told[0].error == (
+            "RegisterPlugin error -- no handler registered for plugin type: CSIPlugin at socket "
+            f"{lab.root}/plugins_registry/csi.example.com-reg.sock"
+        )
+        assert "absolute path" in lost.told[0].error
+
+    lab(story)
+
+
+def test_rubbish_in_the_directory_keeps_nobody_out() -> None:
+    async def story(lab: Lab) -> None:
+        registry = lab.root / "plugins_registry"
+        (registry / "folder.sock").mkdir()
+        (registry / "file.sock").write_text("rubbish")
+        dead = [await asyncio.start_unix_server(lambda r, w: w.close(), registry / f"dead{n}.sock") for n in range(5)]
+        await lab.driver().start()
+        await until("registered", lambda: lab.taker.here)
+        for server in dead:
+            server.close()
+
+    lab(story)
+
+
+def test_a_device_plugin_may_come_by_the_same_way() -> None:
+    """S10, with the device manager as a process."""
+
+    async def story(node: DeviceNode) -> None:
+        plugin = node.stub().with_devices("a", "b")
+        await plugin.serve()
+        registrar = StubDriver(node.layout.kubelet)
+        registrar.info.type, registrar.info.name = DEVICE_PLUGIN, plugin.resource
+        registrar.info.endpoint = str(plugin.directory / plugin.endpoint)
+        registrar.info.supported_versions[:] = ["v1beta2"]
+        await registrar.register()
+        await until("told", lambda: registrar.told)
+        assert registrar.told[0].error.endswith(
+            "manager version, v1beta1, is not among plugin supported versions [v1beta2]"
+        )
+        registrar.info.supported_versions[:] = ["v1beta1"]
+        await node.settled(2, 2)
+        await until("told", lambda: registrar.told[-1].plugin_registered)
+        assert [name for name, _ in plugin.calls] == ["options", "list"]
+        await registrar.stop()
+        await node.settled(0, 2)
+
+    play(story, actors=("devices",))
