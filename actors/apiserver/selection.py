@@ -18,22 +18,16 @@ class Selection:
         self.labels, self.fields = labels, fields
         self._labels = _label_matcher(labels) if labels.strip() else None
         self.terms = _field_terms(resource, fields) if fields.strip() else ()
+        self.equals = tuple((term.field, term.value) for term in self.terms if term.equal)
+        """The equality terms: authorization and indexes look at them."""
+        self.name = next((value for path, value in self.equals if path == "metadata.name"), "")
+        """The one name asked for, empty if any."""
         self._view = resource.face.view
         self._fields = tuple((_getter(resource, term.field), term.equal, term.value) for term in self.terms)
 
     @property
     def everything(self) -> bool:
         return self._labels is None and not self._fields
-
-    @property
-    def equals(self) -> tuple[tuple[str, str], ...]:
-        """The equality terms: authorization and indexes look at them."""
-        return tuple((term.field, term.value) for term in self.terms if term.equal)
-
-    @property
-    def name(self) -> str:
-        """The one name asked for, empty if any."""
-        return next((value for path, value in self.equals if path == "metadata.name"), "")
 
     def matches(self, stored: Stored) -> bool:
         if self._labels is not None and not self._labels(stored.labels):

@@ -7,7 +7,7 @@ from actors.watchcache.state import Change, State
 from protocols.bus import Bus, Stream
 from protocols.messages.objects import stream_of
 
-TICK_EVERY = 0.05
+TICK_EVERY = 0.2
 """Seconds between ticks while changes keep coming: each costs every follower as much as half an event."""
 
 

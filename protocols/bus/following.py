@@ -54,6 +54,7 @@ class Following(Generic[V]):
         self._machine = Follower(options.follower)
         self._accept = self._machine.accept
         self._on_event = sink.on_event
+        self._on_mark = sink.on_mark
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
@@ -110,15 +111,19 @@ class Following(Generic[V]):
         else:
             self._step(frame)
 
-    def tick(self, epoch: int, position: tuple[int, int], proof: bool) -> None:
+    def tick(self, epoch: int, position: tuple[int, int], proof: bool, now: float) -> None:
         """`position` is (seq, mark): most ticks only move the mark, or nothing."""
-        before = self._machine.mark
+        machine = self._machine
+        before = machine.mark
         if self._closed:
             return
-        if not self._machine.accept_tick(epoch, position, self._loop.time()):
+        if not machine.accept_tick(epoch, position, now):
             self._step(Heard(epoch, *position, proof))
-        elif position[1] > before:
-            self._guard(self._sink.on_mark, position[1])
+        elif machine.mark > before:
+            try:
+                self._on_mark(machine.mark)
+            except Exception as error:
+                self._options.fault(error)
 
     def answer(self, frame: Chunk | BusyFrame) -> None:
         self._step(frame)
@@ -155,7 +160,7 @@ class Following(Generic[V]):
         elif isinstance(action, Swap):
             self._guard(self._sink.on_snapshot, self._items(action), action.mark)
         elif isinstance(action, Marked):
-            self._guard(self._sink.on_mark, action.mark)
+            self._guard(self._on_mark, action.mark)
         else:
             self._tell(action)
 

@@ -149,10 +149,12 @@ class Peer:
                 self._on_tick(frame, proof=cut > 1)
 
     def _on_tick(self, frame: TickFrame, proof: bool) -> None:
+        """Most ticks tell dozens of streams no more than a new mark: no work is done twice here."""
+        now, epoch, position_of = self._loop.time(), frame.epoch, frame.positions.get
         for following in self.followings():
-            position = frame.positions.get(following.stream)
+            position = position_of(following.stream)
             if position is not None:
-                following.tick(frame.epoch, position, proof)
+                following.tick(epoch, position, proof, now)
 
     def _on_answers(self, batch: list[bytes]) -> None:
         for data in batch:

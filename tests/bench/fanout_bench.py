@@ -1,11 +1,15 @@
 """Fan-out of one change to many watches, over TLS and plain, against a bare server; and what an idle watch keeps."""
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from statistics import median
 
 from tests.bench.row import Row, at_most
 from tests.bench.watch_client import Options
 from tests.bench.watch_lab import (
     TOKEN,
+    Peer,
     configmap,
     cpu_seconds,
     floor_of,
@@ -18,8 +22,10 @@ from tests.bench.watch_lab import (
 from tests.support.apiserver_plane import Plane, running_plane
 
 CONFIGMAPS = "/api/v1/configmaps"
-FAN_OUT = ((100, 400, 100.0), (1000, 80, 20.0))
-"""Watchers, events, events a second."""
+FAN_OUT = ((100, 100, 100.0), (1000, 30, 20.0))
+"""Watchers, events in a round, events a second."""
+ROUNDS = 5
+"""Ours and the floor take turns, so that other work on the machine meets both; medians count."""
 RATIO_LIMIT = 1.5
 IDLE, IDLE_LIMIT_KB = 2000, {"TLS": 40.0, "plain": 8.0}
 
@@ -36,33 +42,49 @@ def _fan_out(plane: Plane, told: str, token: str, count: int, events: int, rate:
     """Server CPU per event delivered."""
     key = f"/registry/configmaps/default/fan-{count}"
     start = put_all(plane, [(key, configmap("fan"))])
-    pid = plane.processes["apiserver-0"].pid
-    pki = str(plane.settings.layout.pki)
-    with watches(Options(plane.port, pki, [CONFIGMAPS], count, start, token=token, plain=bool(token))) as client:
-        before, had = cpu_seconds(pid), client.ask("stats")
-        put_all(plane, [(key, configmap(f"fan-{count}")) for _ in range(events)], rate)
-        stats = received(client, events * count)
-        ours = 1e6 * (cpu_seconds(pid) - before) / (events * count)
-    size = (stats["size"] - had["size"]) // (events * count)
-    floor = _bare(plane, token, (count, events, rate), b'"type":"' + b"x" * (size - 8))
+    pairs = [(key, configmap(f"fan-{count}")) for _ in range(events)]
+    with _watches(plane, token, plane.port, count, start) as client:
+        ours = Side(plane.processes["apiserver-0"].pid, client, lambda: put_all(plane, pairs, rate))
+        ours.round(events * count)
+        body = b'"type":"' + b"x" * (ours.size // (events * count) - 8)
+        with (
+            floor_of(plane, body, "plain" if token else "") as bare,
+            _watches(plane, token, bare.first, count) as listening,
+        ):
+            floor = Side(bare.pid, listening, lambda: _tell(bare, events, rate))
+            pairs_of = [(ours.round(events * count), floor.round(events * count)) for _ in range(ROUNDS)]
+    mine, least = (median(times) for times in zip(*pairs_of, strict=True))
     name = f"watch: CPU per event, {count} {told} watchers"
-    return Row(name, ours, "us", floor, f"<= {RATIO_LIMIT} x bare", ours <= RATIO_LIMIT * floor)
+    return Row(name, mine, "us", least, f"<= {RATIO_LIMIT} x bare", mine <= RATIO_LIMIT * least)
 
 
-def _bare(plane: Plane, token: str, size: tuple[int, int, float], body: bytes) -> float:
-    count, events, rate = size
+class Side:
+    """A server, who listens to it, and how it comes to a round of events."""
+
+    def __init__(self, pid: int, client: Peer, tell: Callable[[], object]) -> None:
+        self._pid, self._client, self._tell = pid, client, tell
+        self.size = 0
+        """Bytes in the last round."""
+
+    def round(self, events: int) -> float:
+        """CPU of the server for each event, in microseconds."""
+        had, before = self._client.ask("stats"), cpu_seconds(self._pid)
+        self._tell()
+        stats = received(self._client, had["events"] + events)
+        self.size = stats["size"] - had["size"]
+        return 1e6 * (cpu_seconds(self._pid) - before) / events
+
+
+def _tell(floor: Peer, events: int, rate: float) -> None:
+    began = time.monotonic()
+    for number in range(events):
+        time.sleep(max(0.0, began + number / rate - time.monotonic()))
+        floor.tell()
+
+
+def _watches(plane: Plane, token: str, port: int, count: int, start: int = 0) -> AbstractContextManager[Peer]:
     pki = str(plane.settings.layout.pki)
-    options = "plain" if token else ""
-    with (
-        floor_of(plane, body, options) as floor,
-        watches(Options(floor.first, pki, [CONFIGMAPS], count, token=token, plain=bool(token))) as client,
-    ):
-        before, began = cpu_seconds(floor.pid), time.monotonic()
-        for number in range(events):
-            time.sleep(max(0.0, began + number / rate - time.monotonic()))
-            floor.tell()
-        received(client, events * count)
-        return 1e6 * (cpu_seconds(floor.pid) - before) / (events * count)
+    return watches(Options(port, pki, [CONFIGMAPS], count, start, token=token, plain=bool(token)))
 
 
 def idle() -> list[Row]:

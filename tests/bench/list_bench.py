@@ -18,7 +18,7 @@ MANY, PAGE, TURN_LIMIT_MS = 50_000, 500, 25.0
 
 
 def run() -> list[Row]:
-    with lab_plane() as plane:
+    with lab_plane(meter=True) as plane:
         create_all(plane, [(f"/registry/pods/default/pod-{n:05}", _pod(n)) for n in range(PODS)])
         rows = [_whole(plane)]
         create_all(plane, [(f"/registry/pods/default/pod-{n:05}", _pod(n)) for n in range(PODS, MANY)])

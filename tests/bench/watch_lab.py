@@ -66,7 +66,7 @@ def peer(module: str, *arguments: str) -> Iterator[Peer]:
         started.close()
 
 
-def watches(options: Options) -> Any:
+def watches(options: Options) -> AbstractContextManager[Peer]:
     return peer("watch_client", msgspec.json.encode(options).decode())
 
 
@@ -77,14 +77,14 @@ def floor_of(plane: Plane, body: bytes, *options: str) -> Any:
 
 
 @contextmanager
-def lab_plane(plain: bool = False) -> Iterator[Plane]:
-    """A plane whose API server is the lab's."""
+def lab_plane(plain: bool = False, meter: bool = False) -> Iterator[Plane]:
+    """A plane whose API server is the lab's; `meter`: of its loop's turns, which costs CPU."""
     with running_plane() as plane:
         give_token(plane)
         plane.kill("apiserver-0")
         arguments = ["--settings", str(plane.settings.layout.settings), "--instance", "apiserver-0"]
         command = [sys.executable, "-m", "tests.bench.lab_apiserver", *arguments]
-        environment = {**os.environ, "LAB_PLAIN": "1" if plain else ""}
+        environment = {**os.environ, "LAB_PLAIN": "1" if plain else "", "LAB_METER": "1" if meter else ""}
         with (plane.root / "apiserver-0.log").open("ab") as log:
             plane.processes["apiserver-0"] = subprocess.Popen(command, cwd=REPOSITORY, stderr=log, env=environment)
         until_applied(plane, 0)

@@ -68,7 +68,8 @@ class Replica:
         if mark > self.mark:
             self.mark = mark
             self.changed_at = time.monotonic()
-            self._waiters.advance(mark)
+            if self._waiters.pending:
+                self._waiters.advance(mark)
 
     def on_synced(self, synced: bool) -> None:
         self.synced = synced

@@ -4,6 +4,7 @@ A watch shares the channel's writes while its connection takes what comes; until
 connection is congested, it stands apart with a queue of its own.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -54,8 +55,10 @@ class Channel:
         self.flusher = about.flusher
         self.meter = about.meter
         self._resource = about.resource
-        self._face = about.resource.path if about.resource.face.changes else ""
-        """Channels of one replica share what they encode, unless versions of it look different."""
+        face = about.resource.path if about.resource.face.changes else ""
+        self._mold = sys.intern(repr((scope.form, face)))
+        """Channels of one replica share what they encode, unless versions of it look different. Text, since that is
+        hashed once."""
         self._replica = about.replica
         self._emptied = about.emptied
         self.live: dict[Watcher, Callable[[bytes], None]] = {}
@@ -132,7 +135,7 @@ class Channel:
     def _encoded(self, change: Change, seen: tuple[str, Stored], first: bool) -> bytes:
         """`first`: of its watch, which matters to tables only."""
         first = first and self.scope.form.view == "Table"
-        key = (seen[0], self.scope.form, first, self._face)
+        key = (seen[0], first, self._mold)
         data = change.encoded.get(key)
         if data is None:
             data = change.encoded[key] = event_bytes(self._resource, seen[0], seen[1], self.scope.form, first)

@@ -14,10 +14,13 @@ class Flusher:
 
     def __init__(self) -> None:
         self._due: list[Due] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def want(self, due: Due) -> None:
         if not self._due:
-            asyncio.get_running_loop().call_soon(self._flush)
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()  # a system call each time it is asked
+            self._loop.call_soon(self._flush)
         self._due.append(due)
 
     def _flush(self) -> None:

@@ -1,6 +1,6 @@
 """Which channels a change may concern, found without asking each: by namespace, name and node of what they look at."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Generic, TypeVar
 
@@ -12,6 +12,7 @@ NODE = "spec.nodeName"
 Place = tuple[str, str, str | None]
 """Namespace and name, empty for any; node, None for any (an empty node is a value: the scheduler looks for it)."""
 T = TypeVar("T")
+_ANY = (None,)
 
 
 class Index(Generic[T]):
@@ -42,13 +43,15 @@ class Index(Generic[T]):
 
     def concerned(self, change: Change) -> Iterator[T]:
         """Each item once, whatever the change was and is: it is for them to judge what they see of it."""
+        if not self._places:
+            return
         namespace, _, name = change.key.rpartition("/")
-        namespaces = {"", namespace}
-        for place in product(namespaces, {"", name}, self._nodes(change)):
-            yield from tuple(self._places.get(place, ()))
+        for place in product(("", namespace) if namespace else ("",), ("", name), self._nodes(change)):
+            found = self._places.get(place)
+            if found is not None:
+                yield from tuple(found)
 
-    def _nodes(self, change: Change) -> set[str | None]:
-        found: set[str | None] = {None}
-        if self._by_node and self._node_of:
-            found |= {self._node_of(stored.obj) for stored in (change.before, change.after) if stored is not None}
-        return found
+    def _nodes(self, change: Change) -> Iterable[str | None]:
+        if not self._by_node or not self._node_of:
+            return _ANY
+        return {None, *(self._node_of(each.obj) for each in (change.before, change.after) if each is not None)}
