@@ -90,6 +90,14 @@ class Layout(msgspec.Struct, frozen=True):
     def pod_resources_socket(self) -> Path:
         return self.kubelet / "pod-resources" / "kubelet.sock"
 
+    @property
+    def pods_api_socket(self) -> Path:
+        return self.kubelet / "pods-api" / "pods-api.sock"
+
+    def door_socket(self, name: str) -> Path:
+        """gRPC's own socket behind a public one of the front door."""
+        return self.run / f"{name}.grpc"
+
     def client_cert(self, user: str) -> tuple[Path, Path]:
         """Certificate and key files (PEM) of one API user, e.g. `admin`, `scheduler`."""
         return self.pki / f"{user}.crt", self.pki / f"{user}.key"

@@ -36,6 +36,21 @@ class EtcdFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     key: str = ""
 
 
+class PodResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The front door: what clients of pod resources may do."""
+
+    qps: int = 100
+    """Unary calls a second of all clients together, kubelet's figure; 0 = no limit."""
+    burst: int = 10
+    watchers: int = 4096
+    """Watches open at once."""
+    watchers_per_client: int = 64
+    """Of them, those of one process."""
+    socket_mode: int = 0o600
+    socket_group: str = ""
+    """Name or number of the group that the sockets and their directories belong to; empty = the process's own."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Shape of ROOT/run/settings.json. Every field has its final value here: no actor computes a default."""
 
@@ -78,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bytes; a container's log that is larger is set aside."""
     container_log_max_files: int = 5
     """Files a container run's log may have, the one that is written included."""
+    pod_resources: PodResources = PodResources()
     metrics_port: int = 10255
     feature_gates: dict[str, bool] = {}
     log_level: str = "info"

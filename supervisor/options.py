@@ -10,7 +10,7 @@ import msgspec
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.layout import Layout, layout
-from protocols.settings import GATES, Settings
+from protocols.settings import GATES, PodResources, Settings
 from supervisor.errors import Usage
 from supervisor.groups import PlaneShape
 from supervisor.stores import etcd_files, stores
@@ -45,6 +45,10 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     pleg_mode: str = "auto"
     container_log_max_size: str = "10Mi"
     container_log_max_files: int = 5
+    pod_resources_qps: int = 100
+    pod_resources_watchers: int = 4096
+    pod_resources_socket_mode: str = "0600"
+    pod_resources_socket_group: str = ""
     metrics_port: int = DEFAULT_METRICS_PORT
     feature_gates: str = ""
     log_level: str = "info"
@@ -92,6 +96,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         pleg_mode=_one_of(options.pleg_mode, ("auto", "evented", "hint", "generic"), "--pleg-mode"),
         container_log_max_size=_size(options.container_log_max_size, "--container-log-max-size"),
         container_log_max_files=_at_least(2, options.container_log_max_files, "--container-log-max-files"),
+        pod_resources=pod_resources(options),
         metrics_port=_port(options.metrics_port, "--metrics-port"),
         feature_gates=feature_gates(options.feature_gates),
         log_level=_one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
@@ -174,6 +179,19 @@ def feature_gates(text: str) -> dict[str, bool]:
 def leader_elect(value: str, alone: bool) -> bool:
     """`auto`: only where other control planes may use the same store."""
     return _one_of(value, ("auto", "true", "false"), "--leader-elect") == "true" or (value == "auto" and not alone)
+
+
+def pod_resources(options: PlaneOptions) -> PodResources:
+    """What clients of the front door may do."""
+    mode = options.pod_resources_socket_mode
+    if not re.fullmatch(r"0?[0-7]{3}", mode):
+        raise Usage(f"--pod-resources-socket-mode {mode!r} is no mode; write it like 0660")
+    return PodResources(
+        qps=_at_least(0, options.pod_resources_qps, "--pod-resources-qps"),
+        watchers=_at_least(1, options.pod_resources_watchers, "--pod-resources-watchers"),
+        socket_mode=int(mode, 8),
+        socket_group=options.pod_resources_socket_group,
+    )
 
 
 def check_port(value: int) -> int:

@@ -9,22 +9,15 @@ import asyncio
 import contextlib
 import time
 
-from actors.frontdoor.allocatable import AllocatableFeed
-from actors.frontdoor.journal import Journal
-from actors.frontdoor.limiter import TokenBucket
-from actors.frontdoor.lister import Lister, ListerOptions
-from actors.frontdoor.metrics import FrontDoorMetrics
-from actors.frontdoor.pods import PodFeed
-from actors.frontdoor.server import PodResourcesServer, ServerOptions
-from actors.frontdoor.types import Limits
-from actors.frontdoor.watch import Feed, Watch, WatchOptions
-from actors.frontdoor.watchers import Slots, Watchers
+from actors.frontdoor.allocatable import MachineSink
+from actors.frontdoor.entrance.reception import Reception, ReceptionOptions
+from actors.frontdoor.server import Server, ServerOptions
+from actors.frontdoor.wiring import Parts, pod_resources_place
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Unavailable
 from protocols.messages import devices as messages
-from protocols.messages.devices import Device, Empty, LedgerHistory, PodAllocation, first_mark
+from protocols.messages.devices import Device, Empty, LedgerHistory, Machine, PodAllocation, first_mark
 
-GATE = "KubeletPodResourcesWatch"
 HISTORY_TIMEOUT = 2.0
 HISTORY_PAUSE = 0.05
 STOP_GRACE = 1.0
@@ -34,30 +27,14 @@ PATIENCE = 5.0
 class FrontDoor:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._limits = Limits()
-        slots = Slots(self._limits.watchers)
-        self._metrics = FrontDoorMetrics(context.registry)
-        self._pods = PodFeed(Journal(self._limits.ring), Watchers(self._limits.queue, slots))
-        self._allocatable = AllocatableFeed(Journal(self._limits.ring), Watchers(self._limits.queue, slots))
+        parts = Parts(context)
+        self._pods, self._allocatable = parts.pods, parts.allocatable
         self._allocatable.journal.begin(first_mark(time.time_ns()))
-        self._server = PodResourcesServer(
-            ServerOptions(
-                socket=context.layout.pod_resources_socket,
-                lister=self._lister(),
-                watch_pods=self._watch("list_and_watch", "ListAndWatch", self._pods),
-                watch_allocatable=self._watch(
-                    "list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self._allocatable
-                ),
-            )
-        )
-
-    def _lister(self) -> Lister:
-        bucket = TokenBucket(self._limits.rate, self._limits.burst)
-        return Lister(ListerOptions(self._pods, self._allocatable, self._metrics, bucket))
-
-    def _watch(self, kind: str, method: str, feed: Feed) -> Watch:
-        enabled = self._context.settings.gate(GATE)
-        return Watch(WatchOptions(kind, method, feed, self._metrics, enabled, self._limits.last_words))
+        place = pod_resources_place(context.layout, context.settings.pod_resources)
+        reception = Reception(ReceptionOptions(place, parts.limiter, parts.metrics, context.log))
+        self._server = Server(ServerOptions(reception, parts.pod_resources(reception).services()))
+        parts.metrics.connections.set_function(lambda: len(reception.entrance))
+        self._pods.on_stale = lambda synced: self._server.serving(synced)
 
     async def start(self) -> None:
         self._context.spawn(self._open(), "open")
@@ -67,10 +44,12 @@ class FrontDoor:
         follow = self._context.bus.follow
         pods = follow(owner=messages.OWNER, stream=messages.ALLOCATIONS, sink=self._pods, type=PodAllocation)
         allocatable = follow(owner=messages.OWNER, stream=messages.ALLOCATABLE, sink=self._allocatable, type=Device)
+        sink = MachineSink(self._allocatable)
+        follow(owner=messages.OWNER, stream=messages.MACHINE, sink=sink, type=Machine)
         while not (pods.synced and allocatable.synced):
             with contextlib.suppress(Unavailable):
-                await pods.wait_synced(PATIENCE)
-                await allocatable.wait_synced(PATIENCE)
+                for following in (pods, allocatable):
+                    await following.wait_synced(PATIENCE)
                 break
             self._context.note("waiting for the device manager")
         await self._ask_history()

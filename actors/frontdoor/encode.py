@@ -2,13 +2,25 @@
 
 from collections.abc import Iterable
 
+from actors.frontdoor.framing import field
 from actors.frontdoor.types import Action
-from protocols.messages.devices import AllocatedDevice, ContainerAllocation, Device, PodAllocation
+from protocols.messages.devices import (
+    AllocatedDevice,
+    AllocatedMemory,
+    ClaimDevice,
+    ContainerAllocation,
+    Device,
+    PodAllocation,
+    PreparedClaim,
+)
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 
 SHOWN = ("sidecar", "app")
 """Kinds of containers that are listed, in this order; an init container's devices live on in these."""
+
+LISTED_POD, EVENT_POD, GOT_POD = 1, 3, 1
+"""Numbers of the PodResources field in List's reply, in a watch's message, in Get's reply."""
 
 
 def pod(allocation: PodAllocation) -> v1.PodResources:
@@ -18,8 +30,18 @@ def pod(allocation: PodAllocation) -> v1.PodResources:
     )
 
 
+def pod_bytes(allocation: PodAllocation) -> bytes:
+    return pod(allocation).SerializeToString(deterministic=True)
+
+
 def _container(container: ContainerAllocation) -> v1.ContainerResources:
-    return v1.ContainerResources(name=container.name, devices=devices(container.devices))
+    return v1.ContainerResources(
+        name=container.name,
+        devices=devices(container.devices),
+        cpu_ids=sorted(container.cpus),
+        memory=memory(container.memory),
+        dynamic_resources=[_claim(claim) for claim in sorted(container.claims, key=lambda it: (it.namespace, it.name))],
+    )
 
 
 def devices(items: Iterable[AllocatedDevice | Device]) -> list[v1.ContainerDevices]:
@@ -32,24 +54,61 @@ def _device(item: AllocatedDevice | Device) -> list[v1.ContainerDevices]:
     if not item.numa:
         return [v1.ContainerDevices(resource_name=item.resource, device_ids=[item.id])]
     return [
-        v1.ContainerDevices(
-            resource_name=item.resource, device_ids=[item.id], topology=v1.TopologyInfo(nodes=[v1.NUMANode(ID=node)])
-        )
+        v1.ContainerDevices(resource_name=item.resource, device_ids=[item.id], topology=_topology((node,)))
         for node in item.numa
     ]
 
 
-def pod_event(action: Action, allocation: PodAllocation) -> bytes:
-    """State after the change: a deleted pod has its name and nothing else."""
-    after = pod(allocation)
-    if action is Action.DELETED:
-        after = v1.PodResources(name=allocation.name, namespace=allocation.namespace)
-    message = v1.ListAndWatchPodResourcesResponse(action=action.name, uid=allocation.uid, pod_resources=[after])
-    return message.SerializeToString(deterministic=True)
+def memory(blocks: Iterable[AllocatedMemory]) -> list[v1.ContainerMemory]:
+    """A block on several NUMA nodes is one entry with all of them."""
+    ordered = sorted(blocks, key=lambda block: (block.type, block.numa))
+    return [
+        v1.ContainerMemory(memory_type=block.type, size=block.size, topology=_topology(block.numa)) for block in ordered
+    ]
 
 
-def allocatable_event(action: Action, items: Iterable[Device]) -> bytes:
-    message = v1.ListAndWatchAllocatableResourcesResponse(action=action.name, devices=devices(items))
+def _topology(nodes: tuple[int, ...]) -> v1.TopologyInfo | None:
+    return v1.TopologyInfo(nodes=[v1.NUMANode(ID=node) for node in nodes]) if nodes else None
+
+
+def _claim(claim: PreparedClaim) -> v1.DynamicResource:
+    ordered = sorted(claim.devices, key=lambda device: (device.driver, device.pool, device.device, device.share_id))
+    return v1.DynamicResource(
+        claim_name=claim.name, claim_namespace=claim.namespace, claim_resources=[_claimed(device) for device in ordered]
+    )
+
+
+def _claimed(device: ClaimDevice) -> v1.ClaimResource:
+    """The CDI devices of this device alone; a share id only where there is one."""
+    return v1.ClaimResource(
+        cdi_devices=[v1.CDIDevice(name=name) for name in device.cdi_devices],
+        driver_name=device.driver,
+        pool_name=device.pool,
+        device_name=device.device,
+        share_id=device.share_id or None,
+    )
+
+
+def pod_event(action: Action, allocation: PodAllocation, encoded: bytes) -> bytes:
+    """State after the change, `encoded`; a deleted pod has its name and nothing else."""
+    after = bare(allocation) if action is Action.DELETED else encoded
+    head = v1.ListAndWatchPodResourcesResponse(action=action.name, uid=allocation.uid)
+    return head.SerializeToString(deterministic=True) + field(EVENT_POD, after)
+
+
+def bare(allocation: PodAllocation) -> bytes:
+    return v1.PodResources(name=allocation.name, namespace=allocation.namespace).SerializeToString(deterministic=True)
+
+
+def allocatable_event(
+    action: Action,
+    items: Iterable[Device] = (),
+    cpus: Iterable[int] = (),
+    blocks: Iterable[AllocatedMemory] = (),
+) -> bytes:
+    message = v1.ListAndWatchAllocatableResourcesResponse(
+        action=action.name, devices=devices(items), cpu_ids=sorted(cpus), memory=memory(blocks)
+    )
     return message.SerializeToString(deterministic=True)
 
 

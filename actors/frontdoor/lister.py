@@ -1,27 +1,25 @@
-"""The unary calls: List, Get and GetAllocatableResources of v1, List of v1alpha1; all from the replica."""
+"""The unary calls: List, Get and GetAllocatableResources of v1, List of v1alpha1; all from the replica, as bytes that
+are encoded once per change."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
 
 from actors.frontdoor.allocatable import AllocatableFeed
-from actors.frontdoor.encode import devices, old_pod, pod
+from actors.frontdoor.entrance.reception import Reception
 from actors.frontdoor.errors import PodUnknown, RateExceeded
-from actors.frontdoor.limiter import TokenBucket
 from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.pods import PodFeed
 from protocols.errors import NodeplaneError
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
-from protocols.wire.pod_resources import REVISION
+from protocols.wire.pod_resources import GET, GET_ALLOCATABLE, LIST, LIST_V1ALPHA1, REVISION
 
 Context = grpc.aio.ServicerContext[Any, Any]
-Answer = Callable[[Any], tuple[Message, str]]
+Answer = Callable[[Any], tuple[bytes, str]]
 """From the request to the reply and the revision it shows."""
 
 
@@ -30,48 +28,50 @@ class ListerOptions:
     pods: PodFeed
     allocatable: AllocatableFeed
     metrics: FrontDoorMetrics
-    bucket: TokenBucket
+    reception: Reception
 
 
 class Lister:
     def __init__(self, options: ListerOptions) -> None:
         self._options = options
-        self.list = self._method("list", "v1", self._list)
-        self.get = self._method("get", "v1", self._get)
-        self.get_allocatable = self._method("get_allocatable", "v1", self._get_allocatable)
-        self.list_v1alpha1 = self._method("list", "v1alpha1", self._list_v1alpha1)
+        self.list = self._method("list", LIST.path, self._list)
+        self.get = self._method("get", GET.path, self._get)
+        self.get_allocatable = self._method("get_allocatable", GET_ALLOCATABLE.path, self._get_allocatable)
+        self.list_v1alpha1 = self._method("list", LIST_V1ALPHA1.path, self._list_v1alpha1)
 
-    def _method(self, kind: str, version: str, answer: Answer) -> Callable[[Any, Context], Any]:
+    def _method(self, kind: str, path: str, answer: Answer) -> Callable[[Any, Context], Any]:
         """What every unary call shares: the rate, the figures, the position, the error's code."""
+        version, name = path[1:].partition(".")[0], path.rpartition("/")[2]
+        told = name if version == "v1" else f"{version}.{name}"
+        metrics, reception = self._options.metrics, self._options.reception
 
-        async def call(request: Any, context: Context) -> Message:
+        async def call(request: Any, context: Context) -> bytes:
             try:
-                if not self._options.bucket.take(time.monotonic()):
-                    raise RateExceeded("rejected by rate limit")
-                self._options.metrics.request(kind, version)
+                reception.called(context, told, limited=True)
+                metrics.request(kind, version)
                 reply, revision = answer(request)
+            except RateExceeded as error:  # before anything is counted, as an interceptor does it
+                await context.abort(grpc.StatusCode[error.grpc], str(error))
             except NodeplaneError as error:
-                self._options.metrics.error(kind, version)
+                metrics.error(kind, version)
                 await context.abort(grpc.StatusCode[error.grpc], str(error))
             await context.send_initial_metadata(((REVISION, revision),))
             return reply
 
         return call
 
-    def _list(self, request: v1.ListPodResourcesRequest) -> tuple[Message, str]:
-        pods = [pod(item) for item in self._options.pods.listed()]
-        return v1.ListPodResourcesResponse(pod_resources=pods), self._options.pods.journal.revision()
+    def _list(self, request: v1.ListPodResourcesRequest) -> tuple[bytes, str]:
+        return self._options.pods.list_reply(), self._options.pods.journal.revision()
 
-    def _get(self, request: v1.GetPodResourcesRequest) -> tuple[Message, str]:
-        found = self._options.pods.find(request.pod_namespace, request.pod_name)
-        if found is None:
+    def _get(self, request: v1.GetPodResourcesRequest) -> tuple[bytes, str]:
+        reply = self._options.pods.get_reply(request.pod_namespace, request.pod_name)
+        if reply is None:
             raise PodUnknown(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
-        return v1.GetPodResourcesResponse(pod_resources=pod(found)), self._options.pods.journal.revision()
+        return reply, self._options.pods.journal.revision()
 
-    def _get_allocatable(self, request: v1.AllocatableResourcesRequest) -> tuple[Message, str]:
-        feed = self._options.allocatable
-        return v1.AllocatableResourcesResponse(devices=devices(feed.listed())), feed.journal.revision()
+    def _get_allocatable(self, request: v1.AllocatableResourcesRequest) -> tuple[bytes, str]:
+        return self._options.allocatable.reply(), self._options.allocatable.journal.revision()
 
-    def _list_v1alpha1(self, request: v1alpha1.ListPodResourcesRequest) -> tuple[Message, str]:
-        pods = [old_pod(item) for item in self._options.pods.listed()]
-        return v1alpha1.ListPodResourcesResponse(pod_resources=pods), self._options.pods.journal.revision()
+    def _list_v1alpha1(self, request: v1alpha1.ListPodResourcesRequest) -> tuple[bytes, str]:
+        reply = v1alpha1.ListPodResourcesResponse(pod_resources=self._options.pods.old_list())
+        return reply.SerializeToString(), self._options.pods.journal.revision()

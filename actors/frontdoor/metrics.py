@@ -15,6 +15,18 @@ class FrontDoorMetrics:
         self._requests = {kind: self._plain("requests", kind, registry) for kind in KINDS}
         self._errors = {kind: self._plain("errors", kind, registry) for kind in KINDS}
         self.watchers = Gauge("nodeplane_pod_resources_watchers", "Open watches", ["kind"], registry=registry)
+        self.limited = Counter(
+            "nodeplane_pod_resources_rate_limited_total", "Unary calls over the rate, which were refused",
+            registry=registry,
+        )  # fmt: skip
+        self.refused = Counter(
+            "nodeplane_pod_resources_connections_refused_total", "Connections that were not let in",
+            ["reason"], registry=registry,
+        )  # fmt: skip
+        self.lag = Gauge(
+            "nodeplane_pod_resources_watch_lag", "Events that wait for the slowest client", ["kind"], registry=registry
+        )
+        self.connections = Gauge("nodeplane_pod_resources_connections", "Open connections", registry=registry)
         self.dropped = Counter(
             "nodeplane_pod_resources_watchers_dropped_total", "Watches ended because their client was too slow",
             ["kind"], registry=registry,

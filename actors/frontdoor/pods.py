@@ -3,14 +3,16 @@
 Invariant: folding every event up to a position over nothing gives exactly what List answers at that position.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from actors.frontdoor.encode import pod, pod_event
+from actors.frontdoor.encode import GOT_POD, LISTED_POD, old_pod, pod_bytes, pod_event
+from actors.frontdoor.framing import field
 from actors.frontdoor.journal import Journal
 from actors.frontdoor.types import Action, Entry
 from actors.frontdoor.watchers import Watchers
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, LedgerHistory, PodAllocation
+from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 
 JUMP = 1 << MARK_SHIFT
 """No ledger gets this far while a follower looks away: it is another one."""
@@ -23,7 +25,12 @@ class PodFeed:
         self.pods: dict[str, PodAllocation] = {}
         self.journal = journal
         self.watchers = watchers
+        self.on_stale: Callable[[bool], None] = lambda synced: None
         self._begun = False
+        self._shown: dict[str, bytes] = {}
+        """Each pod as List shows it, encoded once."""
+        self._list: bytes | None = None
+        """List's whole reply; None after a change."""
 
     def on_snapshot(self, items: list[tuple[str, PodAllocation]], mark: int) -> None:
         """The first one is where we begin; a later one is told as its difference, what is gone before what came."""
@@ -31,10 +38,14 @@ class PodFeed:
         if not self._begun:
             self._begun = True
             self.pods = fresh
+            self._shown = {uid: pod_bytes(value) for uid, value in items}
+            self._list = None
             self.journal.begin(mark)
             return
         changed: list[tuple[str, PodAllocation | None]] = [(uid, None) for uid in self.pods if uid not in fresh]
-        changed += [(uid, value) for uid, value in items if self.pods.get(uid) != value]
+        other = [(uid, value) for uid, value in items if self.pods.get(uid) != value]
+        other.sort(key=lambda change: _growth(self.pods.get(change[0]), change[1]))
+        changed += other
         before = mark - len(changed)
         if 0 <= before - self.journal.position < JUMP:
             for position, (uid, value) in enumerate(changed, start=before + 1):
@@ -56,7 +67,8 @@ class PodFeed:
         self.journal.advance(mark)
 
     def on_synced(self, synced: bool) -> None:
-        """Stale or not, what is known is served."""
+        """Stale or not, what is known is served; health tells the difference."""
+        self.on_stale(synced)
 
     def remember(self, history: LedgerHistory) -> None:
         """What the device manager still knows of before our time, for clients that resume."""
@@ -64,39 +76,62 @@ class PodFeed:
         for event in history.events:
             if event.mark <= self.journal.floor:
                 action = Action.DELETED if event.deleted else Action.ADDED if event.new else Action.UPDATED
-                entries.append(Entry(event.mark, pod_event(action, event.allocation)))
+                told = pod_event(action, event.allocation, pod_bytes(event.allocation))
+                entries.append(Entry(event.mark, told))
         if history.floor < self.journal.floor:
             self.journal.prepend(entries, history.floor)
 
     def listed(self) -> list[PodAllocation]:
         return sorted(self.pods.values(), key=lambda item: (item.namespace, item.name, item.uid))
 
-    def find(self, namespace: str, name: str) -> PodAllocation | None:
-        return next((item for item in self.listed() if (item.namespace, item.name) == (namespace, name)), None)
+    def list_reply(self) -> bytes:
+        """List's answer, the same bytes until something changes."""
+        if self._list is None:
+            self._list = b"".join(field(LISTED_POD, self._shown[item.uid]) for item in self.listed())
+        return self._list
+
+    def get_reply(self, namespace: str, name: str) -> bytes | None:
+        """Get's answer; None for a pod that holds nothing here."""
+        found = [uid for uid, item in self.pods.items() if item.name == name and item.namespace == namespace]
+        return field(GOT_POD, self._shown[min(found)]) if found else None
+
+    def old_list(self) -> list[v1alpha1.PodResources]:
+        return [old_pod(item) for item in self.listed()]
 
     def snapshot(self) -> Iterable[Entry]:
         """ADDED for every pod; they lead to no position until all are told."""
-        return [Entry(0, pod_event(Action.ADDED, item)) for item in self.listed()]
+        return [Entry(0, pod_event(Action.ADDED, item, self._shown[item.uid])) for item in self.listed()]
 
     def _apply(self, uid: str, value: PodAllocation | None, position: int) -> None:
-        old = self.pods.get(uid)
-        message = _message(old, value)
-        if value is None:
-            self.pods.pop(uid, None)
-        else:
+        old = self.pods.pop(uid, None) if value is None else self.pods.get(uid)
+        seen = self._shown.pop(uid, b"")
+        if value is not None:
             self.pods[uid] = value
+            self._shown[uid] = pod_bytes(value)
+        message = _message(old, value, seen, self._shown.get(uid, b""))
         if message is None:
             self.journal.advance(position)
             return
+        self._list = None
         entry = Entry(position, message)
         self.journal.append(entry)
         self.watchers.push(entry)
 
 
-def _message(old: PodAllocation | None, new: PodAllocation | None) -> bytes | None:
+def _growth(old: PodAllocation | None, new: PodAllocation) -> tuple[bool, int]:
+    """What gives back comes before what takes, and pods that are new come last."""
+    return old is None, _held(new) - (_held(old) if old else 0)
+
+
+def _held(pod: PodAllocation) -> int:
+    claimed = sum(len(claim.devices) for item in pod.containers for claim in item.claims)
+    return claimed + sum(len(item.devices) + len(item.cpus) + len(item.memory) for item in pod.containers)
+
+
+def _message(old: PodAllocation | None, new: PodAllocation | None, before: bytes, after: bytes) -> bytes | None:
     """What clients are told of a change; None when nothing they can see is different."""
     if new is None:
-        return None if old is None else pod_event(Action.DELETED, old)
+        return None if old is None else pod_event(Action.DELETED, old, b"")
     if old is None:
-        return pod_event(Action.ADDED, new)
-    return None if pod(old) == pod(new) else pod_event(Action.UPDATED, new)
+        return pod_event(Action.ADDED, new, after)
+    return None if before == after else pod_event(Action.UPDATED, new, after)

@@ -1,10 +1,13 @@
-"""The gRPC server on pod-resources/kubelet.sock."""
+"""A gRPC server behind an entrance: one public socket with its services, health and reflection among them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
+import grpc
 import grpc.aio
 
+from actors.frontdoor.entrance.reception import Reception
+from actors.frontdoor.late import LateServices
 from actors.frontdoor.lister import Lister
 from actors.frontdoor.watch import Watch
 from protocols.sockets import prepare_socket, private_sockets
@@ -18,37 +21,61 @@ from protocols.wire.pod_resources import (
     LIST_V1ALPHA1,
 )
 
+PATIENT = (
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+"""Clients ping as often as they like: a watch that is silent for days must not be ended for it. We never ping: a unix
+socket tells when the other end is gone."""
+
 
 @dataclass(frozen=True)
 class ServerOptions:
-    socket: Path
+    reception: Reception
+    services: tuple[Service, ...]
+
+
+class Server:
+    def __init__(self, options: ServerOptions) -> None:
+        self._options = options
+        self.late = LateServices(service.name for service in options.services)
+        self._server = grpc.aio.server(options=(*LIMITS, *PATIENT))
+        handlers: Iterable[grpc.GenericRpcHandler] = (item.handler() for item in options.services)
+        self._server.add_generic_rpc_handlers((*handlers, self.late))
+
+    def serving(self, synced: bool) -> None:
+        """What health says of the services; the server itself is well either way."""
+        for service in self._options.services:
+            self.late.set(service.name, synced)
+
+    async def start(self) -> None:
+        """Raises SocketInUse when another node agent serves there."""
+        place = self._options.reception.place
+        prepare_socket(place.private)
+        with private_sockets():
+            self._server.add_insecure_port(f"unix:{place.private}")
+        await self._server.start()
+        await self._options.reception.entrance.start()
+
+    async def stop(self, grace: float) -> None:
+        self._options.reception.entrance.shut()
+        await self._server.stop(grace)
+        self._options.reception.entrance.close()
+
+
+@dataclass(frozen=True)
+class PodResources:
+    """What answers the methods of pod resources."""
+
     lister: Lister
     watch_pods: Watch
     watch_allocatable: Watch
 
-
-class PodResourcesServer:
-    def __init__(self, options: ServerOptions) -> None:
-        self._options = options
-        self._server = grpc.aio.server(options=LIMITS)
-        self._server.add_generic_rpc_handlers((self._v1().handler(), self._v1alpha1().handler()))
-
-    async def start(self) -> None:
-        """Raises SocketInUse when another node agent serves there."""
-        prepare_socket(self._options.socket)
-        with private_sockets():
-            self._server.add_insecure_port(f"unix:{self._options.socket}")
-        await self._server.start()
-
-    async def stop(self, grace: float) -> None:
-        await self._server.stop(grace)
-
-    def _v1(self) -> Service:
-        lister = self._options.lister
-        service = Service().unary(LIST, lister.list).unary(GET, lister.get)
-        service.unary(GET_ALLOCATABLE, lister.get_allocatable)
-        service.stream(LIST_AND_WATCH, self._options.watch_pods.call, encode=bytes)
-        return service.stream(LIST_AND_WATCH_ALLOCATABLE, self._options.watch_allocatable.call, encode=bytes)
-
-    def _v1alpha1(self) -> Service:
-        return Service().unary(LIST_V1ALPHA1, self._options.lister.list_v1alpha1)
+    def services(self) -> tuple[Service, ...]:
+        """v1 and v1alpha1. All replies are bytes already."""
+        v1 = Service().unary(LIST, self.lister.list, encode=bytes).unary(GET, self.lister.get, encode=bytes)
+        v1.unary(GET_ALLOCATABLE, self.lister.get_allocatable, encode=bytes)
+        v1.stream(LIST_AND_WATCH, self.watch_pods.call, encode=bytes)
+        v1.stream(LIST_AND_WATCH_ALLOCATABLE, self.watch_allocatable.call, encode=bytes)
+        return v1, Service().unary(LIST_V1ALPHA1, self.lister.list_v1alpha1, encode=bytes)

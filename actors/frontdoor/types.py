@@ -1,6 +1,7 @@
 """The vocabulary of the front door."""
 
 from enum import IntEnum
+from pathlib import Path
 
 import msgspec
 
@@ -26,9 +27,14 @@ class Limits(msgspec.Struct, frozen=True):
     """Events kept for clients that come back."""
     queue: int = 1024
     """Events a watcher may be behind."""
-    watchers: int = 64
     last_words: float = 5.0
     """Seconds for a slow watcher to take what was queued before its stream ends."""
-    rate: float = 100.0
-    """Unary calls a second, of all clients together."""
-    burst: int = 10
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A public socket, and gRPC's own behind it."""
+
+    socket: Path
+    private: Path
+    mode: int = 0o600
+    group: int = -1

@@ -9,6 +9,8 @@ import grpc
 import grpc.aio
 
 from actors.frontdoor.encode import bookmark, sequence
+from actors.frontdoor.entrance.reception import Reception
+from actors.frontdoor.entrance.types import Peer
 from actors.frontdoor.errors import PositionLost, WatchDisabled, WatcherTooSlow
 from actors.frontdoor.journal import Journal
 from actors.frontdoor.metrics import FrontDoorMetrics
@@ -36,6 +38,7 @@ class WatchOptions:
     method: str
     feed: Feed
     metrics: FrontDoorMetrics
+    reception: Reception
     enabled: bool
     last_words: float
 
@@ -48,18 +51,20 @@ class Watch:
 
     async def call(self, request: Any, context: Context) -> None:
         self._options.metrics.request(self._options.kind)
+        peer = self._options.reception.called(context, self._options.method, limited=False)
         try:
-            await self._serve(context)
+            await self._serve(context, peer)
         except NodeplaneError as error:
             self._options.metrics.error(self._options.kind)
+            self._options.reception.ended(peer, self._options.method, f"{error.grpc}: {error}")
             await context.abort(grpc.StatusCode[error.grpc], str(error))
 
-    async def _serve(self, context: Context) -> None:
+    async def _serve(self, context: Context, peer: Peer) -> None:
         if not self._options.enabled:
             raise WatchDisabled(f"{self._options.method} is disabled: feature gate KubeletPodResourcesWatch is off")
         wishes = parse_wishes(context.invocation_metadata() or ())
         feed = self._options.feed
-        watcher = feed.watchers.open()
+        watcher = feed.watchers.open(peer.client)
         gauge = self._options.metrics.watchers.labels(self._options.kind)
         gauge.inc()
         try:

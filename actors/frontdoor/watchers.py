@@ -1,7 +1,7 @@
 """Open watches: each has a bounded queue of its own, so the slowest client costs the others nothing."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 
 from actors.frontdoor.errors import Stopping, TooManyWatchers, WatcherTooSlow
 from actors.frontdoor.types import Entry
@@ -17,6 +17,10 @@ class Watcher:
         self._queue: deque[Entry] = deque()
         self._wake = asyncio.Event()
         self._over = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Events it is behind."""
+        return len(self._queue)
 
     def push(self, entry: Entry) -> None:
         if self.ended is not None:
@@ -53,18 +57,22 @@ class Watchers:
     def __init__(self, limit: int, slots: "Slots") -> None:
         self._limit = limit
         self._slots = slots
-        self._open: set[Watcher] = set()
+        self._open: dict[Watcher, str] = {}
 
-    def open(self) -> Watcher:
+    def open(self, client: str = "") -> Watcher:
         """Raises TooManyWatchers."""
-        self._slots.take()
+        self._slots.take(client)
         watcher = Watcher(self._limit)
-        self._open.add(watcher)
+        self._open[watcher] = client
         return watcher
 
     def close(self, watcher: Watcher) -> None:
-        self._open.discard(watcher)
-        self._slots.give()
+        self._slots.give(self._open.pop(watcher))
+
+    @property
+    def lag(self) -> int:
+        """Events that the slowest one is behind."""
+        return max(map(len, self._open), default=0)
 
     def push(self, entry: Entry) -> None:
         for watcher in self._open:
@@ -79,16 +87,21 @@ class Watchers:
 
 
 class Slots:
-    """How many watches may be open at once."""
+    """How many watches may be open at once, in all and of one client."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, per_client: int = 0) -> None:
         self._total = total
-        self._taken = 0
+        self._per_client = per_client or total
+        self._taken: Counter[str] = Counter()
 
-    def take(self) -> None:
-        if self._taken >= self._total:
+    def take(self, client: str) -> None:
+        if self._taken.total() >= self._total:
             raise TooManyWatchers(f"{self._total} watches are open already; close one")
-        self._taken += 1
+        if self._taken[client] >= self._per_client:
+            raise TooManyWatchers(f"{self._per_client} watches are open already in this process; close one")
+        self._taken[client] += 1
 
-    def give(self) -> None:
-        self._taken -= 1
+    def give(self, client: str) -> None:
+        self._taken[client] -= 1
+        if not self._taken[client]:
+            del self._taken[client]

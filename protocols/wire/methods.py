@@ -68,7 +68,7 @@ class Service:
 
     def __init__(self) -> None:
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
-        self._name = ""
+        self.name = ""
 
     def unary(self, method: Method[Any, Any], call: Unary, encode: Callable[[Any], bytes] | None = None) -> "Service":
         make = grpc.unary_unary_rpc_method_handler
@@ -81,9 +81,9 @@ class Service:
         return self._add(method, make(call, method.request.FromString, encode or method.reply.SerializeToString))  # type: ignore[arg-type]  # the stubs know synchronous handlers only
 
     def _add(self, method: Method[Any, Any], handler: "grpc.RpcMethodHandler[Any, Any]") -> "Service":
-        self._name = method.service
+        self.name = method.service
         self._handlers[method.name] = handler
         return self
 
     def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
-        return grpc.method_handlers_generic_handler(self._name, self._handlers)
+        return grpc.method_handlers_generic_handler(self.name, self._handlers)

@@ -10,7 +10,7 @@ from actors.frontdoor.allocatable import AllocatableFeed
 from actors.frontdoor.encode import pod
 from actors.frontdoor.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
 from actors.frontdoor.journal import Journal, parse_revision
-from actors.frontdoor.limiter import TokenBucket
+from actors.frontdoor.limiter import FairLimiter
 from actors.frontdoor.pods import PodFeed
 from actors.frontdoor.types import Entry
 from actors.frontdoor.watchers import Slots, Watchers
@@ -220,7 +220,33 @@ def test_a_watcher_gets_what_was_queued_and_then_why_it_ended() -> None:
     assert isinstance(fresh.ended, Stopping)
 
 
-def test_bucket_gives_burst_then_rate() -> None:
-    bucket = TokenBucket(100.0, 10)
-    assert [bucket.take(1.0) for _ in range(11)] == [True] * 10 + [False]
-    assert [bucket.take(1.02) for _ in range(3)] == [True, True, False]
+def test_one_client_alone_has_the_whole_rate() -> None:
+    limiter = FairLimiter(100.0, 10)
+    assert [limiter.take("a", 1.0) for _ in range(11)] == [True] * 10 + [False]
+    assert [limiter.take("a", 1.02) for _ in range(3)] == [True, True, False]
+
+
+def test_of_two_clients_the_greedy_one_is_refused_and_the_other_is_not() -> None:
+    limiter, got = FairLimiter(100.0, 10), {"greedy": 0, "modest": 0}
+    for millisecond in range(2000):
+        now = 1.0 + millisecond / 1000
+        got["greedy"] += limiter.take("greedy", now)
+        if millisecond % 40 == 0:
+            assert limiter.take("modest", now), f"refused after {millisecond} ms"
+            got["modest"] += 1
+    assert got["modest"] == 50
+    assert got["greedy"] + got["modest"] <= 220
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 0.05)), max_size=300))
+def test_all_clients_together_never_get_more_than_the_rate_and_two_bursts(calls: list[tuple[str, float]]) -> None:
+    limiter, now, granted = FairLimiter(100.0, 10), 5.0, 0
+    for client, pause in calls:
+        now += pause
+        granted += limiter.take(client, now)
+        assert granted <= (now - 5.0) * 100.0 + 20 + 1e-6
+
+
+def test_no_rate_is_no_limit() -> None:
+    assert all(FairLimiter(0.0, 10).take("a", 1.0) for _ in range(1000))

@@ -1,0 +1,69 @@
+"""From settings to the parts of the front door."""
+
+import contextlib
+import grp
+
+from actors.frontdoor.allocatable import AllocatableFeed
+from actors.frontdoor.entrance.reception import Reception
+from actors.frontdoor.journal import Journal
+from actors.frontdoor.limiter import FairLimiter
+from actors.frontdoor.lister import Lister, ListerOptions
+from actors.frontdoor.metrics import FrontDoorMetrics
+from actors.frontdoor.pods import PodFeed
+from actors.frontdoor.server import PodResources
+from actors.frontdoor.types import Limits, Place
+from actors.frontdoor.watch import Feed, Watch, WatchOptions
+from actors.frontdoor.watchers import Slots, Watchers
+from protocols.actor import Context
+from protocols.errors import SettingsInvalid
+from protocols.layout import Layout
+from protocols.settings import PodResources as Wanted
+
+GATE = "KubeletPodResourcesWatch"
+
+
+class Parts:
+    """The feeds and what is shared by everything that serves them."""
+
+    def __init__(self, context: Context) -> None:
+        wanted, self._limits = context.settings.pod_resources, Limits()
+        self._enabled = context.settings.gate(GATE)
+        slots = Slots(wanted.watchers, wanted.watchers_per_client)
+        self.metrics = FrontDoorMetrics(context.registry)
+        self.limiter = FairLimiter(float(wanted.qps), wanted.burst)
+        self.pods = PodFeed(Journal(self._limits.ring), Watchers(self._limits.queue, slots))
+        self.allocatable = AllocatableFeed(Journal(self._limits.ring), Watchers(self._limits.queue, slots))
+        self._count()
+
+    def _count(self) -> None:
+        self.metrics.lag.labels("list_and_watch").set_function(lambda: self.pods.watchers.lag)
+        kind = "list_and_watch_allocatable_resources"
+        self.metrics.lag.labels(kind).set_function(lambda: self.allocatable.watchers.lag)
+
+    def pod_resources(self, reception: Reception) -> PodResources:
+        return PodResources(
+            Lister(ListerOptions(self.pods, self.allocatable, self.metrics, reception)),
+            self._watch("list_and_watch", "ListAndWatch", self.pods, reception),
+            self._watch(
+                "list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self.allocatable, reception
+            ),
+        )
+
+    def _watch(self, kind: str, method: str, feed: Feed, reception: Reception) -> Watch:
+        return Watch(WatchOptions(kind, method, feed, self.metrics, reception, self._enabled, self._limits.last_words))
+
+
+def pod_resources_place(layout: Layout, wanted: Wanted) -> Place:
+    group = group_id(wanted.socket_group)
+    return Place(layout.pod_resources_socket, layout.door_socket("frontdoor"), wanted.socket_mode, group)
+
+
+def group_id(name: str) -> int:
+    """-1 for no name. Raises SettingsInvalid."""
+    if not name:
+        return -1
+    if name.isdecimal():
+        return int(name)
+    with contextlib.suppress(KeyError):
+        return grp.getgrnam(name).gr_gid
+    raise SettingsInvalid(f"this machine has no group {name!r}; name another one for the pod resources socket")

@@ -1,0 +1,197 @@
+"""The socket of the front door: who comes in is known, counted and bounded; what is no HTTP/2 gets nowhere."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import socket
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from actors.frontdoor.entrance.types import PREFACE, EntranceLimits
+from protocols.bus import Event, Op
+from protocols.messages.devices import PodAllocation
+from protocols.wire import podresources_v1_pb2 as v1
+from protocols.wire.methods import CLIENT_OPTIONS, unix_channel
+from protocols.wire.pod_resources import LIST_AND_WATCH
+from tests.support.device_node import until
+from tests.support.front_door import Door, DoorLimits, serve
+from tests.support.pod_resources_client import Agent, headers_of
+
+
+def added(number: int) -> Event[PodAllocation]:
+    return Event(Op.UPSERT, f"p{number}", PodAllocation(f"p{number}", "d", f"p{number}"), mark=1 + number)
+
+
+def refusals(door: Door, reason: str) -> float:
+    return door.registry.get_sample_value(
+        "nodeplane_pod_resources_connections_refused_total", {"reason": reason}
+    ) or 0.0  # fmt: skip
+
+
+def test_the_access_log_names_the_process_and_what_it_called() -> None:
+    async def story(door: Door) -> None:
+        agent = Agent(door.socket)
+        await agent.list_all()
+        await agent.list_all()
+        await agent.allocatable()
+        await agent.close()
+        line = await until("its line", lambda: next((line for line in door.access.lines if "left" in line), ""))
+        who = f"access: pid={os.getpid()} uid={os.getuid()} gid={os.getgid()} command="
+        assert line.startswith(who)
+        assert line.endswith("left, calls: GetAllocatableResources=1 List=2")
+
+    serve(story)
+
+
+def test_the_access_log_is_bounded() -> None:
+    async def story(door: Door) -> None:
+        for _ in range(80):
+            reader, writer = await asyncio.open_unix_connection(str(door.socket))
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            writer.close()
+        await until("80 refusals", lambda: refusals(door, "garbage") == 80)
+        assert 50 <= len(door.access.lines) < 80
+
+    serve(story)
+
+
+def test_health_tells_whether_the_picture_is_current() -> None:
+    async def story(door: Door) -> None:
+        async with unix_channel(door.socket) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            check = health_pb2.HealthCheckRequest
+            for service in ("", "v1.PodResourcesLister", "v1alpha1.PodResourcesLister"):
+                assert (await stub.Check(check(service=service))).status == health_pb2.HealthCheckResponse.SERVING
+            watch = stub.Watch(check(service="v1.PodResourcesLister"))
+            assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+            door.server.serving(False)
+            assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            assert (await stub.Check(check())).status == health_pb2.HealthCheckResponse.SERVING
+            with pytest.raises(grpc.aio.AioRpcError) as unknown:
+                await stub.Check(check(service="v9.Nothing"))
+            assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
+            watch.cancel()
+
+    serve(story)
+
+
+def test_reflection_describes_every_service() -> None:
+    async def story(door: Door) -> None:
+        async with unix_channel(door.socket) as channel:
+            call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
+            await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+            names = {item.name for item in (await call.read()).list_services_response.service}
+            assert {"v1.PodResourcesLister", "v1alpha1.PodResourcesLister", "grpc.health.v1.Health"} <= names
+            await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="v1.PodResourcesLister"))
+            [file] = (await call.read()).file_descriptor_response.file_descriptor_proto
+            assert b"ListAndWatchAllocatableResources" in file
+            await call.done_writing()
+
+    serve(story)
+
+
+def test_frequent_pings_of_a_silent_watch_are_no_offence() -> None:
+    pinging = (
+        ("grpc.keepalive_time_ms", 100),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
+    )
+
+    async def story(door: Door) -> None:
+        async with grpc.aio.insecure_channel(f"unix:{door.socket}", options=(*CLIENT_OPTIONS, *pinging)) as channel:
+            call = LIST_AND_WATCH.stream(channel)(v1.ListAndWatchPodResourcesRequest())
+            await headers_of(call)
+            await asyncio.sleep(1.0)
+            door.pods.on_event(added(1))
+            assert (await asyncio.wait_for(call.read(), 10)).uid == "p1"
+
+    serve(story)
+
+
+def test_connections_of_one_process_are_bounded_and_silent_ones_are_closed() -> None:
+    limits = DoorLimits(entrance=EntranceLimits(per_client=8, preface_s=0.3))
+
+    async def story(door: Door) -> None:
+        agent = Agent(door.socket)
+        watch = await agent.watch()
+        silent = [await asyncio.open_unix_connection(str(door.socket)) for _ in range(20)]
+        silent[0][1].write(PREFACE[:10])
+        await asyncio.gather(*(gone(reader) for reader, _ in silent))
+        assert refusals(door, "client") == 13
+        assert refusals(door, "silent") == 7
+        door.pods.on_event(added(1))
+        assert (await watch.next()).uid == "p1"
+        for _, writer in silent:
+            writer.close()
+        await agent.close()
+
+    serve(story, limits)
+
+
+def test_half_open_connections_and_unfinished_requests_hold_nobody_up() -> None:
+    async def story(door: Door) -> None:
+        agent = Agent(door.socket)
+        watch = await agent.watch()
+        halves = []
+        for words in (PREFACE, PREFACE + b"\0\0\0\x04\0\0\0\0\0", PREFACE + b"\xff" * 5000, PREFACE + b"\0\0\x10\1"):
+            reader, writer = await asyncio.open_unix_connection(str(door.socket))
+            writer.write(words)
+            writer.write_eof()
+            halves.append((reader, writer))
+        door.pods.on_event(added(1))
+        assert (await watch.next()).uid == "p1"
+        await asyncio.gather(*(gone(reader) for reader, _ in halves))
+        for _, writer in halves:
+            writer.close()
+        await until("only the agent is left", lambda: len(door.reception.entrance) == 1)
+        await agent.close()
+
+    serve(story)
+
+
+def test_ten_thousand_connections_do_not_reach_those_who_are_inside() -> None:
+    async def story(door: Door) -> None:
+        agent = Agent(door.socket)
+        watch = await agent.watch()
+        inside = [dial(door) for _ in range(300)]
+        for number in range(1, 11):
+            for _ in range(970):
+                if (caller := dial(door)) is not None:
+                    caller.close()
+            door.pods.on_event(added(number))
+            assert (await watch.next(10)).uid == f"p{number}"
+        assert len(door.reception.entrance) <= 256
+        for held in filter(None, inside):
+            held.close()
+        await until("their end", lambda: len(door.reception.entrance) == 1)
+        await agent.list_all()
+        await agent.close()
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft >= 1000 or hard >= 1000
+    serve(story)
+
+
+def dial(door: Door) -> socket.socket | None:
+    """A raw connection; None while the backlog is full."""
+    caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    caller.setblocking(False)
+    try:
+        caller.connect(str(door.socket))
+    except BlockingIOError:
+        caller.close()
+        return None
+    return caller
+
+
+async def gone(reader: asyncio.StreamReader) -> None:
+    with contextlib.suppress(ConnectionError):
+        while await asyncio.wait_for(reader.read(65536), 10):
+            pass

@@ -1,0 +1,196 @@
+"""What the front door says of CPUs, memory and claims, and that its hand-made frames are what protobuf reads."""
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.frontdoor.allocatable import AllocatableFeed, MachineSink
+from actors.frontdoor.encode import pod, pod_bytes, pod_event
+from actors.frontdoor.framing import field, varint
+from actors.frontdoor.journal import Journal
+from actors.frontdoor.pods import PodFeed
+from actors.frontdoor.types import Action
+from actors.frontdoor.watchers import Slots, Watchers
+from protocols.bus import Event, Op
+from protocols.messages.devices import (
+    NODE,
+    AllocatedDevice,
+    AllocatedMemory,
+    ClaimDevice,
+    ContainerAllocation,
+    Device,
+    Machine,
+    PodAllocation,
+    PreparedClaim,
+)
+from protocols.wire import podresources_v1_pb2 as v1
+
+MIB = 1 << 20
+AllocatableEvent = v1.ListAndWatchAllocatableResourcesResponse
+
+FULL = ContainerAllocation(
+    "main",
+    devices=(AllocatedDevice("example.com/gpu", "b", (0, 1)), AllocatedDevice("example.com/gpu", "a")),
+    cpus=(5, 2),
+    memory=(AllocatedMemory("memory", 64 * MIB, (0, 1)), AllocatedMemory("hugepages-2Mi", 4 * MIB, (0,))),
+    claims=(
+        PreparedClaim(
+            "default",
+            "three",
+            "uid-1",
+            (
+                ClaimDevice("gpu.example.com", "n1", "gpu-1", ("example.com/gpu=1",), share_id="s1"),
+                ClaimDevice("gpu.example.com", "n1", "gpu-0", ("example.com/gpu=0",)),
+                ClaimDevice("gpu.example.com", "n1", "gpu-2"),
+            ),
+        ),
+    ),
+)
+
+
+def test_a_container_shows_cpus_memory_and_claims_in_order() -> None:
+    [shown] = pod(PodAllocation("u", "default", "p", (FULL,))).containers
+    assert list(shown.cpu_ids) == [2, 5]
+    assert [(entry.device_ids[0], [node.ID for node in entry.topology.nodes]) for entry in shown.devices] == [
+        ("a", []),
+        ("b", [0]),
+        ("b", [1]),
+    ]
+    assert [(item.memory_type, item.size, [node.ID for node in item.topology.nodes]) for item in shown.memory] == [
+        ("hugepages-2Mi", 4 * MIB, [0]),
+        ("memory", 64 * MIB, [0, 1]),
+    ]
+
+
+def test_s31_a_claim_has_one_entry_per_device_with_its_own_cdi_devices() -> None:
+    [shown] = pod(PodAllocation("u", "default", "p", (FULL,))).containers
+    [claim] = shown.dynamic_resources
+    assert (claim.claim_name, claim.claim_namespace) == ("three", "default")
+    assert [
+        (item.device_name, [cdi.name for cdi in item.cdi_devices], item.HasField("share_id"))
+        for item in claim.claim_resources
+    ] == [("gpu-0", ["example.com/gpu=0"], False), ("gpu-1", ["example.com/gpu=1"], True), ("gpu-2", [], False)]
+
+
+@given(st.integers(0, 1 << 40), st.binary(max_size=300))
+def test_frames_are_protobuf(number: int, payload: bytes) -> None:
+    told = v1.ListAndWatchPodResourcesResponse(sequence=number).SerializeToString()
+    assert told == b"\xc0\x3e" + varint(number) if number else told == b""
+    parsed = descriptor_pb2.UninterpretedOption.FromString(field(7, payload))
+    assert parsed.string_value == payload
+
+
+def test_the_list_is_encoded_once_per_change_and_reads_as_the_pods() -> None:
+    feed = PodFeed(Journal(10), Watchers(10, Slots(1)))
+    feed.on_snapshot([("u2", PodAllocation("u2", "b", "x", (FULL,))), ("u1", PodAllocation("u1", "a", "z"))], 1)
+    first = feed.list_reply()
+    assert feed.list_reply() is first
+    listed = v1.ListPodResourcesResponse.FromString(first)
+    assert list(listed.pod_resources) == [pod(item) for item in feed.listed()]
+    feed.on_event(Event(Op.DELETE, "u1", None, mark=2))
+    assert [item.name for item in v1.ListPodResourcesResponse.FromString(feed.list_reply()).pod_resources] == ["x"]
+    got = v1.GetPodResourcesResponse.FromString(feed.get_reply("b", "x") or b"")
+    assert got.pod_resources == pod(PodAllocation("u2", "b", "x", (FULL,)))
+    assert feed.get_reply("a", "z") is None
+
+
+def test_s38_a_claim_that_is_prepared_later_is_an_update() -> None:
+    feed = PodFeed(Journal(10), Watchers(10, Slots(1)))
+    feed.on_snapshot([], 0)
+    bare = ContainerAllocation("main")
+    claimed = ContainerAllocation("main", claims=FULL.claims)
+    for mark, container in ((1, bare), (2, claimed), (3, claimed), (4, bare)):
+        feed.on_event(Event(Op.UPSERT, "u", PodAllocation("u", "d", "p", (container,)), mark=mark))
+    told = [v1.ListAndWatchPodResourcesResponse.FromString(item.message) for item in feed.journal.since(0)]
+    claims = [len(event.pod_resources[0].containers[0].dynamic_resources) for event in told]
+    assert [(event.action, count) for event, count in zip(told, claims, strict=True)] == [(0, 0), (2, 1), (2, 0)]
+
+
+def test_a_snapshot_tells_what_gives_back_before_what_takes() -> None:
+    """Also when the bus lost the events between: no device is in two pods after any one of them."""
+    shared = FULL.claims[0]
+    holds, empty = ContainerAllocation("main", claims=(shared,)), ContainerAllocation("main")
+    feed = PodFeed(Journal(10), Watchers(10, Slots(1)))
+    feed.on_snapshot([("a", PodAllocation("a", "d", "a", (empty,))), ("b", PodAllocation("b", "d", "b", (holds,)))], 2)
+    feed.on_snapshot([("a", PodAllocation("a", "d", "a", (holds,))), ("b", PodAllocation("b", "d", "b", (empty,)))], 4)
+    told = [v1.ListAndWatchPodResourcesResponse.FromString(item.message).uid for item in feed.journal.since(2)]
+    assert told == ["b", "a"]
+
+
+def machine_feed() -> AllocatableFeed:
+    feed = AllocatableFeed(Journal(100), Watchers(10, Slots(1)))
+    feed.on_snapshot([("r/x a", Device("r/x", "a", (0,)))], 0)
+    return feed
+
+
+def test_s41_cpus_and_memory_come_and_go_as_events() -> None:
+    feed = machine_feed()
+    sink = MachineSink(feed)
+    node0 = AllocatedMemory("memory", 100 * MIB, (0,))
+    sink.on_snapshot([(NODE, Machine((1, 2, 3), (node0, AllocatedMemory("memory", MIB, (1,)))))], 0)
+    sink.on_event(Event(Op.UPSERT, NODE, Machine((1, 2, 4), (AllocatedMemory("memory", 90 * MIB, (0,)),)), mark=1))
+    sink.on_event(Event(Op.UPSERT, NODE, feed.machine, mark=2))
+    told = [AllocatableEvent.FromString(entry.message) for entry in feed.journal.since(0)]
+    assert [
+        (event.action, list(event.cpu_ids), [(item.size, item.topology.nodes[0].ID) for item in event.memory])
+        for event in told
+    ] == [
+        (AllocatableEvent.ADDED, [1, 2, 3], [(100 * MIB, 0), (MIB, 1)]),
+        (AllocatableEvent.DELETED, [3], [(MIB, 1)]),
+        (AllocatableEvent.ADDED, [4], []),
+        (AllocatableEvent.UPDATED, [], [(90 * MIB, 0)]),
+    ]
+    reply = v1.AllocatableResourcesResponse.FromString(feed.reply())
+    assert (list(reply.cpu_ids), [item.size for item in reply.memory]) == ([1, 2, 4], [90 * MIB])
+    assert [item.device_ids[0] for item in reply.devices] == ["a"]
+
+
+BLOCKS = st.lists(
+    st.builds(AllocatedMemory, st.sampled_from(["memory", "hugepages-2Mi"]), st.integers(1, 3), st.just((0,))),
+    unique_by=lambda block: block.type,
+)
+MACHINES = st.builds(
+    Machine, st.sets(st.integers(0, 7)).map(lambda ids: tuple(sorted(ids))), BLOCKS.map(lambda blocks: tuple(blocks))
+)
+
+
+@given(st.lists(MACHINES, max_size=8))
+def test_folding_allocatable_events_gives_the_reply(machines: list[Machine]) -> None:
+    feed = machine_feed()
+    cpus: set[int] = set()
+    memory: dict[str, int] = {}
+    seen = 0
+    for machine in machines:
+        feed.change_machine(machine)
+        for entry in feed.journal.since(seen):
+            event = AllocatableEvent.FromString(entry.message)
+            sizes = {item.memory_type: item.size for item in event.memory}
+            if event.action == AllocatableEvent.DELETED:
+                cpus -= set(event.cpu_ids)
+                memory = {name: size for name, size in memory.items() if name not in sizes}
+            else:
+                assert not cpus & set(event.cpu_ids)
+                cpus |= set(event.cpu_ids)
+                memory |= sizes
+        seen = feed.journal.position
+        reply = v1.AllocatableResourcesResponse.FromString(feed.reply())
+        assert cpus == set(reply.cpu_ids)
+        assert memory == {item.memory_type: item.size for item in reply.memory}
+
+
+@pytest.mark.parametrize("action", [Action.ADDED, Action.DELETED, Action.UPDATED])
+def test_s42_a_client_with_a_singular_pod_reads_the_same(action: Action) -> None:
+    """As an early draft of the document had it: one element in a repeated field is that field, singular."""
+    file = descriptor_pb2.FileDescriptorProto(name="draft.proto", package="draft", syntax="proto3")
+    pods = file.message_type.add(name="PodResources")
+    pods.field.add(name="name", number=1, type=9, label=1)
+    event = file.message_type.add(name="Event")
+    event.field.add(name="action", number=1, type=5, label=1)
+    event.field.add(name="pod_resources", number=3, type=11, label=1, type_name=".draft.PodResources")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    draft = message_factory.GetMessageClass(pool.FindMessageTypeByName("draft.Event"))
+    allocation = PodAllocation("u", "default", "p", (FULL,))
+    told = draft.FromString(pod_event(action, allocation, pod_bytes(allocation)))
+    assert (told.action, told.pod_resources.name) == (action, "p")
