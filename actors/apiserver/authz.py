@@ -48,8 +48,8 @@ USERS: dict[str, tuple[Rule, ...]] = {
         *COMMON,
         Rule("", ("pods/binding",), ("create",)),
         Rule("", ("pods/status",), ("update", "patch")),
-        Rule("", ("pods",), ("delete",)),
-        Rule("resource.k8s.io", ("resourceclaims", "resourceclaims/status"), ("update", "patch")),
+        Rule("resource.k8s.io", ("resourceclaims",), ("create", "update", "delete")),  # those of extended resources
+        Rule("resource.k8s.io", ("resourceclaims/status",), ("update",)),
     ),
     "system:kube-controller-manager": (
         *COMMON,
@@ -59,7 +59,8 @@ USERS: dict[str, tuple[Rule, ...]] = {
         Rule("", ("pods", "pods/status"), ("create", "update", "patch", "delete", "deletecollection")),
         Rule("", ("events",), ("delete", "deletecollection")),
         Rule("coordination.k8s.io", ("leases",), ("delete", "deletecollection")),
-        Rule("resource.k8s.io", ("*",), (*WRITE, "deletecollection")),
+        Rule("resource.k8s.io", ("resourceclaims",), ("create", "update")),
+        Rule("resource.k8s.io", ("resourceclaims/status", "devicetaintrules/status"), ("update", "patch")),
         Rule("*", ("*",), (*READ, "patch", "delete", "deletecollection")),  # garbage, and what is in a namespace
     ),
 }

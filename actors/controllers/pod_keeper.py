@@ -15,9 +15,19 @@ from protocols.kube.times import now
 ENDED = ("Failed", "Succeeded")
 
 
+SPEC, STATUS = ("resourceClaims",), ("resourceClaimStatuses", "extendedResourceClaimStatus")
+
+
 def slim_pod(obj: Object) -> Object:
-    node, phase = (obj.get("spec") or {}).get("nodeName"), (obj.get("status") or {}).get("phase")
-    return {**slim(obj), "spec": {"nodeName": node or ""}, "status": {"phase": phase or ""}}
+    """What is kept of a pod: where and how it is, and which claims it uses."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    return {
+        **slim(obj),
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "spec": {"nodeName": spec.get("nodeName") or "", **{name: spec[name] for name in SPEC if name in spec}},
+        "status": {"phase": status.get("phase") or "", **{name: status[name] for name in STATUS if name in status}},
+    }
 
 
 def node_of(pod: Object) -> str:

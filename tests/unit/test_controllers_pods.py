@@ -47,6 +47,8 @@ async def run(api: Api, pods: list[dict[str, Any]]) -> None:
 
 def test_only_what_is_needed_is_kept() -> None:
     assert pod("p") == {
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"name": "p", "namespace": "default", "uid": "up"},
         "spec": {"nodeName": "gone"},
         "status": {"phase": "Running"},

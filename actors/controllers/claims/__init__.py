@@ -1,0 +1,1 @@
+"""Claims of devices: made from templates, freed when their pods are done."""

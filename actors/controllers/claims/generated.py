@@ -1,0 +1,76 @@
+"""Claims that are made from templates for one pod. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from protocols.dra.pods import CLAIM_NAME, claim_names, from_template, owned_by
+from protocols.kube.meta import Object, annotations_of, name_of, uid_of
+from protocols.kube.resources import RESOURCECLAIMS
+
+BASE = 57
+"""Of 63 characters, what a hyphen and five random ones leave."""
+
+
+def base_name(pod: str, entry: str) -> str:
+    """generateName; of what is too long both parts keep their share."""
+    whole = f"{pod}-{entry}-"
+    if len(whole) <= BASE + 1:
+        return whole
+    share = (max(1, len(part) * (BASE - 1) // (len(pod) + len(entry))) for part in (pod, entry))
+    parts = (part[:size].rstrip("-.") for part, size in zip((pod, entry), share, strict=True))
+    return "-".join(parts) + "-"
+
+
+def claim_for(pod: Object, entry: str, template: Object) -> Object:
+    spec = template.get("spec") or {}
+    wanted = spec.get("metadata") or {}
+    metadata: dict[str, Any] = {
+        "generateName": base_name(name_of(pod), entry),
+        "annotations": {**(wanted.get("annotations") or {}), CLAIM_NAME: entry},
+        "ownerReferences": [owner_reference(pod)],
+    }
+    if labels := wanted.get("labels"):
+        metadata["labels"] = dict(labels)
+    return {
+        "apiVersion": RESOURCECLAIMS.api_version,
+        "kind": RESOURCECLAIMS.kind,
+        "metadata": metadata,
+        "spec": spec.get("spec") or {},
+    }
+
+
+def owner_reference(pod: Object) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": name_of(pod),
+        "uid": uid_of(pod),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def missing(pod: Object) -> list[Mapping[str, Any]]:
+    """Entries that want a claim of their own and have none yet."""
+    names = claim_names(pod)
+    entries = (pod.get("spec") or {}).get("resourceClaims") or ()
+    return [each for each in entries if from_template(each) and names.get(str(each.get("name"))) is None]
+
+
+def found(pod: Object, entry: str, claims: Iterable[Object]) -> str:
+    """Name of the claim that was made for an entry before its name was written down; empty if there is none."""
+    mine = (each for each in claims if owned_by(each, pod) and annotations_of(each).get(CLAIM_NAME) == entry)
+    return min((name_of(each) for each in mine), default="")
+
+
+def statuses(pod: Object, made: Mapping[str, str]) -> list[Object]:
+    """All of pod.status.resourceClaimStatuses, old and new."""
+    known = claim_names(pod)
+    entries = (pod.get("spec") or {}).get("resourceClaims") or ()
+    listed = []
+    for entry in entries:
+        name = str(entry.get("name"))
+        claim = made.get(name, known.get(name))
+        if from_template(entry) and claim is not None:
+            listed.append({"name": name, **({"resourceClaimName": claim} if claim else {})})
+    return listed

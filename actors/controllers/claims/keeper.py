@@ -1,0 +1,225 @@
+"""Makes claims from templates, and frees claims of pods that are done."""
+
+import logging
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping
+
+from actors.controllers.claims.generated import claim_for, found, missing, statuses
+from actors.controllers.claims.pods import PodsSeen
+from actors.controllers.worklist import Key, Worklist
+from protocols.dra.pods import (
+    Entry,
+    allocation_of,
+    claim_entries,
+    claim_names,
+    consumers,
+    deallocated,
+    from_template,
+    has_finalizer,
+    is_pod,
+    owned_by,
+    owner_pod,
+    pod_done,
+    releasing,
+    reserved_for,
+    reserving,
+    used_claims,
+    without_finalizer,
+)
+from protocols.kube.client import ApiClient
+from protocols.kube.errors import ApiError
+from protocols.kube.events import EventRecorder
+from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key, terminating, uid_of
+from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+
+POD, CLAIM = "pod", "claim"
+REMEMBERED = 2000
+FAILED = "FailedResourceClaimCreation"
+
+
+class ClaimKeeper:
+    """Handlers `pods`, `claims` and `templates` tell it what changed; decided from the informers' items, and written
+    guarded by the version that the decision was made on."""
+
+    def __init__(self, client: ApiClient, recorder: EventRecorder, log: logging.Logger) -> None:
+        self._client, self._recorder, self._log = client, recorder, log
+        self._work = Worklist(self._step, log)
+        self._seen = PodsSeen(client)
+        self._owned: defaultdict[str, set[str]] = defaultdict(set)
+        """Pod uid -> keys of the claims made for it."""
+        self._made: OrderedDict[tuple[str, str], str] = OrderedDict()
+        """Pod uid and entry -> claim made, for until the informer tells of it."""
+        self._waiting: defaultdict[str, set[str]] = defaultdict(set)
+        """Template -> pods that want it and did not find it."""
+        self.claims: Mapping[str, Object] = {}
+        self.templates: Mapping[str, Object] = {}
+
+    @property
+    def pods(self) -> Mapping[str, Object]:
+        return self._seen.known
+
+    @pods.setter
+    def pods(self, items: Mapping[str, Object]) -> None:
+        self._seen.known = items
+
+    async def run(self) -> None:
+        await self._work.run()
+
+    # what changed
+
+    def pod_changed(self, pod: Object) -> None:
+        if not claim_entries(pod) and not used_claims(pod):
+            return
+        self._work.put((POD, key_of(pod)))
+        if pod_done(pod):
+            self._look_at_claims(pod)
+
+    def pod_gone(self, pod: Object) -> None:
+        if claim_entries(pod) or used_claims(pod):
+            self._seen.deleted(uid_of(pod))
+            self._look_at_claims(pod)
+
+    def _look_at_claims(self, pod: Object) -> None:
+        named = {f"{namespace_of(pod)}/{name}" for name in used_claims(pod)}
+        self._work.put(*((CLAIM, key) for key in sorted(named | self._owned.get(uid_of(pod), set()))))
+
+    def claim_changed(self, claim: Object) -> None:
+        owner = owner_pod(claim)
+        if owner is not None:
+            self._owned[owner[1]].add(key_of(claim))
+        self._work.put((CLAIM, key_of(claim)))
+        if owner is not None and allocation_of(claim) is not None and not consumers(claim):
+            self._work.put((POD, f"{namespace_of(claim)}/{owner[0]}"))
+
+    def claim_gone(self, claim: Object) -> None:
+        owner = owner_pod(claim)
+        if owner is None:
+            return
+        held = self._owned[owner[1]]
+        held.discard(key_of(claim))
+        if not held:
+            del self._owned[owner[1]]
+        self._work.put((POD, f"{namespace_of(claim)}/{owner[0]}"))
+
+    def template_changed(self, template: Object) -> None:
+        self._work.put(*((POD, key) for key in sorted(self._waiting.pop(key_of(template), ()))))
+
+    # what to do
+
+    async def _step(self, key: Key) -> None:
+        kind, name = key
+        if kind == POD:
+            pod = self.pods.get(name)
+            if pod is not None and not terminating(pod) and not pod_done(pod):
+                await self._make_missing(pod)
+                await self._reserve_for_bound(pod)
+        elif (claim := self.claims.get(name)) is not None:
+            await self._tend(claim)
+
+    async def _make_missing(self, pod: Object) -> None:
+        made = {}
+        for entry in [*missing(pod), *await self._lost(pod)]:
+            name = str(entry["name"])
+            claim = await self._make(pod, name, str(entry["resourceClaimTemplateName"]))
+            if claim:
+                made[name] = claim
+        if made:
+            body = {"metadata": {"uid": uid_of(pod)}, "status": {"resourceClaimStatuses": statuses(pod, made)}}
+            await self._client.patch(
+                PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status"
+            )
+
+    async def _lost(self, pod: Object) -> list[Entry]:
+        """Entries whose claim was made and then deleted, before the pod had a node."""
+        if (pod.get("spec") or {}).get("nodeName"):
+            return []
+        names = claim_names(pod)
+        named = [each for each in claim_entries(pod) if from_template(each) and names.get(str(each.get("name")))]
+        return [each for each in named if not await self._exists(pod, str(names[str(each["name"])]))]
+
+    async def _exists(self, pod: Object, claim: str) -> bool:
+        if f"{namespace_of(pod)}/{claim}" in self.claims:
+            return True
+        try:
+            await self._client.get(RESOURCECLAIMS, claim, namespace_of(pod))
+        except ApiError as error:
+            if error.code == 404:
+                return False
+            raise
+        return True
+
+    async def _make(self, pod: Object, entry: str, template_name: str) -> str:
+        """Name of the claim, of which there is never a second; empty while it cannot be made."""
+        owned = (self.claims[key] for key in self._owned.get(uid_of(pod), ()) if key in self.claims)
+        known = found(pod, entry, owned) or self._made.get((uid_of(pod), entry), "")
+        if known and await self._exists(pod, known):
+            return known
+        key = f"{namespace_of(pod)}/{template_name}"
+        template = self.templates.get(key)
+        if template is None:
+            self._waiting[key].add(key_of(pod))
+            self._failed(pod, entry, f'{RESOURCECLAIMTEMPLATES.qualified} "{template_name}" not found')
+            return ""
+        try:
+            claim = await self._client.create(RESOURCECLAIMS, claim_for(pod, entry, template), namespace_of(pod))
+        except ApiError as error:
+            self._failed(pod, entry, str(error))
+            raise
+        self._made[(uid_of(pod), entry)] = name_of(claim)
+        if len(self._made) > REMEMBERED:
+            self._made.popitem(last=False)
+        return name_of(claim)
+
+    def _failed(self, pod: Object, entry: str, why: str) -> None:
+        self._recorder.event(pod, "Warning", FAILED, f"PodResourceClaim {entry}: {why}")
+
+    async def _reserve_for_bound(self, pod: Object) -> None:
+        """Of a pod that somebody else bound: nobody reserved for it what is allocated."""
+        if not (pod.get("spec") or {}).get("nodeName"):
+            return
+        for entry, name in claim_names(pod).items():
+            claim = self.claims.get(f"{namespace_of(pod)}/{name}") if name else None
+            if claim is None or allocation_of(claim) is None or terminating(claim):
+                continue
+            if reserved_for(claim, uid_of(pod)) or not self._usable(claim, pod, entry):
+                continue
+            await self._write_status(reserving(claim, pod))
+
+    def _usable(self, claim: Object, pod: Object, entry: str) -> bool:
+        """A claim made for a pod is for that one only."""
+        made = any(each.get("name") == entry and each.get("resourceClaimTemplateName") for each in claim_entries(pod))
+        return owned_by(claim, pod) if made else True
+
+    async def _tend(self, claim: Object) -> None:
+        if gone := await self._gone(claim):
+            claim = await self._write_status(releasing(claim, gone))
+        if not consumers(claim):
+            await self._unused(claim)
+
+    async def _gone(self, claim: Object) -> frozenset[str]:
+        """Uids of pods it is reserved for that use nothing any more; other consumers are others' to remove."""
+        namespace, _ = split_key(key_of(claim))
+        pods = [each for each in consumers(claim) if is_pod(each)]
+        return frozenset([str(each.get("uid")) for each in pods if await self._seen.done(namespace, each)])
+
+    async def _unused(self, claim: Object) -> None:
+        """An allocation nobody ever used stays: it may have been made ahead, on purpose."""
+        if terminating(claim) and allocation_of(claim) is not None and has_finalizer(claim):
+            claim = await self._write_status(deallocated(claim))
+        if allocation_of(claim) is None and has_finalizer(claim):
+            claim = await self._client.update(RESOURCECLAIMS, without_finalizer(claim), namespace_of(claim))
+        owner = owner_pod(claim)
+        if owner is not None and not terminating(claim):
+            name, uid = owner
+            if await self._seen.done(namespace_of(claim), {"name": name, "uid": uid}):
+                await self._delete(claim)
+
+    async def _delete(self, claim: Object) -> None:
+        try:
+            await self._client.delete(RESOURCECLAIMS, name_of(claim), namespace_of(claim), uid=uid_of(claim))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _write_status(self, claim: Object) -> Object:
+        return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), "status")

@@ -1,0 +1,62 @@
+"""Work by key: each key once at a time, in order of arrival, again later where it failed."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from actors.controllers.retries import Retries
+from protocols.kube.errors import ApiAway, ApiError
+
+Key = tuple[str, str]
+"""Kind of work and what it is about."""
+
+
+class Worklist:
+    """Bounded by the objects that keys name. A key put while it is worked on is worked on again."""
+
+    def __init__(self, step: Callable[[Key], Awaitable[None]], log: logging.Logger, workers: int = 8) -> None:
+        self._step, self._log, self._workers = step, log, workers
+        self._retries = Retries()
+        self._dirty: dict[Key, None] = {}
+        self._running: set[Key] = set()
+        self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._dirty)
+
+    def put(self, *keys: Key) -> None:
+        for key in keys:
+            self._dirty.setdefault(key)
+        if keys:
+            self._wake.set()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = next((key for key in self._dirty if key not in self._running), None)
+            if key is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            del self._dirty[key]
+            self._running.add(key)
+            try:
+                await self._tend(key)
+            finally:
+                self._running.discard(key)
+                if key in self._dirty:
+                    self._wake.set()
+
+    async def _tend(self, key: Key) -> None:
+        name = "/".join(key)
+        try:
+            await self._step(key)
+        except (ApiAway, ApiError) as error:
+            self._log.info("%s %s: %s", *key, error)
+            asyncio.get_running_loop().call_later(self._retries.failed(name), self.put, key)
+        else:
+            self._retries.done(name)

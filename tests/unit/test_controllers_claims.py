@@ -1,0 +1,292 @@
+"""Claims made from templates, and claims freed when their pods are done; crashes, conflicts and late news included."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.controllers.claims import handlers
+from actors.controllers.claims.generated import base_name
+from actors.controllers.claims.keeper import ClaimKeeper
+from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
+from protocols.kube.meta import Object, meta, name_of
+from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
+from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict
+
+ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
+
+
+class World:
+    """One life of the controller over an API that outlives it."""
+
+    def __init__(self, api: MemoryApi) -> None:
+        self.api, self.events = api, Events()
+        fake: Any = api
+        recorder: Any = self.events
+        self.keeper = ClaimKeeper(fake, recorder, logging.getLogger("test"))
+        self.followers = [
+            Follower(api, RESOURCECLAIMTEMPLATES, handlers.templates(self.keeper)),
+            Follower(api, RESOURCECLAIMS, handlers.claims(self.keeper)),
+            Follower(api, PODS, handlers.pods(self.keeper)),
+        ]
+        templates, claims, pods = self.followers
+        self.keeper.templates, self.keeper.claims, self.keeper.pods = templates.items, claims.items, pods.items
+
+    async def until(self, holds: Callable[[], Any], late: bool = False) -> None:
+        """Runs until it holds and nothing is left to do; `late`: news of changes never come."""
+        task = asyncio.create_task(self.keeper.run())
+        try:
+            async with asyncio.timeout(20):
+                while not holds() or (not late and any(each.behind for each in self.followers)):
+                    for each in self.followers if not late else ():
+                        each.read(100)
+                    await asyncio.sleep(0.001)
+                await asyncio.sleep(0.02)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def story(run: Any) -> None:
+    asyncio.run(run())
+
+
+def pod(name: str = "p", node: str = "", phase: str = "Pending", **entry: str) -> Object:
+    entries = [{"name": "gpu", **(entry or {"resourceClaimTemplateName": "t"})}]
+    spec = {"resourceClaims": entries, **({"nodeName": node} if node else {})}
+    metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+
+def template(name: str = "t") -> Object:
+    wanted = {"metadata": {"labels": {"l": "1"}, "annotations": {"a": "1"}}, "spec": {"devices": {"requests": []}}}
+    return {"metadata": {"name": name, "namespace": "ns"}, "spec": wanted}
+
+
+def claim(name: str, *pods: str, finalizers: tuple[str, ...] = (FINALIZER,), **more: Any) -> Object:
+    reserved = [{"resource": "pods", "name": each, "uid": f"u-{each}"} for each in pods]
+    status = {"allocation": ALLOCATION, "reservedFor": reserved}
+    metadata = {"name": name, "namespace": "ns", "finalizers": list(finalizers), **more}
+    return {"metadata": metadata, "spec": {}, "status": status}
+
+
+def all_of(api: MemoryApi, resource: Resource) -> list[Object]:
+    return list(api.objects[resource.plural].values())
+
+
+def the(api: MemoryApi, resource: Resource, name: str) -> Object:
+    return api.objects[resource.plural][f"ns/{name}"]
+
+
+def status_of(api: MemoryApi, name: str) -> Any:
+    return (the(api, PODS, name).get("status") or {}).get("resourceClaimStatuses")
+
+
+def test_s39_a_claim_is_made_and_named() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMTEMPLATES, template())
+        api.put(PODS, pod())
+        await World(api).until(lambda: status_of(api, "p"))
+        (made,) = all_of(api, RESOURCECLAIMS)
+        assert name_of(made).startswith("p-gpu-")
+        assert meta(made)["annotations"] == {"a": "1", CLAIM_NAME: "gpu"}
+        assert meta(made)["labels"] == {"l": "1"}
+        (owner,) = meta(made)["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "u-p", True)
+        assert status_of(api, "p") == [{"name": "gpu", "resourceClaimName": name_of(made)}]
+        kept = the(api, RESOURCECLAIMTEMPLATES, "t")["spec"]["metadata"]["annotations"]
+        assert kept == {"a": "1"}, "the template itself is nobody's to change"
+
+    story(run)
+
+
+@pytest.mark.parametrize(("pod_name", "entry"), [("p" * 80, "e" * 20), ("p", "e" * 63), ("p" * 63, "e"), ("a", "b")])
+def test_s39_names_fit(pod_name: str, entry: str) -> None:
+    base = base_name(pod_name, entry)
+    assert len(base) <= 58
+    assert base.startswith("p" if len(pod_name) > 1 else "a")
+    assert "-" + entry[0] in base
+    assert base.endswith("-")
+
+
+def test_s39_killed_after_the_claim_was_made_there_is_no_second() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMTEMPLATES, template())
+        api.put(PODS, pod())
+        api.fault = lambda verb, resource, name: away() if verb == "patch" else None
+        await World(api).until(lambda: all_of(api, RESOURCECLAIMS))
+        api.fault = lambda verb, resource, name: None
+        await World(api).until(lambda: status_of(api, "p"))
+        assert len(all_of(api, RESOURCECLAIMS)) == 1
+
+    story(run)
+
+
+def test_late_news_of_a_claim_make_no_second() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMTEMPLATES, template())
+        api.put(PODS, pod())
+        world = World(api)
+        await world.until(lambda: status_of(api, "p"), late=True)
+        world.keeper.pod_changed(pod())
+        await world.until(lambda: True, late=True)
+        assert len(all_of(api, RESOURCECLAIMS)) == 1
+
+    story(run)
+
+
+def test_a_template_that_comes_late_is_waited_for_and_told_of() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(PODS, pod())
+        world = World(api)
+        await world.until(lambda: world.events.told)
+        assert world.events.told[0] == (
+            "ns/p",
+            "FailedResourceClaimCreation",
+            'PodResourceClaim gpu: resourceclaimtemplates.resource.k8s.io "t" not found',
+        )
+        api.put(RESOURCECLAIMTEMPLATES, template())
+        await world.until(lambda: status_of(api, "p"))
+
+    story(run)
+
+
+def test_a_generated_claim_that_was_deleted_is_made_again() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMTEMPLATES, template())
+        api.put(PODS, pod())
+        world = World(api)
+        await world.until(lambda: status_of(api, "p"))
+        (old,) = all_of(api, RESOURCECLAIMS)
+        api.drop(RESOURCECLAIMS, name_of(old), "ns")
+        await world.until(lambda: status_of(api, "p")[0]["resourceClaimName"] != name_of(old))
+
+    story(run)
+
+
+def test_s34_the_last_pod_frees_the_claim() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        for name in "abcde":
+            api.put(PODS, pod(name, node="n1", phase="Running", resourceClaimName="c"))
+        api.put(RESOURCECLAIMS, claim("c", *"abcde"))
+        world = World(api)
+        for name in "abcd":
+            api.drop(PODS, name, "ns")
+        await world.until(lambda: len(consumers(the(api, RESOURCECLAIMS, "c"))) == 1)
+        assert allocation_of(the(api, RESOURCECLAIMS, "c")) == ALLOCATION
+        api.put(PODS, pod("e", node="n1", phase="Succeeded", resourceClaimName="c"))
+        await world.until(lambda: not meta(the(api, RESOURCECLAIMS, "c")).get("finalizers"))
+        freed = the(api, RESOURCECLAIMS, "c")
+        assert (allocation_of(freed), consumers(freed)) == (None, [])
+
+    story(run)
+
+
+def test_a_pod_of_the_same_name_inherits_nothing() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(PODS, {**pod("a", resourceClaimName="c"), "metadata": {"name": "a", "namespace": "ns", "uid": "new"}})
+        api.put(RESOURCECLAIMS, claim("c", "a"))
+        await World(api).until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
+
+    story(run)
+
+
+def test_a_pod_that_was_deleted_before_it_had_a_node_is_done() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        going = pod("a", resourceClaimName="c")
+        going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}
+        api.put(PODS, going)
+        api.put(RESOURCECLAIMS, claim("c", "a"))
+        await World(api).until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
+
+    story(run)
+
+
+def test_a_pod_not_seen_yet_is_asked_for() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMS, claim("c", "a"))
+        world = World(api)
+        api.put(PODS, pod("a", resourceClaimName="c"))
+        await world.until(lambda: True, late=True)
+        assert len(consumers(the(api, RESOURCECLAIMS, "c"))) == 1
+
+    story(run)
+
+
+def test_what_was_allocated_ahead_and_what_others_use_stays() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMS, claim("ahead"))
+        foreign = claim("foreign", "gone")
+        foreign["status"]["reservedFor"].append({"apiGroup": "x", "resource": "things", "name": "t", "uid": "u"})
+        api.put(RESOURCECLAIMS, foreign)
+        await World(api).until(lambda: len(consumers(the(api, RESOURCECLAIMS, "foreign"))) == 1)
+        assert allocation_of(the(api, RESOURCECLAIMS, "foreign")) == ALLOCATION
+        assert allocation_of(the(api, RESOURCECLAIMS, "ahead")) == ALLOCATION
+
+    story(run)
+
+
+def test_a_deleted_claim_goes_once_nobody_uses_it() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(PODS, pod("a", node="n1", phase="Running", resourceClaimName="c"))
+        api.put(RESOURCECLAIMS, claim("c", "a", deletionTimestamp="2026-01-01T00:00:00Z"))
+        world = World(api)
+        await world.until(lambda: True)
+        assert allocation_of(the(api, RESOURCECLAIMS, "c"))
+        api.drop(PODS, "a", "ns")
+        await world.until(lambda: not all_of(api, RESOURCECLAIMS))
+
+    story(run)
+
+
+def test_s39_a_generated_claim_goes_with_its_pods_end_but_not_before() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMTEMPLATES, template())
+        api.put(PODS, pod())
+        world = World(api)
+        await world.until(lambda: status_of(api, "p"))
+        api.put(
+            PODS, {**pod(node="n1", phase="Running"), "status": {**the(api, PODS, "p")["status"], "phase": "Running"}}
+        )
+        await world.until(lambda: True)
+        assert len(all_of(api, RESOURCECLAIMS)) == 1
+        api.put(PODS, {**pod(node="n1"), "status": {**the(api, PODS, "p")["status"], "phase": "Failed"}})
+        await world.until(lambda: not all_of(api, RESOURCECLAIMS))
+
+    story(run)
+
+
+def test_a_pod_somebody_else_bound_gets_its_reservation() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMS, claim("c"))
+        api.put(PODS, pod("a", node="n1", resourceClaimName="c"))
+        await World(api).until(lambda: consumers(the(api, RESOURCECLAIMS, "c")))
+        assert consumers(the(api, RESOURCECLAIMS, "c")) == [{"resource": "pods", "name": "a", "uid": "u-a"}]
+
+    story(run)
+
+
+def test_conflicts_are_met_again_with_what_is_true_by_then() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        api.put(RESOURCECLAIMS, claim("c", "gone"))
+        faults = [conflict(), away()]
+        api.fault = lambda verb, resource, name: faults.pop() if faults else None
+        await World(api).until(lambda: not meta(the(api, RESOURCECLAIMS, "c")).get("finalizers"))
+
+    story(run)
