@@ -107,7 +107,7 @@ def test_s39_a_claim_is_made_and_named() -> None:
 def test_s39_names_fit(pod_name: str, entry: str) -> None:
     base = base_name(pod_name, entry)
     assert len(base) <= 58
-    assert base.startswith("p" if len(pod_name) > 1 else "a")
+    assert base.startswith(pod_name[0])
     assert "-" + entry[0] in base
     assert base.endswith("-")
 
