@@ -104,7 +104,7 @@ PLAIN = Extras()
 """Of every device that has none; shared."""
 
 
-class Device(msgspec.Struct, frozen=True):
+class Device(msgspec.Struct, frozen=True, gc=False):
     name: str
     attributes: Mapping[str, Attribute]
     capacity: Mapping[str, Capacity]
@@ -112,7 +112,7 @@ class Device(msgspec.Struct, frozen=True):
     extras: Extras = PLAIN
 
 
-class Slice(msgspec.Struct, frozen=True):
+class Slice(msgspec.Struct, frozen=True, gc=False):
     """A ResourceSlice. A patched one differs in `devices` only."""
 
     name: str

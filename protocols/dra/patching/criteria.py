@@ -1,0 +1,65 @@
+"""Whether a patch applies to a device: names first, then its class's selectors, then its own, until one fails.
+
+Selectors see the device as its driver published it, never what other patches made of it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from protocols.cel.errors import CompileError, EvaluationError
+from protocols.cel.programs import compiled
+from protocols.dra.types import Device, DeviceClass, Filter, Patch
+
+UNKNOWN_SELECTOR = "CEL expression empty (unsupported selector type?)"
+
+
+class Selector(NamedTuple):
+    """One expression, and how people find it."""
+
+    expression: str
+    place: str
+    """`selector #0` or `class gpu: selector #0`."""
+
+
+class Faulty(NamedTuple):
+    """Why an expression cannot be decided."""
+
+    reason: str
+    """Of the event: CELRuntimeError or CELCompileError."""
+    text: str
+
+
+Verdict = bool | Faulty
+Judge = Callable[[str, Device], Verdict]
+"""Decides an expression for a published device."""
+
+
+def named(filter: Filter, driver: str, pool: str, device: str) -> bool:
+    """Whether the names in a filter are these."""
+    return filter.driver in (None, driver) and filter.pool in (None, pool) and filter.device in (None, device)
+
+
+def selectors_of(patch: Patch, classes: Mapping[str, DeviceClass]) -> tuple[Selector, ...] | None:
+    """In the order in which they are asked; None if the class is missing, when the patch applies to nothing."""
+    found: list[Selector] = []
+    name = patch.filter.class_name
+    if name is not None:
+        if (known := classes.get(name)) is None:
+            return None
+        found += _placed(known.selectors, f"class {name}: ")
+    return (*found, *_placed(patch.filter.selectors, ""))
+
+
+def _placed(expressions: tuple[str, ...], where: str) -> Iterator[Selector]:
+    for number, expression in enumerate(expressions):
+        yield Selector(expression, f"{where}selector #{number}")
+
+
+def judge(driver: str, expression: str, device: Device) -> Verdict:
+    try:
+        return compiled(expression).matches(driver, device)
+    except EvaluationError as error:
+        return Faulty("CELRuntimeError", f"runtime error: {error}")
+    except CompileError as error:
+        text = " ".join(str(error).split()) if expression else UNKNOWN_SELECTOR
+        return Faulty("CELCompileError", text)

@@ -1,0 +1,75 @@
+"""The devices of one slice, patched."""
+
+from dataclasses import dataclass
+
+from protocols.dra.patching.criteria import Faulty, Selector, judge
+from protocols.dra.patching.layers import Layers, PoolLayers
+from protocols.dra.patching.merge import patched
+from protocols.dra.patching.types import Known
+from protocols.dra.tracker.faults import Faults
+from protocols.dra.tracker.inputs import Inputs
+from protocols.dra.tracker.types import Counts
+from protocols.dra.tracker.verdicts import FAULTY, NO, YES, Verdicts
+from protocols.dra.types import Device, DeviceId, Slice
+
+
+@dataclass(frozen=True)
+class Builder:
+    inputs: Inputs
+    layers: PoolLayers
+    faults: Faults
+    counts: Counts
+
+    def devices(
+        self, each: Slice, old: tuple[Device, ...], only: set[str] | None, verdicts: Verdicts
+    ) -> tuple[Device, ...]:
+        """Those named by `only`, or all; the others stay as in `old`. An equal device is the very object of `old`, and
+        a slice that nothing patches has its published devices."""
+        self.counts.rebuilds += 1
+        layers = self.layers.of(each.driver, each.pool)
+        if layers.empty:
+            return each.devices
+        made = list(each.devices if only is None else old)
+        for at, device in enumerate(each.devices):
+            if only is None or device.name in only:
+                made[at] = self._device(layers, each, at, verdicts)
+        for at, before in enumerate(old[: len(made)]):
+            if made[at] is not before and made[at] is not each.devices[at] and made[at] == before:
+                made[at] = before
+        return tuple(made) if any(map(_differ, made, each.devices)) else each.devices
+
+    def _device(self, layers: Layers, each: Slice, at: int, verdicts: Verdicts) -> Device:
+        device = each.devices[at]
+        more = [known for known in layers.conditional if self.applies(known, each, at, verdicts)]
+        for known in layers.of_device(device.name):
+            if not known.conditional or self.applies(known, each, at, verdicts):
+                more.append(known)
+        return patched(device, layers.effect(more), layers.taints(device.name))
+
+    def applies(self, known: Known, each: Slice, at: int, verdicts: Verdicts) -> bool:
+        """Whether a patch whose names fit applies to the device at this place."""
+        selectors = self.inputs.selectors(known)
+        if selectors is None:
+            return False
+        for selector in selectors:
+            verdict = verdicts.get(selector.expression, at)
+            if verdict not in (YES, NO):
+                verdict = self._judge(known, selector, each, at)
+                verdicts.put(selector.expression, at, verdict)
+            if verdict != YES:
+                return False
+        return True
+
+    def _judge(self, known: Known, selector: Selector, each: Slice, at: int) -> int:
+        device = each.devices[at]
+        found = judge(each.driver, selector.expression, device)
+        self.counts.evaluations += 1
+        if isinstance(found, Faulty):
+            self.counts.failures += 1
+            self.faults.add(known.patch, selector, found, DeviceId(each.driver, each.pool, device.name))
+            return FAULTY
+        return YES if found else NO
+
+
+def _differ(one: Device, other: Device) -> bool:
+    return one is not other

@@ -1,0 +1,72 @@
+"""Faulty expressions, counted per patch and kind of fault: one event each, whatever the number of devices."""
+
+from collections.abc import Iterator
+
+from protocols.dra.patching.criteria import Faulty, Selector
+from protocols.dra.tracker.types import Fault, FaultKey, Report
+from protocols.dra.types import DeviceId, Patch
+
+AGAIN = 300.0
+"""Seconds until a fault that met more devices is told again."""
+KINDS = 64
+"""Of faults that one patch can have: it has 32 selectors, and a class; texts differ by the device."""
+TEXT = 512
+DEVICES = 1000
+"""Counted per fault; more are `at least` so many."""
+
+
+class Faults:
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Patch, dict[FaultKey, Fault]]] = {}
+        """By the patch's name; of one version of it."""
+        self._fresh: dict[str, None] = {}
+        """Patches that may have something to tell."""
+
+    def add(self, patch: Patch, selector: Selector, faulty: Faulty, device: DeviceId) -> None:
+        _, faults = self._known.setdefault(patch.name, (patch, {}))
+        key = FaultKey(selector.place, faulty.reason, faulty.text[:TEXT])
+        fault = faults.get(key)
+        if fault is None:
+            if len(faults) >= KINDS:
+                return
+            fault = faults[key] = Fault(device)
+        if len(fault.devices) < DEVICES and device not in fault.devices:
+            fault.devices.add(device)
+            self._fresh[patch.name] = None
+
+    def forget(self, patch: str) -> None:
+        """The patch changed or is gone: what it does from now on is told anew."""
+        self._known.pop(patch, None)
+        self._fresh.pop(patch, None)
+
+    def due(self, now: float) -> list[Report]:
+        """What is to be told now: new faults at once, those that met more devices AGAIN seconds after the last time."""
+        found = []
+        for name in list(self._fresh):
+            patch, faults = self._known[name]
+            waiting = False
+            for key, fault in faults.items():
+                if len(fault.devices) == fault.told:
+                    continue
+                if fault.told and now - fault.told_at < AGAIN:
+                    waiting = True
+                    continue
+                fault.told, fault.told_at = len(fault.devices), now
+                found.append(_report(patch, key, fault))
+            if not waiting:
+                del self._fresh[name]
+        return found
+
+    def reports(self) -> Iterator[Report]:
+        """All that is known."""
+        for patch, faults in self._known.values():
+            for key, fault in faults.items():
+                yield _report(patch, key, fault)
+
+
+def _report(patch: Patch, key: FaultKey, fault: Fault) -> Report:
+    more = len(fault.devices) - 1
+    least = "at least " if len(fault.devices) == DEVICES else ""
+    others = f" (and {least}{more} more device{'s' if more > 1 else ''})" if more else ""
+    message = f"{key.place}: {key.text}: device {fault.first}{others}"
+    return Report(patch.name, patch.uid, key.reason, message, len(fault.devices))

@@ -1,0 +1,128 @@
+"""Patches, rules and classes as they are now, and which devices a change of one of them touches."""
+
+import itertools
+from collections import Counter
+
+from protocols.dra.patching.criteria import Selector, selectors_of
+from protocols.dra.patching.index import Index
+from protocols.dra.patching.types import Gates, Known, KnownRule
+from protocols.dra.types import DeviceClass, Filter, Patch, Rule
+
+Touched = list[Filter]
+"""Names of the devices to look at again."""
+
+
+class Inputs:
+    def __init__(self, gates: Gates) -> None:
+        self.patches: dict[str, Known] = {}
+        self.rules: dict[str, KnownRule] = {}
+        self.classes: dict[str, DeviceClass] = {}
+        self.patch_index: Index[Known] = Index()
+        self.rule_index: Index[KnownRule] = Index()
+        self._gates = gates
+        self._serials = itertools.count(1)
+        self._by_class: dict[str, dict[str, None]] = {}
+        self._selectors: dict[int, tuple[Selector, ...] | None] = {}
+        """By the patch's serial; forgotten when its class changes."""
+        self._uses: Counter[str] = Counter()
+        self._unused: set[str] = set()
+
+    def put_patch(self, patch: Patch) -> Touched:
+        """A patch that says nothing under these gates is as none."""
+        held = self.patches.get(patch.name)
+        if held is not None and held.patch == patch:
+            return []
+        touched = self.drop_patch(patch.name)
+        if not self._matters(patch):
+            return touched
+        known = Known(next(self._serials), patch.rank, patch)
+        self.patches[patch.name] = known
+        self.patch_index.add(patch.filter, known)
+        if patch.filter.class_name is not None:
+            self._by_class.setdefault(patch.filter.class_name, {})[patch.name] = None
+        self._use(patch.filter.selectors)
+        return [*touched, patch.filter]
+
+    def drop_patch(self, name: str) -> Touched:
+        known = self.patches.pop(name, None)
+        if known is None:
+            return []
+        filter = known.patch.filter
+        self.patch_index.remove(filter, known)
+        self._selectors.pop(known.serial, None)
+        if filter.class_name is not None:
+            users = self._by_class[filter.class_name]
+            del users[name]
+            if not users:
+                del self._by_class[filter.class_name]
+        self._disuse(filter.selectors)
+        return [filter]
+
+    def put_rule(self, rule: Rule) -> Touched:
+        """A rule without a selector selects nothing."""
+        held = self.rules.get(rule.name)
+        if held is not None and held.rule == rule:
+            return []
+        touched = self.drop_rule(rule.name)
+        if rule.selector is None or not self._gates.taints:
+            return touched
+        known = KnownRule(next(self._serials), rule.name, rule)
+        self.rules[rule.name] = known
+        self.rule_index.add(rule.selector, known)
+        return [*touched, rule.selector]
+
+    def drop_rule(self, name: str) -> Touched:
+        known = self.rules.pop(name, None)
+        if known is None or known.rule.selector is None:
+            return []
+        self.rule_index.remove(known.rule.selector, known)
+        return [known.rule.selector]
+
+    def put_class(self, new: DeviceClass) -> Touched:
+        held = self.classes.get(new.name)
+        self.classes[new.name] = new
+        if held is not None and held.selectors == new.selectors:
+            return []
+        self._use(new.selectors)
+        if held is not None:
+            self._disuse(held.selectors)
+        return self._of_class(new.name)
+
+    def drop_class(self, name: str) -> Touched:
+        held = self.classes.pop(name, None)
+        if held is None:
+            return []
+        self._disuse(held.selectors)
+        return self._of_class(name)
+
+    def selectors(self, known: Known) -> tuple[Selector, ...] | None:
+        """What the patch asks of a device beyond names; None while its class is missing."""
+        if known.serial not in self._selectors:
+            self._selectors[known.serial] = selectors_of(known.patch, self.classes)
+        return self._selectors[known.serial]
+
+    def unused(self) -> set[str]:
+        """Expressions that nobody asks any more; told once."""
+        found = {expression for expression in self._unused if not self._uses[expression]}
+        self._unused.clear()
+        return found
+
+    def _of_class(self, name: str) -> Touched:
+        users = [self.patches[each] for each in self._by_class.get(name, ())]
+        for known in users:
+            self._selectors.pop(known.serial, None)
+        return [known.patch.filter for known in users]
+
+    def _matters(self, patch: Patch) -> bool:
+        values = self._gates.attributes and (patch.attributes or patch.capacity)
+        return bool(values or (self._gates.taints and patch.taints))
+
+    def _use(self, expressions: tuple[str, ...]) -> None:
+        self._uses.update(expressions)
+
+    def _disuse(self, expressions: tuple[str, ...]) -> None:
+        self._uses.subtract(expressions)
+        for expression in expressions:
+            if self._uses[expression] <= 0:
+                del self._uses[expression]
+                self._unused.add(expression)

@@ -1,0 +1,175 @@
+"""Slices as patches leave them.
+
+Inputs only mark what they touch; `settle` works it out and tells the changes. So a storm of patches costs each slice
+one rebuild, a long one can be done in steps, and who hears of a change finds it in the cache. In the end the cache
+holds what a computation from nothing would give, whatever the order of the inputs.
+"""
+
+from bisect import bisect_left, insort
+
+from protocols.dra.patching.layers import PoolLayers
+from protocols.dra.patching.types import Gates
+from protocols.dra.tracker.builder import Builder
+from protocols.dra.tracker.faults import Faults
+from protocols.dra.tracker.inputs import Inputs, Touched
+from protocols.dra.tracker.places import Places
+from protocols.dra.tracker.types import Change, Counts
+from protocols.dra.tracker.verdicts import Verdicts
+from protocols.dra.types import Device, DeviceClass, Patch, Rule, Slice
+
+BOTH = Gates()
+
+
+class Tracker:
+    """Not safe for threads: one task feeds and settles it. `slices` may be kept and read anywhere."""
+
+    def __init__(self, gates: Gates = BOTH) -> None:
+        self.counts = Counts()
+        self.faults = Faults()
+        self.inputs = Inputs(gates)
+        layers = PoolLayers(self.inputs.patch_index, self.inputs.rule_index, gates)
+        self.builder = Builder(self.inputs, layers, self.faults, self.counts)
+        self.published: dict[str, Slice] = {}
+        self.verdicts: dict[str, Verdicts] = {}
+        self._layers = layers
+        self._patched: dict[str, Slice] = {}
+        self._names: list[str] = []
+        """Of the patched slices, sorted."""
+        self._snapshot: tuple[Slice, ...] | None = ()
+        self._places = Places()
+        self._marks: dict[str, set[str] | None] = {}
+        """Slice -> devices to work out again; None = all."""
+        self._arrived: set[str] = set()
+        """Slices that were put: their change is told even if nothing differs."""
+        self._told: list[Change] = []
+
+    def put_slice(self, new: Slice) -> None:
+        old = self.published.get(new.name)
+        if old is None:
+            self.verdicts[new.name] = Verdicts(len(new.devices))
+        else:
+            new = self._kept(old, new)
+            self._places.remove(old)
+        self.published[new.name] = new
+        self._places.add(new)
+        self._marks[new.name] = None
+        self._arrived.add(new.name)
+
+    def drop_slice(self, name: str) -> None:
+        old = self.published.pop(name, None)
+        if old is None:
+            return
+        self._places.remove(old)
+        del self.verdicts[name]
+        self._marks.pop(name, None)
+        self._arrived.discard(name)
+        self._layers.forget(old.driver, old.pool)
+        patched = self._patched.pop(name, None)
+        if patched is not None:
+            del self._names[bisect_left(self._names, name)]
+            self._snapshot = None
+            self._told.append(Change(patched, None))
+
+    def put_patch(self, patch: Patch) -> None:
+        touched = self.inputs.put_patch(patch)
+        if touched:
+            self.faults.forget(patch.name)
+        self._touch(touched)
+
+    def drop_patch(self, name: str) -> None:
+        self._touch(self.inputs.drop_patch(name))
+        self.faults.forget(name)
+
+    def put_rule(self, rule: Rule) -> None:
+        self._touch(self.inputs.put_rule(rule))
+
+    def drop_rule(self, name: str) -> None:
+        self._touch(self.inputs.drop_rule(name))
+
+    def put_class(self, new: DeviceClass) -> None:
+        self._touch(self.inputs.put_class(new))
+
+    def drop_class(self, name: str) -> None:
+        self._touch(self.inputs.drop_class(name))
+
+    @property
+    def settled(self) -> bool:
+        return not self._marks and not self._told
+
+    def settle(self, limit: int | None = None) -> list[Change]:
+        """Work out what is marked, at most `limit` slices, and tell what changed. Call it until `settled`."""
+        for name in list(self._marks)[:limit]:
+            self._rebuild(name, self._marks.pop(name))
+        told, self._told = self._told, []
+        return told
+
+    def slices(self) -> tuple[Slice, ...]:
+        """All slices by name, patched as of the last `settle`. The same object until something changes."""
+        if self._snapshot is None:
+            self._snapshot = tuple([self._patched[name] for name in self._names])
+        return self._snapshot
+
+    def get(self, name: str) -> Slice | None:
+        """One patched slice."""
+        return self._patched.get(name)
+
+    def _touch(self, touched: Touched) -> None:
+        for filter in touched:
+            for name in self._places.of(filter, self.published):
+                held = self._marks.get(name, set())
+                if filter.device is None or held is None:
+                    self._marks[name] = None
+                else:
+                    held.add(filter.device)
+                    self._marks[name] = held
+        for expression in self.inputs.unused():
+            for verdicts in self.verdicts.values():
+                verdicts.drop(expression)
+
+    def _kept(self, old: Slice, new: Slice) -> Slice:
+        """The new slice with every device that did not change as the object that it was, and what is known of it."""
+        places = {device.name: at for at, device in enumerate(old.devices)}
+        devices, origins = [], []
+        for device in new.devices:
+            at = places.get(device.name, -1)
+            same = at >= 0 and old.devices[at] == device
+            devices.append(old.devices[at] if same else device)
+            origins.append(at if same and old.driver == new.driver else -1)
+        self.verdicts[new.name] = self.verdicts[new.name].moved(origins)
+        return _with(new, tuple(devices))
+
+    def _rebuild(self, name: str, only: set[str] | None) -> None:
+        published, old = self.published[name], self._patched.get(name)
+        devices = self.builder.devices(published, old.devices if old else (), only, self.verdicts[name])
+        new = published if devices is published.devices else _with(published, devices)
+        arrived = name in self._arrived
+        self._arrived.discard(name)
+        if old is not None and not arrived and _same(old.devices, devices):
+            return
+        if old is None:
+            insort(self._names, name)
+        self._patched[name] = new
+        self._snapshot = None
+        self._told.append(Change(old, new))
+
+
+def _with(each: Slice, devices: tuple[Device, ...]) -> Slice:
+    return Slice(
+        each.name,
+        each.uid,
+        each.driver,
+        each.pool,
+        each.generation,
+        each.count,
+        each.reach,
+        devices,
+        each.counters,
+    )
+
+
+def _same(one: tuple[Device, ...], other: tuple[Device, ...]) -> bool:
+    return len(one) == len(other) and all(map(_is, one, other))
+
+
+def _is(one: Device, other: Device) -> bool:
+    return one is other
