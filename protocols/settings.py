@@ -94,6 +94,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     container_log_max_files: int = 5
     """Files a container run's log may have, the one that is written included."""
     pod_resources: PodResources = PodResources()
+    device_health_rate: int = 2
+    """Changes a second of one pod's status that the health of its devices may cause, after a few at once."""
     metrics_port: int = 10255
     feature_gates: dict[str, bool] = {}
     log_level: str = "info"

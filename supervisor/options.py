@@ -49,6 +49,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     pod_resources_watchers: int = 4096
     pod_resources_socket_mode: str = "0600"
     pod_resources_socket_group: str = ""
+    device_health_rate: int = 2
     metrics_port: int = DEFAULT_METRICS_PORT
     feature_gates: str = ""
     log_level: str = "info"
@@ -97,6 +98,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         container_log_max_size=_size(options.container_log_max_size, "--container-log-max-size"),
         container_log_max_files=_at_least(2, options.container_log_max_files, "--container-log-max-files"),
         pod_resources=pod_resources(options),
+        device_health_rate=_at_least(1, options.device_health_rate, "--device-health-rate"),
         metrics_port=_port(options.metrics_port, "--metrics-port"),
         feature_gates=feature_gates(options.feature_gates),
         log_level=_one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),

@@ -13,6 +13,7 @@ from actors.devices.plugins.registration import RegistrationOptions, Registratio
 from actors.devices.types import Limits
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.actor import Context, run_actor
+from protocols.bus import StateSource
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, ChaosDevice, Empty, PreStart, ReconcilePods, ReleasePod
 from protocols.wire.dra import DEVICE_PLUGIN
@@ -54,6 +55,7 @@ class Devices:
         serve(messages.PRE_START, PreStart, self._manager.pre_start)
         serve(messages.CHAOS_DEVICE, ChaosDevice, self._manager.chaos)
         serve(messages.HISTORY, Empty, self._manager.history)
+        self._context.bus.own(messages.DRA_HEALTH, StateSource({}))
         await self._registration.start()
         self._context.spawn(self._watcher.run(), "plugins_registry")
         self._context.ready(f"listening on {self._context.layout.registration_socket}")

@@ -1,45 +1,65 @@
-"""From allocations and device health to allocatedResourcesStatus of each pod. Pure."""
+"""From what pods hold and the health of devices to allocatedResourcesStatus. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from protocols.messages.devices import UNKNOWN, AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
+from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
+from protocols.messages.held import HeldResource, PodHeld, health_key
 
-SHOWN = ("app", "sidecar")
 MESSAGE_LIMIT = 1024
-"""Longer ones are refused by the API."""
+"""Bytes; longer ones are refused by the API."""
+STATES = (HEALTHY, UNHEALTHY, UNKNOWN)
+ELLIPSIS = "..."
+
+Healths = Mapping[str, DeviceHealth]
+"""By `health_key`."""
 
 
-def health_key(resource: str, device_id: str) -> str:
-    return f"{resource} {device_id}"
+def pod_status(uid: str, held: PodHeld, health: Healths) -> PodResourceStatus:
+    containers = {container.name: _entries(container.resources, health) for container in held.containers}
+    return PodResourceStatus(uid=uid, containers=containers, pod=_entries(held.pod, health))
 
 
-def pod_status(allocation: PodAllocation, health: Mapping[str, DeviceHealth]) -> PodResourceStatus | None:
-    """None when no app container or sidecar of the pod holds a device."""
-    containers = {
-        container.name: _container(container, health)
-        for container in allocation.containers
-        if container.kind in SHOWN and container.devices
-    }
-    return PodResourceStatus(uid=allocation.uid, containers=containers) if containers else None
-
-
-def _container(container: ContainerAllocation, health: Mapping[str, DeviceHealth]) -> tuple[ResourceStatus, ...]:
-    """Entries by name, devices by id: a stable order, since the API compares lists as they stand."""
-    grouped: dict[str, dict[str, ResourceHealth]] = defaultdict(dict)
-    for device in container.devices:
-        grouped[device.resource][device.id] = _device(device, health.get(health_key(device.resource, device.id)))
+def _entries(resources: tuple[HeldResource, ...], health: Healths) -> tuple[ResourceStatus, ...]:
+    """In the order they are held: it is stable, and the API compares lists as they stand."""
     return tuple(
-        ResourceStatus(name=name, resources=tuple(found[device_id] for device_id in sorted(found)))
-        for name, found in sorted(grouped.items())
+        ResourceStatus(name=held.name, resources=tuple(_device(held.name, one, health) for one in held.ids))
+        for held in resources
     )
 
 
-def _device(device: AllocatedDevice, known: DeviceHealth | None) -> ResourceHealth:
+def _device(name: str, resource_id: str, health: Healths) -> ResourceHealth:
+    """What nobody told of is Unknown, and so is a state that only later versions know."""
+    known = health.get(health_key(name, resource_id))
     if known is None:
-        return ResourceHealth(resourceID=device.id, health=UNKNOWN)
-    return ResourceHealth(resourceID=device.id, health=known.health, message=known.message[:MESSAGE_LIMIT])
+        return ResourceHealth(resourceID=resource_id, health=UNKNOWN)
+    state = known.health if known.health in STATES else UNKNOWN
+    return ResourceHealth(resourceID=resource_id, health=state, message=cut(known.message))
+
+
+def cut(message: str) -> str:
+    """At most MESSAGE_LIMIT bytes, no character broken."""
+    raw = message.encode(errors="replace")
+    if len(raw) <= MESSAGE_LIMIT:
+        return raw.decode()
+    return raw[: MESSAGE_LIMIT - len(ELLIPSIS)].decode(errors="ignore") + ELLIPSIS
+
+
+def reported_ns(new: PodResourceStatus, old: PodResourceStatus | None, health: Healths) -> int:
+    """When the oldest of the reports that make `new` another than `old` was heard; 0 = no report did."""
+    if old is None:
+        return 0
+    before = dict(_devices(old))
+    changed = (health.get(key) for key, device in _devices(new) if key in before and before[key] != device)
+    return min((known.changed_ns for known in changed if known is not None and known.changed_ns > 0), default=0)
+
+
+def _devices(status: PodResourceStatus) -> Iterable[tuple[str, ResourceHealth]]:
+    for entries in (*status.containers.values(), status.pod):
+        for entry in entries:
+            for device in entry.resources:
+                yield health_key(entry.name, device.resourceID), device
 
 
 class Holders:
@@ -52,14 +72,15 @@ class Holders:
     def of(self, key: str) -> Iterable[str]:
         return self._by_device.get(key, ())
 
-    def update(self, uid: str, allocation: PodAllocation | None) -> None:
+    def update(self, uid: str, held: PodHeld) -> None:
         for key in self._by_pod.pop(uid, ()):
             self._by_device[key].discard(uid)
             if not self._by_device[key]:
                 del self._by_device[key]
-        if allocation is None:
+        if not held:
             return
-        keys = {health_key(d.resource, d.id) for c in allocation.containers for d in c.devices}
+        resources = [*held.pod, *(resource for container in held.containers for resource in container.resources)]
+        keys = {health_key(resource.name, one) for resource in resources for one in resource.ids}
         self._by_pod[uid] = keys
         for key in keys:
             self._by_device[key].add(uid)

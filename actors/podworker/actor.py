@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from actors.podworker.health_link import HealthLink
 from actors.podworker.history import RUNNING
 from actors.podworker.links import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
 from actors.podworker.logs.rotator import LogRotator, RotationOptions
@@ -31,7 +32,7 @@ from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.events import EventRecorder, RecorderOptions
 from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.resources import PODS
-from protocols.messages import cri, devices, health, pleg
+from protocols.messages import cri, devices, pleg
 
 USER = "podworker"
 RETRY_S = 0.1
@@ -50,8 +51,11 @@ class PodWorkerActor:
         self._connected = asyncio.Event()
         self._api = ApiPods(self._client)
         self._meter = Meter(context.registry)
-        sent = self._meter.status.observe
-        self._statuses = StatusManager(self._api, lambda uid: self._manager.on_settled(uid), sent)
+        sent, shown = self._meter.status.observe, self._meter.health.observe
+        self._statuses = StatusManager(self._api, lambda uid: self._manager.on_settled(uid), sent, shown)
+        self._health = HealthLink(
+            context.settings.gate("ResourceHealthStatus"), lambda *change: self._manager.on_resources(*change)
+        )
         self._replicate()
         self._manager = PodManager(self._manager_options())
         self._node = NodeAgent(
@@ -74,9 +78,7 @@ class PodWorkerActor:
         self._following = follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self._seen, type=pleg.PodStatus)
         follow(owner=pleg.OWNER, stream=pleg.PLEG_STATE, sink=self._relists, type=pleg.PlegState)
         follow(owner=devices.OWNER, stream=devices.DEVICES, sink=self._inventory, type=devices.ResourceInventory)
-        if self._context.settings.gate("ResourceHealthStatus"):
-            kind = health.PodResourceStatus
-            follow(owner=health.OWNER, stream=health.RESOURCE_STATUS, sink=self._resources, type=kind)
+        self._health.start(self._context.bus)
         spawn = self._context.spawn
         spawn(self._events.run(), "events")
         spawn(self._informer.run(), "pods")
@@ -120,15 +122,12 @@ class PodWorkerActor:
         self._seen = Watched[pleg.PodStatus](lambda *change: self._manager.on_status(*change), self._wake_node)
         self._relists = Watched[pleg.PlegState](lambda *_: self._wake_node(), self._wake_node)
         self._inventory = Watched[devices.ResourceInventory](lambda *_: self._wake_node(), self._on_devices)
-        self._resources = Watched[health.PodResourceStatus](
-            lambda *change: self._manager.on_resources(*change), lambda: None
-        )
 
     def _manager_options(self) -> ManagerOptions:
         return ManagerOptions(
             world=self._world(),
             runtime_name=lambda: self._state.name or "nodeplane",
-            resources=self._resources.items.get,
+            resources=self._health.status,
             started_ns=time.time_ns(),
             meter=self._meter,
             on_finished=lambda uid: self._static.ended(uid),
@@ -157,6 +156,7 @@ class PodWorkerActor:
             pods=self._api,
             objects=ApiObjects(self._client),
             recorder=ApiRecorder(self._events),
+            health=self._health,
             site=Site(
                 node_name=settings.node_name,
                 root=layout.root,

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 
 from actors.podworker import history
+from actors.podworker.device_health import held_in, merged
 from actors.podworker.lifecycle import victims
 from actors.podworker.parts import Parts
 from actors.podworker.sandbox_config import pod_log_directory
@@ -11,6 +12,7 @@ from actors.podworker.types import Kill
 from actors.podworker.volumes import memory
 from actors.podworker.volumes.paths import FOLDERS, pod_directory
 from actors.podworker.volumes.types import EMPTY_DIR
+from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 
 
@@ -27,6 +29,8 @@ class Ending:
 
     async def terminate(self) -> bool:
         """True once nothing of the pod runs and its devices are free."""
+        if self._state.held is None:
+            self._state.held = self._world.health.held(self._state.spec.uid)
         status = await self._observer.confirmed()
         self._probes.end()
         self._probes.follow(status, self._reporter.shown(self._state))
@@ -65,8 +69,10 @@ class Ending:
         state = self._state
         status = await self._observer.status()
         if not (state.gone or state.spec.deleting):
-            self._reporter.report(state, status, final=True)
+            shown = self._reporter.report(state, status, final=True)
+            self._world.health.ended(state.spec, merged(state.held or PodHeld(), held_in(shown)))
             return False
+        self._world.health.ended(state.spec, PodHeld())
         if not state.gone and not state.deleted and not await self._delete():
             return False
         return await self._remove(status)

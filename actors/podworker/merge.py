@@ -2,7 +2,13 @@
 
 from actors.podworker.types import Object
 
-KEYED = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "resourceClaimStatuses": "name"}
+KEYED = {
+    "conditions": "type",
+    "podIPs": "ip",
+    "hostIPs": "ip",
+    "resourceClaimStatuses": "name",
+    "allocatedResourcesStatus": "name",
+}
 """Lists of the pod status that strategic merge patches by key; all others are replaced whole."""
 
 

@@ -7,6 +7,8 @@ START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)
 STATUS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
 """Upstream's, as its dashboards expect them; the other two have the library's, which are upstream's too."""
 
+HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
 
 class Meter:
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -31,5 +33,11 @@ class Meter:
             "kubelet_pod_status_sync_duration_seconds",
             "From a changed pod status to the API's answer that it has it.",
             buckets=STATUS_BUCKETS,
+            registry=registry,
+        )
+        self.health = Histogram(
+            "nodeplane_device_health_status_seconds",
+            "From a report of a device's health to the API's answer that a pod's status shows it.",
+            buckets=HEALTH_BUCKETS,
             registry=registry,
         )

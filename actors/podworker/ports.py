@@ -8,6 +8,7 @@ import msgspec
 from actors.podworker.downward import Node
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import AdmitPod, ContainerGrant
+from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 from protocols.wire import cri_pb2
 
@@ -81,7 +82,9 @@ class Devices(Protocol):
 class Statuses(Protocol):
     """The status manager: latest wins, in order, through outages of the API."""
 
-    def publish(self, spec: PodSpec, status: Object) -> None: ...
+    def publish(self, spec: PodSpec, status: Object, reported_ns: int = 0) -> None:
+        """`reported_ns`: when a report of a device was heard that this status is the first to show; 0 = none."""
+        ...
 
     def settled(self, uid: str) -> bool:
         """The API shows the status published last (or has no such pod any more)."""
@@ -114,6 +117,28 @@ class Recorder(Protocol):
         ...
 
 
+class DeviceHealth(Protocol):
+    """What pods hold, and whether their statuses can tell how it is."""
+
+    @property
+    def on(self) -> bool:
+        """Statuses tell of devices at all: the feature gate ResourceHealthStatus."""
+        ...
+
+    @property
+    def heard(self) -> bool:
+        """Health has told how things are; until then a status keeps what it showed."""
+        ...
+
+    def held(self, uid: str) -> PodHeld:
+        """Nothing once its devices are free."""
+        ...
+
+    def ended(self, spec: PodSpec, held: PodHeld) -> None:
+        """The pod is over and had `held`; nothing: it is done with."""
+        ...
+
+
 class Site(msgspec.Struct, frozen=True):
     """Where this node is: constant for a process's life."""
 
@@ -140,4 +165,5 @@ class World(msgspec.Struct, frozen=True):
     pods: Pods
     objects: Objects
     recorder: Recorder
+    health: DeviceHealth
     site: Site

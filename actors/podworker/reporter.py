@@ -36,6 +36,7 @@ class Reporter:
         self, state: PodState, runtime: PodStatus, waiting: Mapping[str, Waiting] | None = None, final: bool = False
     ) -> Object:
         """Publishes only what differs; a pod the API no longer has gets none."""
+        health = self._world.health
         view = View(
             spec=state.spec,
             runtime=self._messages.fill(state.spec, history.with_failed_starts(runtime, state.failed_starts)),
@@ -50,9 +51,10 @@ class Reporter:
             rejected=state.rejected,
             doomed=state.doomed,
             verdicts=self._verdicts(),
+            keeps_health=health.on and (final or not health.heard),
         )
         status = compute_status(view)
         if not state.gone:
             state.shown = status
-            self._world.statuses.publish(state.spec, status)
+            self._world.statuses.publish(state.spec, status, state.resources.reported_ns if state.resources else 0)
         return status

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from actors.podworker.types import BackoffEntry, Object, PodSpec, Stage, StartFailure, Waiting
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
+from protocols.messages.held import PodHeld
 
 
 @dataclass
@@ -30,5 +31,7 @@ class PodState:
     deleted: bool = False
     """The final API delete went through."""
     resources: PodResourceStatus | None = None
+    held: PodHeld | None = None
+    """What it had when it began to end."""
     announced: set[str] = field(default_factory=set)
     """Ids of ended containers whose back-off was told as an event."""

@@ -7,6 +7,7 @@ import msgspec
 from actors.podworker import history
 from actors.podworker.conditions import OWN, compute_conditions
 from actors.podworker.container_status import Scene, render
+from actors.podworker.device_health import HEALTH, health_entries
 from actors.podworker.phase import FAILED, PENDING, TERMINAL, compute_phase
 from actors.podworker.probes.types import Verdict
 from actors.podworker.types import APP, INIT, Object, PodSpec, Waiting
@@ -42,6 +43,8 @@ class View(msgspec.Struct, frozen=True):
     now_ns: int = 0
     final: bool = False
     """The pod was ended on purpose (deleted, refused, complete) and nothing of it runs."""
+    keeps_health: bool = False
+    """What the status shows of devices stands, unless something else is known of them."""
     held: bool = False
     """The pod's devices are not free yet: a terminal phase would make the scheduler give them away too early."""
     rejected: Waiting | None = None
@@ -66,6 +69,9 @@ def compute_status(view: View) -> Object:
     if not _never_admitted(view, before):
         status["containerStatuses"] = [statuses[c.name] for c in sorted(view.spec.apps, key=lambda c: c.name)]
         status["initContainerStatuses"] = [statuses[c.name] for c in view.spec.inits]
+        entries = health_entries(view.resources.pod if view.resources else (), before, view.keeps_health)
+        if entries:
+            status[HEALTH] = entries
     return status | _reason(view, before, phase) | _generation(view.spec)
 
 
@@ -118,14 +124,11 @@ def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
 
 
 def _add_resources(status: Object, name: str, kind: str, view: View, known: Object | None) -> None:
-    """allocatedResourcesStatus: what health says; a pod at its end keeps what it showed last."""
     if kind == INIT:
         return
-    entries = (view.resources.containers if view.resources else {}).get(name, ())
-    if entries:
-        status["allocatedResourcesStatus"] = msgspec.json.decode(msgspec.json.encode(entries))
-    elif view.final and known and known.get("allocatedResourcesStatus"):
-        status["allocatedResourcesStatus"] = known["allocatedResourcesStatus"]
+    told = (view.resources.containers if view.resources else {}).get(name, ())
+    if entries := health_entries(told, known or {}, view.keeps_health):
+        status[HEALTH] = entries
 
 
 def _phase(view: View, before: Object, statuses: dict[str, Object]) -> str:

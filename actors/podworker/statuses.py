@@ -1,6 +1,7 @@
 """The status manager: pod statuses on their way to the API, one PATCH per pod at a time, the latest wins, none is lost.
 
-Only differences are sent. An outage of the API is waited out; a pod that is gone, or another of its name, ends it.
+Only differences are sent. An outage of the API is waited out; a pod that is gone, or another of its name, ends it. What
+the API refuses is tried a few times more, then only once in a while, as long as nothing changes.
 """
 
 import asyncio
@@ -9,15 +10,20 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from actors.podworker.device_health import HEALTH, told_health, without_health
 from actors.podworker.errors import MirrorMissing
 from actors.podworker.merge import same, status_patch
-from actors.podworker.types import Object, PodSpec
+from actors.podworker.types import SECOND, Object, PodSpec
 from protocols.errors import NodeplaneError
 
 PARALLEL = 16
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
-INVALID_S = 30.0
-"""Pause after the API called a status invalid: the next one may be better, this one will not."""
+REFUSED_FIRST_S, REFUSED_MOST_S = 1.0, 30.0
+"""Pauses after the API refused a status: the next one may be better, this one will hardly be."""
+REFUSALS, REFUSED_AGAIN_S = 6, 300.0
+"""After so many the status is left alone until it changes, or somebody looks at the pod after so long."""
+WAITS = (404, 408, 429)
+"""Codes of 4xx that are no refusal."""
 log = logging.getLogger("podworker")
 
 
@@ -40,49 +46,83 @@ class _Entry:
         self.version = 0
         self.since = 0.0
         """When the oldest status that the API does not show was published."""
+        self.reported_ns = 0
+        """When a report of a device was heard that the API does not show yet; 0 = it shows all."""
+        self.known_ns = 0
+        """The newest of those that were ever published."""
+        self.refused_health: Object = {}
+        """What statuses said of devices when the API refused that."""
+        self.refused: Object | None = None
+        """The patch that was given up."""
+        self.refused_at = 0.0
         self.gone = False
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
     def patch(self) -> Object | None:
         """Against the newest the API is known to show."""
-        seen = version_of(self.spec.raw)
-        if seen <= self.version:
-            if self.sent is not None and same(self.sent, self.desired):
-                return None  # the API took it, in its own spelling
-            return status_patch(self.spec.uid, self.acked, self.desired)
-        return status_patch(self.spec.uid, self.spec.raw.get("status") or {}, self.desired)
+        desired = self.desired
+        if self.refused_health and told_health(desired) == self.refused_health:
+            desired = without_health(desired)
+        if version_of(self.spec.raw) > self.version:
+            return status_patch(self.spec.uid, self.spec.raw.get("status") or {}, desired)
+        if self.sent is not None and same(self.sent, self.desired):
+            return None  # the API took it, in its own spelling
+        return status_patch(self.spec.uid, self.acked, desired)
+
+    def given_up(self, body: Object) -> bool:
+        return body == self.refused and time.monotonic() - self.refused_at < REFUSED_AGAIN_S
+
+    def report(self, reported_ns: int) -> None:
+        if reported_ns > self.known_ns:
+            self.known_ns = reported_ns
+            self.reported_ns = self.reported_ns or reported_ns
 
 
 class StatusManager:
     """`on_settled(uid)`: the API shows the latest status, or has no such pod any more. `on_sent`: one was taken, after
-    so many seconds."""
+    so many seconds. `on_reported`: one that shows a report of a device was, so many seconds after that was heard."""
 
     def __init__(
-        self, api: PodApi, on_settled: Callable[[str], None], on_sent: Callable[[float], None] = lambda seconds: None
+        self,
+        api: PodApi,
+        on_settled: Callable[[str], None],
+        on_sent: Callable[[float], None] = lambda seconds: None,
+        on_reported: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._api = api
         self._on_settled = on_settled
         self._on_sent = on_sent
+        self._on_reported = on_reported
         self._entries: dict[str, _Entry] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
 
-    def publish(self, spec: PodSpec, status: Object) -> None:
+    def publish(self, spec: PodSpec, status: Object, reported_ns: int = 0) -> None:
         entry = self._entries.get(spec.uid)
         if entry is None:
             entry = self._entries[spec.uid] = _Entry(spec)
         known = entry.spec is spec and entry.desired == status
         entry.spec, entry.desired = spec, status
         entry.changed.set()
-        if known and entry.task is None:
+        if known and entry.task is None and entry.refused is None:
             return  # as at the last look, which sent what there was to send
-        if entry.task is None and not entry.gone and entry.patch() is not None:
+        entry.report(reported_ns)
+        if entry.task is None and not entry.gone:
+            self._begin(entry)
+
+    def _begin(self, entry: _Entry) -> None:
+        body = entry.patch()
+        if body is None:
+            entry.reported_ns = 0
+        elif not entry.given_up(body):
             entry.since = time.monotonic()
             entry.task = asyncio.get_running_loop().create_task(self._send(entry))
 
     def settled(self, uid: str) -> bool:
         entry = self._entries.get(uid)
-        return entry is None or entry.gone or (entry.task is None and entry.patch() is None)
+        if entry is None or entry.gone:
+            return True
+        return entry.task is None and ((body := entry.patch()) is None or entry.given_up(body))
 
     def forget(self, uid: str) -> None:
         entry = self._entries.pop(uid, None)
@@ -104,28 +144,52 @@ class StatusManager:
                 entry.since = time.monotonic()
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
-                await self._failed(entry, error, failures)
+                if not await self._failed(entry, body, error, failures):
+                    break
         entry.task = None
         self._on_settled(entry.spec.uid)
 
     async def _patch(self, entry: _Entry, body: Object) -> None:
         desired = entry.desired
-        async with self._slots:
-            pod = await self._api.patch_status(entry.spec, body)
-        entry.sent, entry.acked = desired, pod.get("status") or {}
+        reported_ns, entry.reported_ns = entry.reported_ns, 0
+        try:
+            async with self._slots:
+                pod = await self._api.patch_status(entry.spec, body)
+        except BaseException:
+            entry.reported_ns = reported_ns or entry.reported_ns
+            raise
+        entry.sent, entry.acked, entry.refused = desired, pod.get("status") or {}, None
         entry.version = max(version_of(pod), version_of(entry.spec.raw))
+        if reported_ns:
+            self._on_reported(max(0.0, (time.time_ns() - reported_ns) / SECOND))
 
-    async def _failed(self, entry: _Entry, error: Exception, failures: int) -> None:
+    async def _failed(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
+        """False when there is nothing more to try."""
         code = getattr(error, "code", 0)
         if code == 404 or (code == 409 and await self._is_gone(entry)):
             entry.gone = True
-            return
+            return False
         spec = entry.spec
-        if (failures == 1 and not isinstance(error, MirrorMissing)) or code in (400, 422):
+        if failures == 1 and not isinstance(error, MirrorMissing):
             log.warning("status of pod %s/%s not taken: %s", spec.namespace, spec.name, error)
-        if code in (400, 422):
-            await _either(entry.changed, INVALID_S)
-        await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
+        if 400 <= code < 500 and code not in WAITS:
+            return await self._refused(entry, body, error, failures)
+        asked = getattr(error, "retry_after", None) or 0.0
+        await asyncio.sleep(max(asked, min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S)))
+        return True
+
+    async def _refused(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
+        """What it says of devices must not keep the rest from being shown."""
+        health = told_health(entry.desired)
+        if health and health != entry.refused_health and HEALTH in f"{error} {getattr(error, 'details', '')}":
+            entry.refused_health = health
+            return True
+        if failures >= REFUSALS or body == entry.refused:
+            entry.refused, entry.refused_at = body, time.monotonic()
+            log.error("status of pod %s/%s given up until it changes: %s", entry.spec.namespace, entry.spec.name, error)
+            return False
+        await _either(entry.changed, min(REFUSED_FIRST_S * 2 ** min(failures - 1, 8), REFUSED_MOST_S))
+        return True
 
     async def _is_gone(self, entry: _Entry) -> bool:
         try:

@@ -103,7 +103,7 @@ class PodWorker:
         self.wake()
 
     def resources(self, status: PodResourceStatus | None) -> None:
-        """What health says of its devices; a pod that is ending keeps what it had."""
+        """What health says of its devices; a pod that is ending keeps what it had, if that is nothing now."""
         if status is not None or self.state.stage is Stage.SYNCING:
             self.state.resources = status
             self.wake()

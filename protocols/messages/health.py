@@ -25,4 +25,8 @@ class ResourceStatus(msgspec.Struct, frozen=True):
 class PodResourceStatus(msgspec.Struct, frozen=True):
     uid: str
     containers: dict[str, tuple[ResourceStatus, ...]]
-    """By container name; entries sorted by name."""
+    """By container name; device plugins' entries by name, then claims in the container's order."""
+    pod: tuple[ResourceStatus, ...] = ()
+    """Of claims that no container names."""
+    reported_ns: int = 0
+    """When the oldest report that this shows and the one before did not was heard; 0 = it shows none."""

@@ -66,6 +66,7 @@ PLANE = (
     Flag("pod_resources_watchers", "N", "pod resources watches open at once (default 4096)", number=True),
     Flag("pod_resources_socket_mode", "MODE", "mode of the pod resources sockets (default 0600)"),
     Flag("pod_resources_socket_group", "GROUP", "group of the pod resources sockets and of their directories"),
+    Flag("device_health_rate", "N", "status changes a second of one pod whose devices flap (default 2)", number=True),
     Flag("metrics_port", "PORT", "port of the metrics page on 127.0.0.1; 0 = a free one (default 10255)", number=True),
     Flag("feature_gates", "NAME=BOOL,...", "feature gates to turn off or on; all are on"),
     Flag("log_level", "LEVEL", "debug, info (default), warning or error"),

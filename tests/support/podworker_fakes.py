@@ -8,6 +8,7 @@ from pathlib import Path
 from actors.podworker.ports import ImageFound, Site, World
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.messages.devices import AdmitPod, ContainerGrant
+from protocols.messages.held import PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 UID = "uid-1"
@@ -260,7 +261,7 @@ class FakeStatuses:
     def last(self):
         return self.history[-1]
 
-    def publish(self, spec, status):
+    def publish(self, spec, status, reported_ns=0):
         if not self.history or self.history[-1] != status:
             self.history.append(status)
 
@@ -277,6 +278,20 @@ class FakePods:
 
     async def delete(self, spec):
         self.deleted.append(spec.uid)
+
+
+class FakeHealth:
+    """What pods hold by uid, and which were told to have ended."""
+
+    def __init__(self):
+        self.on = self.heard = True
+        self.holds, self.over = {}, {}
+
+    def held(self, uid):
+        return self.holds.get(uid, PodHeld())
+
+    def ended(self, spec, held):
+        self.over[spec.uid] = held
 
 
 class FakeObjects:
@@ -314,7 +329,7 @@ class FakeWorld:
     def __init__(self, root: Path):
         self.runtime = FakeRuntime()
         self.pleg = FakePleg(self.runtime)
-        self.objects = FakeObjects()
+        self.objects, self.health = FakeObjects(), FakeHealth()
         self.devices, self.statuses, self.pods, self.recorder = (
             FakeDevices(),
             FakeStatuses(),
@@ -329,5 +344,6 @@ class FakeWorld:
             pods=self.pods,
             objects=self.objects,
             recorder=self.recorder,
+            health=self.health,
             site=Site(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
         )

@@ -1,23 +1,46 @@
+from collections import ChainMap
+
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from actors.health.aggregate import health_key, pod_status
-from actors.health.board import Board
-from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
+from actors.health.aggregate import cut, pod_status
+from protocols.messages.devices import (
+    AllocatedDevice,
+    ClaimDevice,
+    ContainerAllocation,
+    DeviceHealth,
+    PodAllocation,
+    PreparedClaim,
+)
+from protocols.messages.held import HeldContainer, HeldResource, PodHeld, health_key, held_by
 
-GPU, NIC = "example.com/gpu", "example.com/nic"
+GPU, NIC, DRIVER = "example.com/gpu", "example.com/nic", "gpu.example.com"
 
 
-def allocation(*containers, uid="u1"):
-    return PodAllocation(uid=uid, namespace="ns", name="p", containers=tuple(containers))
+def allocation(*containers, uid="u1", claims=()):
+    return PodAllocation(uid=uid, namespace="ns", name="p", containers=tuple(containers), claims=tuple(claims))
 
 
-def holds(name, *devices, kind="app"):
-    return ContainerAllocation(name=name, kind=kind, devices=tuple(AllocatedDevice(r, i) for r, i in devices))
+def holds(name, *devices, kind="app", claims=()):
+    given_out = tuple(AllocatedDevice(r, i) for r, i in devices)
+    return ContainerAllocation(name=name, kind=kind, devices=given_out, claims=tuple(claims))
+
+
+def claim(*names, devices=(("dev-0", ()),)):
+    made = tuple(ClaimDevice(DRIVER, "pool", device, requests=requests) for device, requests in devices)
+    return PreparedClaim("ns", "claim-object", "c1", made, names)
 
 
 def health(*entries):
     return {health_key(r, i): DeviceHealth(r, i, state, message) for r, i, state, message in entries}
+
+
+def shown(entries):
+    return [(e.name, [(d.resourceID, d.health, d.message) for d in e.resources]) for e in entries]
+
+
+def status_of(pod, known):
+    return pod_status(pod.uid, held_by(pod), known)
 
 
 def test_sorted_by_resource_then_id_for_apps_and_sidecars():
@@ -28,53 +51,122 @@ def test_sorted_by_resource_then_id_for_apps_and_sidecars():
         holds("none"),
     )
     known = health((GPU, "g1", "Healthy", ""), (GPU, "g2", "Unhealthy", "ECC"), (NIC, "n1", "Healthy", ""))
-    status = pod_status(pod, known)
+    status = status_of(pod, known)
     assert list(status.containers) == ["a", "side"]
-    assert [(e.name, [(d.resourceID, d.health, d.message) for d in e.resources]) for e in status.containers["a"]] == [
+    assert shown(status.containers["a"]) == [
         (GPU, [("g1", "Healthy", ""), ("g2", "Unhealthy", "ECC")]),
         (NIC, [("n1", "Healthy", "")]),
     ]
     assert status.containers["side"][0].resources[0].health == "Unknown"
 
 
+def test_claims_come_after_device_plugins_under_the_container_s_own_words():
+    devices = (("dev-1", ("big",)), ("dev-0", ("small/half",)), ("dev-2", ()))
+    pod = allocation(
+        holds("a", (GPU, "g1"), claims=[claim("gpu/big", "gpu/small", "gpu/small/half", devices=devices)]),
+        holds("b", claims=[claim("gpu", devices=devices)]),
+        holds("init", kind="init", claims=[claim("gpu")]),
+        claims=[claim("spare"), claim(devices=devices)],
+    )
+    known = ChainMap({}, health(("claim:", f"{DRIVER}/pool/dev-1", "Unhealthy", "gone")))
+    status = status_of(pod, known)
+    one, two, three = (f"{DRIVER}/pool/dev-{n}" for n in range(3))
+    x = "Unknown"
+    assert shown(status.containers["a"]) == [
+        (GPU, [("g1", x, "")]),
+        ("claim:gpu/big", [(two, "Unhealthy", "gone"), (three, x, "")]),
+        ("claim:gpu/small", [(one, x, ""), (three, x, "")]),
+        ("claim:gpu/small/half", [(one, x, ""), (three, x, "")]),
+    ]
+    assert shown(status.containers["b"]) == [("claim:gpu", [(one, x, ""), (two, "Unhealthy", "gone"), (three, x, "")])]
+    assert shown(status.pod) == [("claim:spare", [(one, x, "")])]
+    assert "init" not in status.containers
+
+
+def test_shared_devices_stand_once_and_a_request_without_devices_not_at_all():
+    twice = PreparedClaim(
+        "ns", "c", "c1", tuple(ClaimDevice(DRIVER, "pool", "dev-0", share_id=share) for share in "ab"), ("gpu",)
+    )
+    held = held_by(allocation(holds("a", claims=[twice, claim("nic", devices=())])))
+    assert held.containers == (HeldContainer("a", (HeldResource("claim:gpu", (f"{DRIVER}/pool/dev-0",)),)),)
+
+
 def test_no_devices_no_status():
-    assert pod_status(allocation(holds("a")), {}) is None
+    assert held_by(allocation(holds("a"))) == PodHeld()
 
 
-def test_overlong_message_is_cut():
-    status = pod_status(allocation(holds("a", (GPU, "g1"))), health((GPU, "g1", "Unhealthy", "x" * 5000)))
-    assert len(status.containers["a"][0].resources[0].message) == 1024
+def test_states_of_the_future_are_unknown():
+    pod = allocation(holds("a", (GPU, "g1")))
+    status = status_of(pod, health((GPU, "g1", "PermanentlyUnhealthy", "it is dead")))
+    assert shown(status.containers["a"]) == [(GPU, [("g1", "Unknown", "it is dead")])]
 
 
-pods = st.sampled_from(["u1", "u2", "u3"])
-devices = st.lists(st.sampled_from([(GPU, "g1"), (GPU, "g2"), (NIC, "n1")]), unique=True, max_size=3)
-steps = st.one_of(
-    st.tuples(st.just("give"), pods, devices),
-    st.tuples(st.just("take"), pods),
-    st.tuples(st.just("health"), st.sampled_from([(GPU, "g1"), (GPU, "g2"), (NIC, "n1")]), st.sampled_from("HUX")),
-    st.tuples(st.just("settle")),
+@given(st.text(max_size=40).map(lambda text: text * 60))
+def test_overlong_messages_end_with_dots_and_no_character_is_broken(text):
+    short = cut(text)
+    raw = short.encode()
+    whole = text.encode(errors="replace").decode()
+    assert len(raw) <= 1024
+    assert short == whole or (short.endswith("...") and whole.startswith(short[:-3]) and len(raw) > 1017)
+
+
+names = st.sampled_from(["gpu", "gpu/a", "gpu/a/x", "gpu/b", "nic"])
+claims = st.lists(
+    st.builds(
+        PreparedClaim,
+        namespace=st.just("ns"),
+        name=st.sampled_from("cd"),
+        uid=st.just("u"),
+        devices=st.lists(
+            st.builds(
+                ClaimDevice,
+                driver=st.sampled_from([DRIVER, "nic.example.com"]),
+                pool=st.just("p"),
+                device=st.sampled_from(["d0", "d1"]),
+                share_id=st.sampled_from(["", "s"]),
+                requests=st.lists(st.sampled_from(["a", "b/x"]), max_size=2).map(tuple),
+            ),
+            max_size=4,
+        ).map(tuple),
+        names=st.lists(names, max_size=3).map(tuple),
+    ),
+    max_size=3,
+).map(tuple)
+containers = st.lists(
+    st.builds(
+        ContainerAllocation,
+        name=st.sampled_from("abc"),
+        kind=st.sampled_from(["app", "sidecar", "init"]),
+        devices=st.lists(
+            st.builds(AllocatedDevice, resource=st.sampled_from([GPU, NIC]), id=st.sampled_from("123")), max_size=4
+        ).map(tuple),
+        claims=claims,
+    ),
+    max_size=3,
+    unique_by=lambda c: c.name,
+).map(tuple)
+pods = st.builds(
+    PodAllocation, uid=st.just("u"), namespace=st.just("ns"), name=st.just("p"), containers=containers, claims=claims
 )
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(steps, max_size=30))
-def test_incremental_equals_computed_anew_and_nothing_is_published_twice(life):
-    given_out, known, seen = {}, {}, {}
-    board = Board(given_out, known)
-    for step in [*life, ("settle",)]:
-        match step:
-            case ("give", uid, held):
-                given_out[uid] = allocation(holds("a", *held), uid=uid)
-                board.allocation_changed(uid, given_out[uid])
-            case ("take", uid):
-                given_out.pop(uid, None)
-                board.allocation_changed(uid, None)
-            case ("health", (resource, device_id), state):
-                known[health_key(resource, device_id)] = DeviceHealth(resource, device_id, state)
-                board.health_changed(health_key(resource, device_id))
-            case _:
-                for uid, status in board.settle().items():
-                    assert seen.get(uid) != status
-                    seen[uid] = status
-                anew = {uid: pod_status(pod, known) for uid, pod in given_out.items()}
-                assert board.published == {uid: status for uid, status in anew.items() if status}
+@given(pods, st.sampled_from(["Healthy", "Unhealthy", "Unknown", "", "Worn"]))
+def test_names_and_ids_are_unique_and_every_shown_device_is_held(pod, state):
+    status = status_of(pod, {f"{DRIVER}/p/d0": DeviceHealth("", f"{DRIVER}/p/d0", state)})
+    for container in pod.containers:
+        entries = status.containers.get(container.name, ())
+        assert len({e.name for e in entries}) == len(entries)
+        ids = {d.id for d in container.devices} | {
+            f"{d.driver}/{d.pool}/{d.device}" for c in container.claims for d in c.devices
+        }
+        for entry in entries:
+            told = [d.resourceID for d in entry.resources]
+            assert told
+            assert told == sorted(set(told))
+            assert set(told) <= ids
+            assert {d.health for d in entry.resources} <= {"Healthy", "Unhealthy", "Unknown"}
+        if container.kind != "init":
+            assert {e.name for e in entries} >= {d.resource for d in container.devices}
+        else:
+            assert not entries

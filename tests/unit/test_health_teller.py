@@ -3,7 +3,7 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.health.teller import BURST, REFILL_S, Subject, Teller
+from actors.health.teller import BURST, NODE_BURST, NODE_RATE, REFILL_S, Subject, Teller
 
 GPU = Subject("u1", "main", "example.com/gpu", "gpu-1")
 H, U, X = "Healthy", "Unhealthy", "Unknown"
@@ -75,8 +75,57 @@ def test_forgotten_pods_leave_nothing():
     teller = Teller()
     teller.observe(GPU, U, "", 0)
     teller.forget("u1")
-    assert not teller.tracks
+    assert len(teller) == 0
     assert not teller.due(10)
+
+
+def gpus(count, uid="u1"):
+    return [Subject(uid, "main", "example.com/gpu", f"gpu-{n:02}") for n in range(count)]
+
+
+def test_devices_that_change_alike_share_an_event():
+    teller = Teller()
+    for subject in gpus(10):
+        teller.observe(subject, H, "", 0)
+        teller.observe(subject, U, "bus is off", 1)
+    (notice,) = teller.due(1)
+    named = ", ".join(f"gpu-{n:02}" for n in range(8))
+    assert (
+        notice.message == f"Devices {named} and 2 more of example.com/gpu in container main are Unhealthy: bus is off"
+    )
+    assert teller.next_due(1) is None
+
+
+def test_different_reasons_are_told_apart_and_a_pod_of_its_own_has_no_container():
+    teller, own = Teller(), Subject("u1", "", "claim:gpu", "drv/p/d")
+    teller.observe(own, U, "", 0)
+    teller.observe(GPU, U, "ECC", 0)
+    texts = [notice.message for notice in teller.due(0)]
+    assert texts == [
+        "Device drv/p/d of claim:gpu is Unhealthy",
+        "Device gpu-1 of example.com/gpu in container main is Unhealthy: ECC",
+    ]
+
+
+def test_many_flapping_pods_do_not_flood_the_node():
+    teller, told = Teller(), 0
+    subjects = [subject for n in range(200) for subject in gpus(5, f"u{n}")]
+    for second in range(60):
+        for subject in subjects:
+            teller.observe(subject, U if second % 2 else H, "", second)
+        told += len(teller.due(second))
+    assert told <= NODE_BURST + 60 * NODE_RATE + 1
+
+
+def test_a_pod_whose_devices_flap_keeps_no_other_from_being_told_of():
+    teller = Teller()
+    for tick in range(2000):
+        for subject in gpus(1, f"u{tick % 300}"):
+            teller.observe(subject, U if tick // 300 % 2 else H, "", tick / 100)
+        teller.due(tick / 100)
+    teller.observe(Subject("quiet", "main", "example.com/gpu", "gpu-9"), U, "", 20)
+    told = [notice for second in range(60) for notice in teller.due(20 + second)]
+    assert "quiet" in {notice.uid for notice in told}
 
 
 @given(st.lists(st.tuples(st.sampled_from([H, U, X]), st.floats(0, 5)), max_size=40))

@@ -154,7 +154,7 @@ def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end():
     expected = [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}]
     assert shown["containerStatuses"][0]["allocatedResourcesStatus"] == expected
     assert [c.get("allocatedResourcesStatus") for c in shown["initContainerStatuses"]] == [None, expected]
-    ended = status(raw, runtime(run("a", "exited")), before=shown, final=True)
+    ended = status(raw, runtime(run("a", "exited")), before=shown, final=True, keeps_health=True)
     assert ended["containerStatuses"][0]["allocatedResourcesStatus"] == expected
 
 

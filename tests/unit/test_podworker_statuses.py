@@ -1,5 +1,9 @@
 import asyncio
+import time
 
+import pytest
+
+from actors.podworker import statuses
 from actors.podworker.spec import read_pod
 from actors.podworker.statuses import StatusManager
 from protocols.kube.client import ApiAway, ApiError
@@ -91,6 +95,112 @@ def test_an_outage_loses_nothing():
         assert api.status["phase"] == "Running"
 
     play(story)
+
+
+HEALTH = [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}]
+SICK = {"phase": "Running", "containerStatuses": [{"name": "a", "allocatedResourcesStatus": HEALTH}]}
+
+
+def refusal(code, field="status.phase"):
+    return ApiError(code, {"message": f"no: {field}", "details": {"causes": [{"field": field}]}})
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    monkeypatch.setattr(statuses, "REFUSED_FIRST_S", 0.001)
+    monkeypatch.setattr(statuses, "REFUSED_MOST_S", 0.002)
+
+
+@pytest.mark.parametrize("code", [400, 403, 409, 413, 422])
+def test_a_refused_status_is_given_up_until_it_changes(code, hasty):
+    async def story(api, manager, told):
+        api.faults = [refusal(code)] * 1000
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        asked = 1000 - len(api.faults)
+        assert asked == statuses.REFUSALS
+        for _ in range(5):
+            manager.publish(SPEC, {"phase": "Running"})
+            await settle(manager)
+        assert 1000 - len(api.faults) == asked
+        api.faults.clear()
+        manager.publish(SPEC, {"phase": "Failed"})
+        await settle(manager)
+        assert api.status["phase"] == "Failed"
+
+    play(story)
+
+
+def test_a_given_up_status_is_tried_once_more_after_a_while(hasty, monkeypatch):
+    async def story(api, manager, told):
+        api.faults = [refusal(403)] * statuses.REFUSALS
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        assert api.status["phase"] == "Pending"
+        monkeypatch.setattr(statuses, "REFUSED_AGAIN_S", 0.0)
+        api.faults = [refusal(403)]
+        manager.publish(SPEC, {"phase": "Running"})
+        await told_again(told, 2)
+        assert not api.faults
+        manager.publish(SPEC, {"phase": "Running"})
+        await told_again(told, 3)
+        assert api.status["phase"] == "Running"
+
+    async def told_again(told, times):
+        async with asyncio.timeout(5):
+            while len(told) < times:  # noqa: ASYNC110 # the manager has no event to wait for
+                await asyncio.sleep(0.002)
+
+    play(story)
+
+
+def test_what_is_refused_of_devices_keeps_nothing_else_from_being_shown():
+    field = "status.containerStatuses[0].allocatedResourcesStatus[0].name"
+
+    async def story(api, manager, told):
+        api.faults = [refusal(422, field)]
+        manager.publish(SPEC, SICK)
+        await settle(manager)
+        assert api.status == {"phase": "Running", "containerStatuses": [{"name": "a"}]}
+        manager.publish(SPEC, {**SICK, "hostIP": "1"})
+        await settle(manager)
+        assert api.bodies[-1] == {"hostIP": "1"}
+        well = [{"name": "a", "allocatedResourcesStatus": []}]
+        manager.publish(SPEC, {"phase": "Running", "hostIP": "1", "containerStatuses": well})
+        manager.publish(SPEC, {**SICK, "allocatedResourcesStatus": HEALTH, "hostIP": "1"})
+        await settle(manager)
+        assert api.status["allocatedResourcesStatus"] == HEALTH
+
+    play(story)
+
+
+def test_a_server_that_asks_for_a_pause_gets_it():
+    async def story(api, manager, told):
+        api.faults = [ApiError(429, {}, retry_after=0.3)]
+        began = time.monotonic()
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        assert time.monotonic() - began >= 0.3
+        assert api.status["phase"] == "Running"
+
+    play(story)
+
+
+def test_the_time_from_report_to_status_is_told_once():
+    async def run():
+        api, seconds = FakeApi(), []
+        manager = StatusManager(api, lambda uid: None, on_reported=seconds.append)
+        heard = time.time_ns() - 2_000_000_000
+        api.faults = [ApiAway("away")]
+        manager.publish(SPEC, SICK, heard)
+        await settle(manager)
+        manager.publish(SPEC, {**SICK, "hostIP": "1"}, heard)
+        await settle(manager)
+        assert len(seconds) == 1
+        assert 2 <= seconds[0] < 30
+        manager.close()
+
+    asyncio.run(run())
 
 
 def test_a_pod_that_is_gone_ends_it():

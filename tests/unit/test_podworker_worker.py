@@ -9,6 +9,8 @@ from actors.podworker.types import SECOND, PodSpec, Stage
 from actors.podworker.worker import PodWorker, WorkerOptions
 from protocols.bus import FailedPrecondition, Unavailable, error_for
 from protocols.messages.devices import ContainerGrant
+from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
+from protocols.messages.held import HeldContainer, HeldResource, PodHeld
 from tests.support.podworker_fakes import FakeWorld, container, pod, sidecar
 
 UID = "uid-1"
@@ -390,5 +392,55 @@ def test_random_crashes_never_double_a_container(tmp_path, seed):
 
             await scene.until(back)
             assert all(most == 1 for most in runtime.most_running.values())
+
+    play(story())
+
+
+def test_a_pod_that_is_over_still_learns_how_its_devices_are(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, pod(policy="Never"))
+        fake = scene.fake
+        fake.health.holds[UID] = held = PodHeld((HeldContainer("a", (HeldResource("r/gpu", ("g1",)),)),))
+        scene.worker.resources(how("Healthy"))
+        async with at_work(scene):
+            await scene.running()
+            fake.runtime.end(next(iter(fake.runtime.containers)), 1)
+            await scene.until(lambda: scene.status.get("phase") == "Failed" and UID in fake.health.over)
+            fake.health.holds.clear()
+            assert fake.health.over[UID] == held
+            scene.worker.resources(None)
+            assert entries(scene) == [("g1", "Healthy")]
+            scene.worker.resources(how("Unhealthy"))
+            await scene.until(lambda: entries(scene) == [("g1", "Unhealthy")])
+            scene.worker.resources(how("Unknown"))
+            await asyncio.sleep(0.05)
+            assert entries(scene) == [("g1", "Unhealthy")]
+            scene.delete()
+            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            assert fake.health.over[UID] == PodHeld()
+
+    def how(health):
+        shown = ResourceStatus("r/gpu", (ResourceHealth("g1", health),))
+        return PodResourceStatus(UID, {"a": (shown,)})
+
+    def entries(scene):
+        told = scene.shown("a").get("allocatedResourcesStatus", [])
+        return [(d["resourceID"], d["health"]) for e in told for d in e["resources"]]
+
+    play(story())
+
+
+def test_until_health_is_heard_a_status_keeps_what_it_showed(tmp_path):
+    async def story():
+        before = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Unhealthy"}]}]
+        shown = {"phase": "Running", "containerStatuses": [{"name": "a", "allocatedResourcesStatus": before}]}
+        scene = Scene(tmp_path, pod(status=shown))
+        scene.fake.health.heard = False
+        async with at_work(scene):
+            await scene.running()
+            assert scene.shown("a")["allocatedResourcesStatus"] == before
+            scene.fake.health.heard = True
+            scene.worker.wake()
+            await scene.until(lambda: "allocatedResourcesStatus" not in scene.shown("a"))
 
     play(story())

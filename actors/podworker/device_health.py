@@ -1,0 +1,90 @@
+"""allocatedResourcesStatus: what health says of a container's devices, or of a pod's. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from actors.podworker.types import Object
+from protocols.messages.devices import UNKNOWN
+from protocols.messages.health import ResourceStatus
+from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+
+HEALTH = "allocatedResourcesStatus"
+FIELDS = (("containerStatuses", False), ("initContainerStatuses", True))
+
+
+def health_entries(told: tuple[ResourceStatus, ...], known: Object, keep: bool) -> list[Object]:
+    """`known`: the status that showed such entries last. `keep`: what it showed stands, for the pod is over, or
+    health was not heard yet. Such a pod may learn how its devices are, but not that nobody knows any more."""
+    entries: list[Object] = msgspec.json.decode(msgspec.json.encode(told))
+    if not keep:
+        return entries
+    shown = {entry.get("name"): entry for entry in known.get(HEALTH) or ()}
+    merged = [_kept(entry, shown.pop(entry["name"], {})) for entry in entries]
+    return [*merged, *shown.values()]
+
+
+def _kept(entry: Object, shown: Object) -> Object:
+    before = {device.get("resourceID"): device for device in shown.get("resources") or ()}
+    devices = []
+    for device in entry["resources"]:
+        old = before.pop(device["resourceID"], None)
+        devices.append(old if old is not None and device["health"] == UNKNOWN else device)
+    return {**entry, "resources": sorted([*devices, *before.values()], key=_id)}
+
+
+def _id(device: Object) -> str:
+    return str(device.get("resourceID"))
+
+
+def held_in(status: Object) -> PodHeld:
+    """What a pod held, as its status shows it: all that a later life of this process can know of it."""
+    containers = [
+        HeldContainer(str(one.get("name")), held, sidecar)
+        for field, sidecar in FIELDS
+        for one in status.get(field) or ()
+        if (held := _resources(one))
+    ]
+    return PodHeld(tuple(containers), _resources(status))
+
+
+def _resources(status: Any) -> tuple[HeldResource, ...]:
+    return tuple(
+        HeldResource(str(entry.get("name")), tuple(sorted(_id(device) for device in entry.get("resources") or ())))
+        for entry in status.get(HEALTH) or ()
+        if entry.get("resources")
+    )
+
+
+def merged(one: PodHeld, other: PodHeld) -> PodHeld:
+    """`one`, and of `other` what `one` has not."""
+    more = {container.name: container for container in other.containers}
+    containers = [
+        HeldContainer(c.name, _both(c.resources, more.pop(c.name, c).resources), c.sidecar) for c in one.containers
+    ]
+    return PodHeld((*containers, *more.values()), _both(one.pod, other.pod))
+
+
+def _both(one: tuple[HeldResource, ...], other: tuple[HeldResource, ...]) -> tuple[HeldResource, ...]:
+    names = {resource.name for resource in one}
+    return (*one, *(resource for resource in other if resource.name not in names))
+
+
+def told_health(status: Object) -> Object:
+    """All that a status says of devices; empty: nothing."""
+    told = {f"{field} {one.get('name')}": one[HEALTH] for field, one in _containers(status) if one.get(HEALTH)}
+    return {**told, **({"": status[HEALTH]} if status.get(HEALTH) else {})}
+
+
+def without_health(status: Object) -> Object:
+    bare = {key: value for key, value in status.items() if key != HEALTH}
+    for field, _ in FIELDS:
+        if field in bare:
+            bare[field] = [{k: v for k, v in one.items() if k != HEALTH} for one in bare[field] or ()]
+    return bare
+
+
+def _containers(status: Object) -> Iterator[tuple[str, Object]]:
+    for field, _ in FIELDS:
+        yield from ((field, one) for one in status.get(field) or ())

@@ -1,0 +1,64 @@
+"""Device health on the bus: what pods hold, what `health` says of it, and for `health` the pods that have ended."""
+
+from actors.podworker.types import PodSpec
+from protocols.bus import Bus, Op, Replica, StateSource, Stream
+from protocols.bus.replica import OnChange
+from protocols.messages import devices, health, podworker
+from protocols.messages.devices import PodAllocation
+from protocols.messages.health import PodResourceStatus
+from protocols.messages.held import PodHeld, held_by
+from protocols.messages.podworker import EndedPod
+
+RING = 1024
+
+
+class HealthLink:
+    """ports.DeviceHealth. Owns the stream `ended-pods`."""
+
+    def __init__(self, on: bool, on_change: OnChange[PodResourceStatus]) -> None:
+        self.on = on
+        self._statuses = _Heard(on_change)
+        self._allocations = Replica[PodAllocation]()
+        self._ended: dict[str, EndedPod] = {}
+        self._stream: Stream | None = None
+
+    def start(self, bus: Bus) -> None:
+        """Owned also while the gate is off: nobody waits for it in vain."""
+        self._stream = bus.own(podworker.ENDED_PODS, StateSource(self._ended), ring=RING)
+        if self.on:
+            kind = PodResourceStatus
+            bus.follow(owner=health.OWNER, stream=health.RESOURCE_STATUS, sink=self._statuses, type=kind)
+            bus.follow(
+                owner=devices.OWNER, stream=devices.ALLOCATIONS, sink=self._allocations, type=devices.PodAllocation
+            )
+
+    @property
+    def heard(self) -> bool:
+        return self._statuses.heard
+
+    def status(self, uid: str) -> PodResourceStatus | None:
+        return self._statuses.items.get(uid)
+
+    def held(self, uid: str) -> PodHeld:
+        allocation = self._allocations.items.get(uid)
+        return PodHeld() if allocation is None else held_by(allocation)
+
+    def ended(self, spec: PodSpec, held: PodHeld) -> None:
+        if self._stream is None or not self.on:
+            return
+        pod = EndedPod(spec.uid, spec.namespace, spec.name, held)
+        if held and self._ended.get(spec.uid) != pod:
+            self._ended[spec.uid] = pod
+            self._stream.publish(Op.UPSERT, spec.uid, pod)
+        elif not held and self._ended.pop(spec.uid, None) is not None:
+            self._stream.publish(Op.DELETE, spec.uid, pod)
+
+
+class _Heard(Replica[PodResourceStatus]):
+    """Remembers whether it was ever told the whole state."""
+
+    heard = False
+
+    def on_synced(self, synced: bool) -> None:
+        super().on_synced(synced)
+        self.heard = self.heard or synced

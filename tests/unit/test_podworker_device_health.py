@@ -1,0 +1,76 @@
+from actors.podworker.device_health import health_entries, held_in, merged, told_health, without_health
+from actors.podworker.merge import status_patch
+from protocols.messages.health import ResourceHealth, ResourceStatus
+from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+
+GPU, CLAIM = "example.com/gpu", "claim:gpu/big"
+
+
+def told(name, **devices):
+    return ResourceStatus(name, tuple(ResourceHealth(one, health) for one, health in sorted(devices.items())))
+
+
+def entry(name, **devices):
+    resources = [{"resourceID": one, "health": health} for one, health in sorted(devices.items())]
+    return {"name": name, "resources": resources}
+
+
+def known(*entries):
+    return {"allocatedResourcesStatus": list(entries)}
+
+
+def test_a_pod_that_goes_on_shows_what_health_says_and_no_more():
+    assert health_entries(
+        (told(GPU, g1="Unknown"),), known(entry(GPU, g1="Healthy"), entry(CLAIM, d="Healthy")), False
+    ) == [entry(GPU, g1="Unknown")]
+    assert health_entries((), known(entry(GPU, g1="Healthy")), False) == []
+
+
+def test_a_pod_that_is_over_learns_but_does_not_forget():
+    before = known(entry(GPU, g1="Unhealthy", g2="Healthy"), entry(CLAIM, d="Unhealthy"))
+    assert health_entries((told(GPU, g1="Unknown", g2="Unhealthy", g3="Unknown"),), before, True) == [
+        entry(GPU, g1="Unhealthy", g2="Unhealthy", g3="Unknown"),
+        entry(CLAIM, d="Unhealthy"),
+    ]
+    assert health_entries((), before, True) == before["allocatedResourcesStatus"]
+    assert health_entries((told(GPU, g1="Healthy"),), {}, True) == [entry(GPU, g1="Healthy")]
+
+
+def test_what_was_held_can_be_read_from_what_is_shown():
+    status = {
+        "containerStatuses": [{"name": "a", **known(entry(GPU, g2="Healthy", g1="Healthy"))}, {"name": "b"}],
+        "initContainerStatuses": [{"name": "side", **known(entry(CLAIM, d="Unknown"))}],
+        **known(entry("claim:spare", e="Healthy")),
+    }
+    shown = held_in(status)
+    assert shown == PodHeld(
+        (
+            HeldContainer("a", (HeldResource(GPU, ("g1", "g2")),)),
+            HeldContainer("side", (HeldResource(CLAIM, ("d",)),), sidecar=True),
+        ),
+        (HeldResource("claim:spare", ("e",)),),
+    )
+    assert held_in({"phase": "Failed"}) == PodHeld()
+    other = HeldContainer("b", (HeldResource(GPU, ("g9",)),))
+    assert merged(PodHeld((other,)), shown) == PodHeld((other, *shown.containers), shown.pod)
+    assert merged(shown, PodHeld()) == shown
+
+
+def test_the_status_without_it():
+    status = {
+        "phase": "Running",
+        "containerStatuses": [{"name": "a", **known(entry(GPU, g1="Healthy"))}],
+        **known(entry(CLAIM, d="X")),
+    }
+    assert without_health(status) == {"phase": "Running", "containerStatuses": [{"name": "a"}]}
+    assert told_health(status) != told_health({**status, **known()})
+    assert told_health(without_health(status)) == {}
+
+
+def test_only_the_pod_s_own_entries_that_changed_are_sent():
+    old = known(entry("claim:a", d="Healthy"), entry("claim:b", e="Healthy"), entry("claim:c", f="Healthy"))
+    new = known(entry("claim:a", d="Unhealthy"), entry("claim:b", e="Healthy"))
+    patch = status_patch("u", old, new)
+    assert patch["status"] == {
+        "allocatedResourcesStatus": [entry("claim:a", d="Unhealthy"), {"name": "claim:c", "$patch": "delete"}]
+    }
