@@ -3,6 +3,7 @@
 NODEPLANE_CRASH_ROUNDS=N repeats each story N times with other timings (default 1), NODEPLANE_CRASH_SEED fixes them.
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -126,7 +127,8 @@ def killer(plane: Plane, actor: str, after: float) -> threading.Thread:
         time.sleep(after)
         pid = plane.status()[actor]["pid"]
         if pid:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # another killer of this step was faster
+                os.kill(pid, signal.SIGKILL)
 
     thread = threading.Thread(target=strike)
     thread.start()
