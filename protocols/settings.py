@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from protocols.alignment import Alignment
 from protocols.errors import SettingsInvalid
 from protocols.files import write_atomic
 from protocols.layout import Layout, layout
@@ -97,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     device_health_rate: int = 2
     """Changes a second of one pod's status that the health of its devices may cause, after a few at once."""
     metrics_port: int = 10255
+    alignment: Alignment = Alignment()
+    """How CPUs, memory and devices are placed on the machine."""
     feature_gates: dict[str, bool] = {}
     log_level: str = "info"
 

@@ -11,6 +11,7 @@ from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.layout import Layout, layout
 from protocols.settings import GATES, PodResources, Settings
+from supervisor.alignment import alignment
 from supervisor.errors import Usage
 from supervisor.groups import PlaneShape
 from supervisor.stores import etcd_files, stores
@@ -51,6 +52,17 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     pod_resources_socket_group: str = ""
     device_health_rate: int = 2
     metrics_port: int = DEFAULT_METRICS_PORT
+    cpu_manager_policy: str = "none"
+    cpu_manager_policy_options: str = ""
+    memory_manager_policy: str = "None"
+    topology_manager_policy: str = "none"
+    topology_manager_scope: str = "container"
+    topology_manager_policy_options: str = ""
+    reserved_cpus: str = ""
+    reserved_memory: tuple[str, ...] = ()
+    kube_reserved: str = ""
+    system_reserved: str = ""
+    sysfs_root: str = "/"
     feature_gates: str = ""
     log_level: str = "info"
     watchers: int = 1
@@ -100,6 +112,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         pod_resources=pod_resources(options),
         device_health_rate=_at_least(1, options.device_health_rate, "--device-health-rate"),
         metrics_port=_port(options.metrics_port, "--metrics-port"),
+        alignment=alignment(options),
         feature_gates=feature_gates(options.feature_gates),
         log_level=_one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
     )

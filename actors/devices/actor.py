@@ -5,6 +5,7 @@ On kill -9 nothing acknowledged is lost: the checkpoint is on disk before an adm
 see their socket vanish and register again; until then what is allocated stays, and nothing new is.
 """
 
+import asyncio
 from contextlib import suppress
 
 from actors.devices.errors import CheckpointNotWritten
@@ -18,6 +19,8 @@ from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, ChaosDevice, Empty, PreStart, ReconcilePods, ReleasePod
 from protocols.wire.dra import DEVICE_PLUGIN
 
+MACHINE_POLL_S = 10.0
+
 
 class Devices:
     def __init__(self, context: Context) -> None:
@@ -30,6 +33,8 @@ class Devices:
                 registry=context.registry,
                 log=context.log,
                 limits=Limits(),
+                kubelet_directory=context.layout.kubelet,
+                alignment=context.settings.alignment,
             )
         )
         self._registration = RegistrationServer(
@@ -47,6 +52,7 @@ class Devices:
         )
 
     async def start(self) -> None:
+        self._manager.begin()
         self._context.spawn(self._manager.commits.run(), "commits")
         serve = self._context.bus.serve
         serve(messages.ADMIT, AdmitPod, self._manager.admit)
@@ -56,9 +62,16 @@ class Devices:
         serve(messages.CHAOS_DEVICE, ChaosDevice, self._manager.chaos)
         serve(messages.HISTORY, Empty, self._manager.history)
         self._context.bus.own(messages.DRA_HEALTH, StateSource({}))
+        self._context.spawn(self._watch_machine(), "machine")
         await self._registration.start()
         self._context.spawn(self._watcher.run(), "plugins_registry")
         self._context.ready(f"listening on {self._context.layout.registration_socket}")
+
+    async def _watch_machine(self) -> None:
+        """Changes of sysfs raise no event, so it is polled; slowly, since each admission looks too."""
+        while True:
+            await asyncio.sleep(MACHINE_POLL_S)
+            self._manager.look_at_machine()
 
     async def stop(self) -> None:
         await self._registration.stop()

@@ -13,6 +13,35 @@ class AdmissionRefused(NodeplaneError):
     details: ClassVar[dict[str, str]] = {"reason": "UnexpectedAdmissionError"}
 
 
+class TopologyAffinity(AdmissionRefused):
+    """Raised when the topology policy wants a better placement than the machine has now."""
+
+    details: ClassVar[dict[str, str]] = {"reason": "TopologyAffinityError"}
+
+    def __init__(self) -> None:
+        super().__init__("Resources cannot be allocated with Topology locality")
+
+
+class CannotPlace(NodeplaneError):
+    """Raised when CPUs or memory for a container are not to be had; admission makes a refusal of it."""
+
+
+class Overtaken(NodeplaneError):
+    """Raised when what a hint was made for went to another pod meanwhile: look for another place."""
+
+
+class MachineUnreadable(NodeplaneError):
+    """Raised when sysfs does not tell what CPUs there are, or reservations name what the machine does not have."""
+
+
+class PolicyChanged(NodeplaneError):
+    """Raised at start when pods still hold what another policy than the configured one gave them."""
+
+
+class StateFileCorrupt(NodeplaneError):
+    """Raised when a state file's bytes are not what a kubelet or this manager writes; it is kept aside."""
+
+
 class AdmissionAborted(NodeplaneError):
     """Raised to whoever waits for an admission when its pod is released meanwhile."""
 

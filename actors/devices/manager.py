@@ -12,12 +12,16 @@ from actors.devices.ledger.checkpoint import CheckpointFile, Override, State
 from actors.devices.ledger.commit import CommitOptions, Commits
 from actors.devices.ledger.history import History
 from actors.devices.ledger.ledger import Ledger, held_by
+from actors.devices.machine.keeper import KeeperOptions, MachineKeeper
+from actors.devices.machine.metrics import MachineMetrics
+from actors.devices.machine.streams import MachineStreams
 from actors.devices.metrics import DeviceMetrics
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugins import Plugins, PluginsOptions
 from actors.devices.plugins.watched import WatchedPlugins
 from actors.devices.streams import Streams, StreamsOptions
 from actors.devices.types import DeviceKey, Limits, PodRecord
+from protocols.alignment import Alignment
 from protocols.bus import Bus, Call
 from protocols.messages.devices import (
     AdmitPod,
@@ -40,6 +44,8 @@ class ManagerOptions:
     registry: CollectorRegistry
     log: logging.Logger
     limits: Limits
+    kubelet_directory: Path
+    alignment: Alignment
 
 
 class Manager:
@@ -55,18 +61,50 @@ class Manager:
         self._ledger = Ledger(state.pods)
         self._inventory = Inventory(known_resources(state), state.forced())
         self._history = History(state.mark, state.recent)
+        self.machine = MachineKeeper(
+            KeeperOptions(options.alignment, options.kubelet_directory, options.log),
+            [record.allocation for record in state.pods],
+        )
+        self._machine_metrics = MachineMetrics(options.registry)
+        self._machine_streams = MachineStreams(options.bus, self.machine)
+        self._copies = self.machine.copies()
         self._streams = Streams(StreamsOptions(options.bus, self._inventory, self._ledger, metrics, self._history))
         self.commits = Commits(self._history, self._commit_options())
         self.plugins = Plugins(self._plugins_options(metrics))
         self.watched = WatchedPlugins(self.plugins)
         self._admissions = Admissions(
-            AdmissionOptions(self._ledger, self._inventory, self.plugins, self.commits, metrics)
+            AdmissionOptions(
+                ledger=self._ledger,
+                inventory=self._inventory,
+                plugins=self.plugins,
+                commits=self.commits,
+                metrics=metrics,
+                placer=self.machine.placer,
+                machine=self._machine_metrics,
+            )
         )
+        self._machine_changed()
         for resource in self._inventory.resources:
             self._streams.refresh(resource)
 
     async def admit(self, pod: AdmitPod, call: Call) -> AdmittedPod:
+        self.look_at_machine()
         return await self._admissions.admit(pod)
+
+    def begin(self) -> None:
+        """State files that are not there, or not up to date, are written before anything else."""
+        if self.machine.outdated():
+            self.commits.touch()
+
+    def look_at_machine(self) -> None:
+        """CPUs may have gone offline or come back: sysfs tells nobody, so it is looked at."""
+        if self.machine.refresh():
+            self._machine_changed()
+            self.commits.touch()
+
+    def _machine_changed(self) -> None:
+        self._machine_streams.refresh()
+        self._machine_metrics.cpus(self.machine.placer.cpus)
 
     async def release(self, pod: ReleasePod, call: Call) -> Empty:
         await self._admissions.release(pod.uid)
@@ -117,7 +155,7 @@ class Manager:
     def _commit_options(self) -> CommitOptions:
         return CommitOptions(
             snapshot=self._state,
-            save=self._file.save,
+            save=self._save,
             publish=self._publish,
             undo=self._undo,
             log=lambda line: self._options.log.error("%s", line),
@@ -135,7 +173,13 @@ class Manager:
             log=self._options.log,
         )
 
+    def _save(self, checkpoint: bytes) -> None:
+        """Called in a thread, one at a time. State files first: the checkpoint is what makes it all true."""
+        self.machine.save(self._copies)
+        self._file.save(checkpoint)
+
     def _state(self) -> State:
+        self._copies = self.machine.copies()
         overrides = (Override(key.resource, key.id, health) for key, health in self._inventory.overrides.items())
         return State(
             pods=tuple(self._ledger.pods.values()),
@@ -146,6 +190,7 @@ class Manager:
     def _publish(self, event: LedgerEvent) -> None:
         """A released device that nobody reports any more leaves the health stream with its pod."""
         self._streams.allocation(event)
+        self._machine_changed()
         unreported = (key for key in held_by(event.allocation) if self._inventory.reported(key) is None)
         for resource in {key.resource for key in unreported}:
             self._streams.refresh(resource)
@@ -153,6 +198,7 @@ class Manager:
     def _undo(self, record: PodRecord) -> None:
         if self._ledger.pods.get(record.allocation.uid) is record:
             self._ledger.release(record.allocation.uid)
+            self.machine.placer.release(record.allocation.uid)
 
 
 def known_resources(state: State) -> list[str]:

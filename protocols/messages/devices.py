@@ -137,8 +137,8 @@ class Machine(msgspec.Struct, frozen=True):
 class Placement(msgspec.Struct, frozen=True):
     """The machine as the Node object shows it, and the CPUs of everybody who has none of his own."""
 
-    cpus: int
-    """Online now."""
+    online: str
+    """CPU list."""
     memory: int
     """Bytes."""
     hugepages: dict[str, int] = {}

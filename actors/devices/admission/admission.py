@@ -8,12 +8,14 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from actors.devices.admission.choice import choose, follow_preference
+from actors.devices.admission.choosing import Chooser, ChooserOptions, refusal
 from actors.devices.admission.grants import admitted
 from actors.devices.admission.plan import PodPlan, steps
-from actors.devices.errors import AdmissionAborted, AdmissionRefused, PluginFailed
+from actors.devices.errors import AdmissionAborted, PluginFailed
 from actors.devices.ledger.commit import Commits
 from actors.devices.ledger.ledger import Ledger
+from actors.devices.machine.metrics import MachineMetrics
+from actors.devices.machine.placer import Placer
 from actors.devices.metrics import DeviceMetrics
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugins import Plugins
@@ -35,11 +37,16 @@ class AdmissionOptions:
     plugins: Plugins
     commits: Commits
     metrics: DeviceMetrics
+    placer: Placer
+    machine: MachineMetrics
 
 
 class Admissions:
     def __init__(self, options: AdmissionOptions) -> None:
         self._options = options
+        self._chooser = Chooser(
+            ChooserOptions(options.ledger, options.inventory, options.plugins, options.placer, options.machine)
+        )
         self._under_way: dict[str, asyncio.Task[AdmittedPod]] = {}
 
     async def admit(self, pod: AdmitPod) -> AdmittedPod:
@@ -76,64 +83,28 @@ class Admissions:
             task.cancel()
             await asyncio.wait([task])
         record = self._options.ledger.release(uid)
+        self._options.placer.release(uid)
         if record is not None:
             await self._options.commits.change(record, deleted=True)
 
     async def reconcile(self, active: set[str]) -> None:
         """Release every pod that is not `active`. Only right once pod sources have synced."""
-        gone = [uid for uid in self._options.ledger.strangers(active) if uid not in self._under_way]
+        strangers = {*self._options.ledger.strangers(active), *self._options.placer.strangers(active)}
+        gone = sorted(strangers - self._under_way.keys())
         await asyncio.gather(*(self.release(uid) for uid in gone))
 
     async def _admit(self, pod: AdmitPod) -> AdmittedPod:
         try:
-            plan = PodPlan() if pod.running else await self._choose(pod)
-            record = PodRecord(allocation=self._allocation(pod, plan), responses=await self._allocate(plan))
+            with self._options.machine.admission():
+                plan = self._chooser.keep_running(pod) if pod.running else await self._chooser.choose(pod)
+                record = PodRecord(allocation=self._allocation(pod, plan), responses=await self._allocate(plan))
             self._options.ledger.admit(record)
         except PluginFailed as error:
             raise refusal(str(error)) from None
         finally:
-            self._options.ledger.cancel(pod.uid)
+            self._chooser.give_back(pod.uid)
         await self._options.commits.change(record)
         return admitted(record)
-
-    async def _choose(self, pod: AdmitPod) -> PodPlan:
-        """Devices for every container, reserved. A resource this node never had is not ours to judge."""
-        plan = PodPlan()
-        for container, resource, count in steps(pod):
-            if resource in self._options.inventory.resources:
-                await self._options.plugins.returned(resource)
-                plan.take(container, resource, await self._pick(pod.uid, plan, resource, count))
-        return plan
-
-    async def _pick(self, uid: str, plan: PodPlan, resource: str, count: int) -> list[str]:
-        if not self._options.inventory.healthy(resource):
-            raise refusal(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
-        reused = plan.reuse(resource, count)
-        need = count - len(reused)
-        if need == 0:
-            return reused
-        preferred = await self._preferred(resource, self._free(resource, need), reused, count)
-        free = self._free(resource, need)  # the plugin took its time: others may have been admitted
-        picked = follow_preference(preferred, reused, need, free)
-        rest = [id for id in free if id not in picked]
-        devices = self._options.inventory.resources[resource].devices
-        picked += choose(need - len(picked), rest, {id: devices[id].numa for id in rest})
-        self._options.ledger.reserve(uid, [DeviceKey(resource, id) for id in picked])
-        return reused + picked
-
-    def _free(self, resource: str, need: int) -> list[str]:
-        free = self._options.ledger.free(resource, self._options.inventory.healthy(resource))
-        if len(free) < need:
-            raise refusal(
-                f"requested number of devices unavailable for {resource}. Requested: {need}, Available: {len(free)}"
-            )
-        return free
-
-    async def _preferred(self, resource: str, free: list[str], reused: list[str], count: int) -> list[str]:
-        plugin = self._options.plugins.serving(resource)
-        if not plugin.options.preferred:
-            return []
-        return await plugin.preferred(sorted({*free, *reused}), reused, count)
 
     async def _allocate(self, plan: PodPlan) -> dict[str, dict[str, bytes]]:
         """One call per container and resource, in the order they were chosen."""
@@ -153,20 +124,18 @@ class Admissions:
             self._options.metrics.allocate.labels(resource).observe(time.perf_counter() - begin)
 
     def _allocation(self, pod: AdmitPod, plan: PodPlan) -> PodAllocation:
-        containers = tuple(self._container(item, plan.chosen.get(item.name, {})) for item in pod.containers)
+        containers = tuple(self._container(pod.uid, item, plan.chosen.get(item.name, {})) for item in pod.containers)
         return PodAllocation(uid=pod.uid, namespace=pod.namespace, name=pod.name, containers=containers)
 
-    def _container(self, container: ContainerRequest, chosen: dict[str, list[str]]) -> ContainerAllocation:
+    def _container(self, uid: str, container: ContainerRequest, chosen: dict[str, list[str]]) -> ContainerAllocation:
         devices = tuple(self._device(resource, id) for resource in sorted(chosen) for id in sorted(chosen[resource]))
-        return ContainerAllocation(name=container.name, kind=container.kind, devices=devices)
+        placed = self._options.placer.placed(uid, container.name)
+        cpus = tuple(sorted(placed.cpus))
+        return ContainerAllocation(container.name, container.kind, devices, cpus, placed.memory)
 
     def _device(self, resource: str, id: str) -> AllocatedDevice:
         reported = self._options.inventory.reported(DeviceKey(resource, id))
         return AllocatedDevice(resource=resource, id=id, numa=reported.numa if reported else ())
-
-
-def refusal(why: str) -> AdmissionRefused:
-    return AdmissionRefused(f"Allocate failed due to {why}, which is unexpected")
 
 
 def check_unchanged(pod: AdmitPod, known: PodAllocation) -> None:

@@ -2,15 +2,25 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from actors.devices.types import PodRecord
-from protocols.messages.devices import AdmittedPod, ContainerGrant, GrantedDevice, GrantedMount
+from protocols.cpulist import format_list
+from protocols.messages.devices import AdmittedPod, ContainerAllocation, ContainerGrant, GrantedDevice, GrantedMount
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 
 def admitted(record: PodRecord) -> AdmittedPod:
     """The reply to an admission; every container of the pod has a grant."""
-    names = [container.name for container in record.allocation.containers]
-    return AdmittedPod(grants={name: merge(record.responses.get(name, {})) for name in names})
+    containers = record.allocation.containers
+    return AdmittedPod(grants={item.name: _grant(item, record.responses.get(item.name, {})) for item in containers})
+
+
+def _grant(container: ContainerAllocation, responses: Mapping[str, bytes]) -> ContainerGrant:
+    nodes = {node for block in container.memory for node in block.numa}
+    return msgspec.structs.replace(
+        merge(responses), cpus=format_list(container.cpus), mems=",".join(map(str, sorted(nodes)))
+    )
 
 
 def merge(responses: Mapping[str, bytes]) -> ContainerGrant:

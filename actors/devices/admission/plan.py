@@ -5,20 +5,26 @@ An init container's devices go on to later containers of the pod; a sidecar and 
 
 from collections.abc import Iterator
 
+from actors.devices.cpu.pool import pod_need
+from actors.devices.machine.types import Passing, in_order
 from actors.devices.types import DeviceKey
 from protocols.messages.devices import AdmitPod, ContainerRequest
 
-INIT, SIDECAR, APP = "init", "sidecar", "app"
+INIT = "init"
 
 
 def steps(pod: AdmitPod) -> Iterator[tuple[ContainerRequest, str, int]]:
     """(container, resource, count): init containers and sidecars first, then app containers; resources by name."""
-    starters = [container for container in pod.containers if container.kind != APP]
-    apps = [container for container in pod.containers if container.kind == APP]
-    for container in starters + apps:
+    for container in in_order(pod):
         for resource, count in sorted(container.resources.items()):
             if count > 0:
                 yield container, resource, count
+
+
+def pod_steps(pod: AdmitPod) -> dict[str, int]:
+    """What the pod needs of each resource at its peak."""
+    names = sorted({resource for _, resource, _ in steps(pod)})
+    return {name: pod_need((c.kind, c.resources.get(name, 0)) for c in in_order(pod)) for name in names}
 
 
 class PodPlan:
@@ -26,7 +32,12 @@ class PodPlan:
 
     def __init__(self) -> None:
         self.chosen: dict[str, dict[str, list[str]]] = {}
+        self.passing = Passing()
+        """CPUs and memory, likewise."""
         self._reusable: dict[str, set[str]] = {}
+
+    def reusable(self, resource: str) -> set[str]:
+        return set(self._reusable.get(resource, ()))
 
     def reuse(self, resource: str, count: int) -> list[str]:
         """Up to `count` devices that an init container of this pod has had."""

@@ -1,0 +1,198 @@
+"""What each container of a pod gets: hints merged, CPUs and memory placed, devices picked; all of it reserved."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors.devices.admission.choice import choose, follow_preference
+from actors.devices.admission.plan import PodPlan, pod_steps, steps
+from actors.devices.errors import AdmissionRefused, CannotPlace, Overtaken, TopologyAffinity
+from actors.devices.ledger.ledger import Ledger
+from actors.devices.machine.metrics import MachineMetrics
+from actors.devices.machine.placer import Placer
+from actors.devices.machine.types import in_order
+from actors.devices.plugins.inventory import Inventory
+from actors.devices.plugins.plugins import Plugins
+from actors.devices.topology.devices import DeviceRequest, Sorted, device_hints, sort_by_hint
+from actors.devices.topology.types import Hint, ProviderHints
+from actors.devices.types import DeviceKey
+from protocols.messages.devices import AdmitPod, ContainerRequest
+
+TRIES = 5
+"""How often a pod looks for an aligned place that others do not take while a plugin thinks."""
+
+
+@dataclass(frozen=True)
+class ChooserOptions:
+    ledger: Ledger
+    inventory: Inventory
+    plugins: Plugins
+    placer: Placer
+    metrics: MachineMetrics
+
+
+class Chooser:
+    def __init__(self, options: ChooserOptions) -> None:
+        self._options = options
+        self._placer = options.placer
+
+    async def choose(self, pod: AdmitPod) -> PodPlan:
+        """Everything is reserved under the pod's uid. Raises AdmissionRefused or PluginFailed; then give it back.
+
+        A resource this node never had is not ours to judge.
+        """
+        for _, resource, _ in self._steps(pod):
+            await self._options.plugins.returned(resource)
+        for _ in range(TRIES):
+            try:
+                return await self._attempt(pod)
+            except Overtaken:
+                self.give_back(pod.uid)
+        raise TopologyAffinity
+
+    def keep_running(self, pod: AdmitPod) -> PodPlan:
+        """Of a pod that runs and that nobody knows: CPUs and memory as far as there are any, no questions asked."""
+        plan = PodPlan()
+        for container in in_order(pod):
+            try:
+                self._placer.place(pod, container, Hint(None, False), plan.passing)
+            except (CannotPlace, AdmissionRefused):
+                break  # it shares, as it may do already
+        return plan
+
+    def give_back(self, uid: str) -> None:
+        """What was reserved and not admitted."""
+        self._options.ledger.cancel(uid)
+        if uid not in self._options.ledger.pods:
+            self._placer.release(uid)
+
+    async def _attempt(self, pod: AdmitPod) -> PodPlan:
+        plan = PodPlan()
+        hint = self._pod_hint(pod) if self._placer.by_pod else None
+        for container in in_order(pod):
+            own = hint or self._decide(self._container_providers(pod, container, plan))
+            self._place(pod, container, own, plan)
+            for resource, count in self._wanted(container):
+                plan.take(container, resource, await self._pick(pod.uid, plan, (resource, count), own))
+        return plan
+
+    def _place(self, pod: AdmitPod, container: ContainerRequest, hint: Hint, plan: PodPlan) -> None:
+        """No pause between the hint and this: nobody can have come between."""
+        failed: CannotPlace | AdmissionRefused | None = None
+        try:
+            self._placer.place(pod, container, hint, plan.passing)
+        except CannotPlace as error:
+            failed = error
+            raise refusal(str(error)) from None
+        except AdmissionRefused as error:
+            failed = error
+            raise
+        finally:
+            cpus, memory = self._placer.asks(pod, container)
+            self._options.metrics.pinning(cpus, memory, failed)
+
+    # hints
+
+    def _pod_hint(self, pod: AdmitPod) -> Hint:
+        asked = {resource: count for resource, count in pod_steps(pod).items() if self._is_ours(resource)}
+        return self._decide([self._device_hints(asked, PodPlan()), *self._placer.pod_hints(pod)])
+
+    def _decide(self, providers: list[ProviderHints]) -> Hint:
+        rules, admitted = self._placer.rules, False
+        try:
+            hint = self._placer.decide(providers)
+            admitted = True
+            return hint
+        finally:
+            self._options.metrics.decided(rules.scope, rules.policy, admitted)
+
+    def _container_providers(self, pod: AdmitPod, container: ContainerRequest, plan: PodPlan) -> list[ProviderHints]:
+        if not self._placer.aligns:
+            return []
+        devices = self._device_hints(dict(self._wanted(container)), plan)
+        return [devices, *self._placer.container_hints(pod, container, plan.passing)]
+
+    def _device_hints(self, asked: dict[str, int], plan: PodPlan) -> ProviderHints:
+        if not self._placer.aligns:
+            return None
+        found = {}
+        for resource, count in asked.items():
+            free = self._options.ledger.free(resource, self._options.inventory.healthy(resource))
+            request = DeviceRequest(count, self._numa(resource), free, plan.reusable(resource))
+            found[resource] = device_hints(request, self._placer.nodes)
+        return found
+
+    # devices
+
+    async def _pick(self, uid: str, plan: PodPlan, asked: tuple[str, int], hint: Hint) -> list[str]:
+        resource, count = asked
+        if not self._options.inventory.healthy(resource):
+            raise refusal(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+        reused = plan.reuse(resource, count)
+        need = count - len(reused)
+        if need == 0:
+            return reused
+        preferred = await self._preferred(asked, self._sorted(resource, need, hint), reused)
+        found = self._sorted(resource, need, hint)  # the plugin took its time: others may have been admitted
+        picked = self._fill(resource, need, found, preferred)
+        self._options.ledger.reserve(uid, [DeviceKey(resource, id) for id in picked])
+        return reused + picked
+
+    def _sorted(self, resource: str, need: int, hint: Hint) -> Sorted:
+        """Free devices by how they suit the hint. Raises Overtaken when those it was made for are gone."""
+        numa = self._numa(resource)
+        found = sort_by_hint(self._free(resource, need), numa, hint.mask)
+        if self._placer.strict and hint.mask is not None and any(numa.values()) and len(found.aligned) < need:
+            raise Overtaken
+        return found
+
+    async def _preferred(self, asked: tuple[str, int], found: Sorted, reused: list[str]) -> list[str]:
+        """What the plugin would take. Not asked where the aligned devices are just enough."""
+        resource, count = asked
+        plugin = self._options.plugins.serving(resource)
+        need = count - len(reused)
+        if not plugin.options.preferred or need == len(found.aligned):
+            return []
+        if need < len(found.aligned):
+            return await plugin.preferred(sorted({*found.aligned, *reused}), reused, count)
+        taken = [*reused, *found.aligned]
+        return await plugin.preferred(sorted({*taken, *found.unaligned, *found.indifferent}), taken, count)
+
+    def _fill(self, resource: str, need: int, found: Sorted, preferred: Sequence[str]) -> list[str]:
+        """Aligned ones first; inside of a group what the plugin prefers, then what lies together."""
+        if need < len(found.aligned):
+            return self._complete(resource, need, found.aligned, preferred)
+        picked = list(found.aligned)
+        rest = [*found.unaligned, *found.indifferent]
+        picked += follow_preference(preferred, picked, need - len(picked), rest)
+        left = [[id for id in group if id not in picked] for group in (found.unaligned, found.indifferent)]
+        picked += left[0][: need - len(picked)]
+        return picked + self._complete(resource, need - len(picked), left[1], ())
+
+    def _complete(self, resource: str, need: int, ids: Sequence[str], preferred: Sequence[str]) -> list[str]:
+        picked = follow_preference(preferred, (), need, ids)
+        rest, numa = [id for id in ids if id not in picked], self._numa(resource)
+        return picked + choose(need - len(picked), rest, {id: numa[id] for id in rest})
+
+    def _free(self, resource: str, need: int) -> list[str]:
+        free = self._options.ledger.free(resource, self._options.inventory.healthy(resource))
+        if len(free) < need:
+            raise refusal(
+                f"requested number of devices unavailable for {resource}. Requested: {need}, Available: {len(free)}"
+            )
+        return free
+
+    def _numa(self, resource: str) -> dict[str, tuple[int, ...]]:
+        return {id: device.numa for id, device in self._options.inventory.resources[resource].devices.items()}
+
+    def _steps(self, pod: AdmitPod) -> list[tuple[ContainerRequest, str, int]]:
+        return [step for step in steps(pod) if self._is_ours(step[1])]
+
+    def _wanted(self, container: ContainerRequest) -> list[tuple[str, int]]:
+        return [(name, n) for name, n in sorted(container.resources.items()) if n > 0 and self._is_ours(name)]
+
+    def _is_ours(self, resource: str) -> bool:
+        return resource in self._options.inventory.resources
+
+
+def refusal(why: str) -> AdmissionRefused:
+    return AdmissionRefused(f"Allocate failed due to {why}, which is unexpected")

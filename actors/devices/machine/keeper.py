@@ -1,0 +1,146 @@
+"""The machine as this process knows it: hardware now, who holds what, and the copies of that for kubelets.
+
+Invariant: what a pod holds follows from the ledger. State files add only pods the ledger does not know, until podworker
+says which pods there are.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.devices.cpu import statefile as cpu_file
+from actors.devices.errors import MachineUnreadable, PolicyChanged
+from actors.devices.machine.setup import make_placer
+from actors.devices.machine.statefiles import Found, StateFiles
+from actors.devices.machine.sysfs import online_cpus, read_hardware
+from actors.devices.memory import statefile as memory_file
+from protocols.alignment import Alignment
+from protocols.cpulist import format_list
+from protocols.messages.devices import Machine, Placement, PodAllocation
+
+
+@dataclass(frozen=True)
+class KeeperOptions:
+    settings: Alignment
+    directory: Path
+    """Of the kubelet: state files go there."""
+    log: logging.Logger
+
+
+class MachineKeeper:
+    """Raises MachineUnreadable or PolicyChanged when it is made: then nothing may be given out."""
+
+    def __init__(self, options: KeeperOptions, pods: Iterable[PodAllocation]) -> None:
+        self._options = options
+        self._root = Path(options.settings.sysfsRoot)
+        self.hardware = read_hardware(self._root)
+        self.placer = make_placer(options.settings, self.hardware)
+        self._files = StateFiles(options.directory)
+        found = self._files.load()
+        known = list(pods)
+        self._check_policies(found, known)
+        self._tell(found.troubles)
+        self._adopt(found, known)
+        self._warn_of_absent()
+
+    # what is published
+
+    def machine(self) -> Machine:
+        cpus, memory = self.placer.cpus, self.placer.memory
+        return Machine(
+            cpus=tuple(sorted(cpus.allocatable)) if cpus is not None else (),
+            memory=memory.allocatable if memory is not None else (),
+        )
+
+    def placement(self) -> Placement:
+        settings, hardware = self._options.settings, self.hardware
+        cpus = self.placer.cpus
+        return Placement(
+            online=format_list(hardware.cpus.cpus),
+            memory=hardware.total,
+            hugepages=hardware.hugepages,
+            reserved=settings.kept,
+            shared=format_list(cpus.shared) if cpus is not None else "",
+        )
+
+    # what is written
+
+    def copies(self) -> tuple[bytes, bytes]:
+        """The state files as of now."""
+        settings, cpus, memory = self._options.settings, self.placer.cpus, self.placer.memory
+        return (
+            cpu_file.encode(settings.cpuManagerPolicy, cpus.shared, cpus.held)
+            if cpus is not None
+            else cpu_file.encode(settings.cpuManagerPolicy, frozenset(), {}),
+            memory_file.encode(settings.memoryManagerPolicy, memory.nodes, memory.held)
+            if memory is not None
+            else memory_file.encode(settings.memoryManagerPolicy, {}, {}),
+        )
+
+    def outdated(self) -> bool:
+        return self._files.differ(*self.copies())
+
+    def save(self, copies: tuple[bytes, bytes]) -> None:
+        """Blocks; raises OSError."""
+        self._files.save(*copies)
+
+    # hotplug
+
+    def refresh(self) -> bool:
+        """Look at which CPUs are online; True when that changed. One small file is read when it did not."""
+        try:
+            if online_cpus(self._root) == self.hardware.cpus.cpus:
+                return False
+            self.hardware = read_hardware(self._root)
+        except MachineUnreadable as error:
+            self._options.log.error("%s; going on with the CPUs known so far", error)
+            return False
+        if self.placer.cpus is not None:
+            self.placer.cpus.topology = self.hardware.cpus
+        self._options.log.info("CPUs online: %s", format_list(self.hardware.cpus.cpus))
+        return True
+
+    # start
+
+    def _adopt(self, found: Found, pods: list[PodAllocation]) -> None:
+        for pod in pods:
+            self._tell(self.placer.adopt(pod))
+        known = {pod.uid for pod in pods}
+        cpus, memory = self.placer.cpus, self.placer.memory
+        for uid, held in found.cpus.items():
+            if cpus is not None and uid not in known and not cpus.adopt(uid, held):
+                self._tell([f"{self._files.cpu} gives pod {uid} CPUs that another has: passed over"])
+        for uid, blocks in found.memory.items():
+            if memory is not None and uid not in known and not memory.adopt(uid, blocks):
+                self._tell([f"{self._files.memory} gives pod {uid} memory that is not there: passed over"])
+
+    def _check_policies(self, found: Found, pods: list[PodAllocation]) -> None:
+        """A policy may change while nobody holds anything under the old one."""
+        settings = self._options.settings
+        containers = [container for pod in pods for container in pod.containers]
+        holds = any(c.cpus for c in containers) or any(found.cpus.values())
+        self._check(("CPU", self._files.cpu), (found.cpu_policy, settings.cpuManagerPolicy), holds)
+        holds = any(c.memory for c in containers) or any(found.memory.values())
+        self._check(("memory", self._files.memory), (found.memory_policy, settings.memoryManagerPolicy), holds)
+
+    def _check(self, file: tuple[str, Path], policies: tuple[str, str], holds: bool) -> None:
+        (what, path), (old, new) = file, policies
+        if not old or old == new:
+            return
+        if holds:
+            raise PolicyChanged(
+                f'could not restore state from checkpoint: configured policy "{new}" differs from state checkpoint '
+                f'policy "{old}", please drain this node and delete the {what} manager checkpoint file "{path}" '
+                "before restarting Kubelet"
+            )
+        self._options.log.info("%s manager policy is now %s, was %s", what, new, old)
+
+    def _warn_of_absent(self) -> None:
+        absent = self._options.settings.named_cpus - self.hardware.cpus.cpus
+        if absent:
+            self._options.log.warning("reserved CPUs %s are not online", format_list(absent))
+
+    def _tell(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._options.log.error("%s", line)

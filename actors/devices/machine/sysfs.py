@@ -1,0 +1,157 @@
+"""Reads CPUs, NUMA nodes, memory and huge pages from sysfs and procfs below any root: `/`, or a described machine.
+
+Kept in mind: offline CPUs lose their topology and leave their node's list; a CPU that cannot go offline has no file
+that says so; nodes without CPUs exist and count; some machines tell of no node at all.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from actors.devices.cpu.types import CpuPlace, Cpus, CpuTopology
+from actors.devices.errors import MachineUnreadable
+from actors.devices.topology.types import NumaInfo
+from protocols.cpulist import parse_list
+from protocols.errors import SettingsInvalid
+
+KIB = 1024
+_NODE, _CPU = re.compile(r"node(\d+)"), re.compile(r"cpu(\d+)")
+_HUGE = re.compile(r"hugepages-(\d+)kB")
+_UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+
+
+class Hardware(msgspec.Struct, frozen=True):
+    """What there is now."""
+
+    cpus: CpuTopology
+    numa: NumaInfo
+    memory: dict[int, dict[str, int]]
+    """Bytes by node and type."""
+    total: int
+    """Bytes of memory in all; more than the nodes' sum where the kernel tells of none."""
+
+    @property
+    def hugepages(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for kinds in self.memory.values():
+            for kind, size in kinds.items():
+                if kind != "memory":
+                    found[kind] = found.get(kind, 0) + size
+        return found
+
+
+def read_hardware(root: Path) -> Hardware:
+    """Raises MachineUnreadable."""
+    nodes = dict(sorted(_numbered(root / "sys/devices/system/node", _NODE)))
+    total = _kib(root / "proc/meminfo", "MemTotal:")
+    lists = {node: _list(path / "cpulist") for node, path in nodes.items()} or {0: frozenset()}
+    memory = {node: _node_memory(path) for node, path in nodes.items()} or {0: _flat_memory(root, total)}
+    topology = _topology(root, online_cpus(root), lists)
+    distances = {node: _distances(path, list(nodes)) for node, path in nodes.items()}
+    plain = sum(kinds.get("memory", 0) for kinds in memory.values())
+    return Hardware(topology, NumaInfo(tuple(memory), distances), memory, total or plain)
+
+
+def online_cpus(root: Path) -> Cpus:
+    """Cheap: one file. Without it every CPU there is, is online. Raises MachineUnreadable when there is none at all."""
+    base = root / "sys/devices/system/cpu"
+    text = _text(base / "online")
+    found = _parse(text, base) if text else frozenset(cpu for cpu, _ in _numbered(base, _CPU))
+    if not found:
+        raise MachineUnreadable(f"no CPU is described below {base}; is it a sysfs tree?")
+    return found
+
+
+def _topology(root: Path, online: Cpus, lists: Mapping[int, Cpus]) -> CpuTopology:
+    base = root / "sys/devices/system/cpu"
+    nodes = {cpu: node for node, cpus in lists.items() for cpu in cpus}
+    return CpuTopology({cpu: _place(base / f"cpu{cpu}", cpu, nodes.get(cpu, min(lists))) for cpu in sorted(online)})
+
+
+def _place(path: Path, cpu: int, node: int) -> CpuPlace:
+    siblings = _list(path / "topology/thread_siblings_list") | {cpu}
+    return CpuPlace(
+        core=min(siblings),
+        socket=max(0, _number(path / "topology/physical_package_id")),
+        node=node,
+        cache=min(_last_cache(path) | {cpu}),
+    )
+
+
+def _last_cache(path: Path) -> Cpus:
+    """CPUs that share the cache of the highest level."""
+    caches = [entry for entry in _entries(path / "cache") if entry.name.startswith("index")]
+    last = max(caches, key=lambda entry: _number(entry / "level"), default=None)
+    return _list(last / "shared_cpu_list") if last is not None else frozenset()
+
+
+def _node_memory(path: Path) -> dict[str, int]:
+    return {"memory": _kib(path / "meminfo", "MemTotal:"), **_huge(path / "hugepages")}
+
+
+def _flat_memory(root: Path, total: int) -> dict[str, int]:
+    return {"memory": total, **_huge(root / "sys/kernel/mm/hugepages")}
+
+
+def _huge(path: Path) -> dict[str, int]:
+    found = {}
+    for entry in _entries(path):
+        if match := _HUGE.fullmatch(entry.name):
+            size = int(match[1]) * KIB
+            found[f"hugepages-{_binary(size)}"] = max(0, _number(entry / "nr_hugepages")) * size
+    return found
+
+
+def _binary(size: int) -> str:
+    """As the API writes sizes of pages."""
+    return next((f"{size // unit}{name}" for unit, name in _UNITS if size % unit == 0), str(size))
+
+
+def _distances(path: Path, nodes: list[int]) -> dict[int, int]:
+    return dict(zip(nodes, (int(part) for part in _text(path / "distance").split() if part.isdigit()), strict=False))
+
+
+def _kib(path: Path, label: str) -> int:
+    """The number behind `label`, in bytes; a node's file has the node's name in front."""
+    for line in _text(path).splitlines():
+        words = line.split()
+        if label in words and words.index(label) + 1 < len(words) and words[words.index(label) + 1].isdigit():
+            return int(words[words.index(label) + 1]) * KIB
+    return 0
+
+
+def _numbered(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, Path]]:
+    return ((int(match[1]), entry) for entry in _entries(path) if (match := pattern.fullmatch(entry.name)))
+
+
+def _entries(path: Path) -> list[Path]:
+    try:
+        return sorted(path.iterdir())
+    except OSError:
+        return []
+
+
+def _list(path: Path) -> Cpus:
+    return _parse(_text(path), path)
+
+
+def _parse(text: str, path: Path) -> Cpus:
+    try:
+        return parse_list(text)
+    except SettingsInvalid as error:
+        raise MachineUnreadable(f"{path}: {error}") from None
+
+
+def _number(path: Path) -> int:
+    """-1 when there is none."""
+    text = _text(path)
+    return int(text) if text.lstrip("-").isdigit() else -1
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,37 @@
+"""The kernel's list syntax for CPUs and NUMA nodes: `0-3,8`."""
+
+from collections.abc import Iterable
+
+from protocols.errors import SettingsInvalid
+
+MOST = 65536
+"""No machine has more; a list that names more is garbage, not a machine."""
+
+
+def parse_list(text: str) -> frozenset[int]:
+    """Raises SettingsInvalid; an empty text is the empty set."""
+    found: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, dash, last = part.strip().partition("-")
+        if not _is_number(first) or (dash and not _is_number(last)):
+            raise SettingsInvalid(f"{text.strip()!r} is no list of CPUs; write it like 0-3,8")
+        low, high = int(first), int(last or first)
+        if low > high or high >= MOST:
+            raise SettingsInvalid(f"{part!r} is no range of CPUs; write it like 0-3, the smaller number first")
+        found.update(range(low, high + 1))
+    return frozenset(found)
+
+
+def format_list(numbers: Iterable[int]) -> str:
+    """Ascending, runs as ranges; the inverse of parse_list."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
