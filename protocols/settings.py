@@ -12,6 +12,7 @@ from protocols.layout import Layout, layout
 GATES = (
     "KubeletPodResourcesWatch",
     "ResourceHealthStatus",
+    "ResourceHealthStatusMessage",
     "DRAAdminControlledDeviceAttributes",
     "DRADeviceTaints",
     "EfficientWatchResumption",

@@ -67,6 +67,8 @@ class ApiServer:
         self._efficient = context.settings.gate("EfficientWatchResumption")
         numbers = range(len(context.settings.stores))
         self._fresheners = [Freshener(context.bus, number, context.spawn) for number in numbers]
+        for row in TABLE.built_in:
+            row.strategy.gate = context.settings.gate
         self._catalog = Catalog(Table(TABLE.built_in), self._catalog_options())
         self.replicas = self._catalog.replicas
         context.registry.register(ReplicaCollector(self._standings))

@@ -1,5 +1,7 @@
 """What is special about writing one kind of object; the default is a plain object with `spec` and no status."""
 
+from collections.abc import Callable
+
 from actors.apiserver.causes import Cause
 from actors.apiserver.objects import Obj
 
@@ -11,6 +13,8 @@ class Strategy:
     validate_update (or validate_status).
     """
 
+    gate: Callable[[str], bool] = staticmethod(lambda name: True)
+    """Whether a feature gate is on; who serves the kind says so at its start."""
     has_status: bool = False
     """The status is written through the status subresource only."""
     has_generation: bool = False

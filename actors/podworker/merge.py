@@ -9,7 +9,7 @@ KEYED = {
     "resourceClaimStatuses": "name",
     "allocatedResourcesStatus": "name",
 }
-"""Lists of the pod status that strategic merge patches by key; all others are replaced whole."""
+"""Lists of the pod status that strategic merge patches by key, in any order; all others are replaced whole."""
 
 
 def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
@@ -20,7 +20,8 @@ def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
         if _plain(old) == _plain(new):
             continue
         if key in KEYED and new is not None:
-            changes[key] = _keyed(KEYED[key], old or [], new)
+            if entries := _keyed(KEYED[key], old or [], new):
+                changes[key] = entries
         else:
             changes[key] = new
     if not changes:

@@ -56,6 +56,7 @@ POD_STATUS = within(
     podIPs=by("ip"),
     hostIPs=by("ip"),
     resourceClaimStatuses=by("name"),
+    allocatedResourcesStatus=by("name"),
 )
 
 KINDS: dict[str, Node] = {

@@ -5,6 +5,7 @@ from actors.apiserver.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.objects import Obj, at, text
 from actors.apiserver.resources import pod_cells
 from actors.apiserver.resources.pod_defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
+from actors.apiserver.resources.pod_health import drop_disabled, health_causes
 from actors.apiserver.resources.pod_rules import pod_causes, spec_change_causes
 from actors.apiserver.strategy import Strategy, restore_all_but
 from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
@@ -31,6 +32,10 @@ class PodStrategy(Strategy):
         status = new.setdefault("status", {})
         if isinstance(status, dict):
             status.setdefault("qosClass", at(old, "status", "qosClass") or qos_class(old))
+            drop_disabled(status, old.get("status"), self.gate)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+        return health_causes(new)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
         return pod_causes(obj)
