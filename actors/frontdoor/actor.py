@@ -10,13 +10,14 @@ import contextlib
 import time
 
 from actors.frontdoor.allocatable import MachineSink
-from actors.frontdoor.entrance.reception import Reception, ReceptionOptions
 from actors.frontdoor.server import Server, ServerOptions
-from actors.frontdoor.wiring import Parts, pod_resources_place
+from actors.frontdoor.wiring import PODS_GATE, Parts, pod_resources_place, pods_api_place
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Unavailable
 from protocols.messages import devices as messages
+from protocols.messages import pods as pod_messages
 from protocols.messages.devices import Device, Empty, LedgerHistory, Machine, PodAllocation, first_mark
+from protocols.messages.pods import NodePod
 
 HISTORY_TIMEOUT = 2.0
 HISTORY_PAUSE = 0.05
@@ -28,15 +29,24 @@ class FrontDoor:
     def __init__(self, context: Context) -> None:
         self._context = context
         parts = Parts(context)
-        self._pods, self._allocatable = parts.pods, parts.allocatable
+        self._pods, self._allocatable, self._node_pods = parts.pods, parts.allocatable, parts.node_pods
         self._allocatable.journal.begin(first_mark(time.time_ns()))
-        place = pod_resources_place(context.layout, context.settings.pod_resources)
-        reception = Reception(ReceptionOptions(place, parts.limiter, parts.metrics, context.log))
-        self._server = Server(ServerOptions(reception, parts.pod_resources(reception).services()))
-        parts.metrics.connections.set_function(lambda: len(reception.entrance))
-        self._pods.on_stale = lambda synced: self._server.serving(synced)
+        wanted, layout = context.settings.pod_resources, context.layout
+        door = parts.reception(pod_resources_place(layout, wanted))
+        pods = parts.reception(pods_api_place(layout, wanted))
+        self._server = Server(ServerOptions(door, parts.pod_resources(door).services()))
+        self._pods_server = Server(ServerOptions(pods, (parts.pods_api(pods),)))
+        self._pods_enabled = context.settings.gate(PODS_GATE)
+        parts.metrics.connections.set_function(lambda: len(door.entrance) + len(pods.entrance))
+        self._pods.on_stale = self._server.serving
+        self._node_pods.on_stale = self._pods_server.serving
 
     async def start(self) -> None:
+        follow = self._context.bus.follow
+        follow(owner=pod_messages.OWNER, stream=pod_messages.NODE_PODS, sink=self._node_pods, type=NodePod)
+        if self._pods_enabled:
+            self._pods_server.serving(False)
+            await self._pods_server.start()
         self._context.spawn(self._open(), "open")
 
     async def _open(self) -> None:
@@ -45,10 +55,10 @@ class FrontDoor:
         pods = follow(owner=messages.OWNER, stream=messages.ALLOCATIONS, sink=self._pods, type=PodAllocation)
         allocatable = follow(owner=messages.OWNER, stream=messages.ALLOCATABLE, sink=self._allocatable, type=Device)
         sink = MachineSink(self._allocatable)
-        follow(owner=messages.OWNER, stream=messages.MACHINE, sink=sink, type=Machine)
-        while not (pods.synced and allocatable.synced):
+        machine = follow(owner=messages.OWNER, stream=messages.MACHINE, sink=sink, type=Machine)
+        while not (pods.synced and allocatable.synced and machine.synced):
             with contextlib.suppress(Unavailable):
-                for following in (pods, allocatable):
+                for following in (pods, allocatable, machine):
                     await following.wait_synced(PATIENCE)
                 break
             self._context.note("waiting for the device manager")
@@ -70,7 +80,8 @@ class FrontDoor:
     async def stop(self) -> None:
         self._pods.watchers.end()
         self._allocatable.watchers.end()
-        await self._server.stop(STOP_GRACE)
+        self._node_pods.watchers.end()
+        await asyncio.gather(self._server.stop(STOP_GRACE), self._pods_server.stop(STOP_GRACE))
 
 
 def main(argv: list[str] | None = None) -> None:

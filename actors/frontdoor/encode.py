@@ -132,6 +132,12 @@ def old_pod(allocation: PodAllocation) -> v1alpha1.PodResources:
     )
 
 
+def old_bare(namespace: str, name: str, containers: Iterable[str]) -> v1alpha1.PodResources:
+    """A pod that holds nothing."""
+    bare = [v1alpha1.ContainerResources(name=container) for container in containers]
+    return v1alpha1.PodResources(name=name, namespace=namespace, containers=bare)
+
+
 def _old_devices(items: Iterable[AllocatedDevice]) -> list[v1alpha1.ContainerDevices]:
     ids: dict[str, list[str]] = {}
     for item in items:

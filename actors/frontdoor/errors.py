@@ -47,6 +47,13 @@ class PodUnknown(NodeplaneError):
     grpc: ClassVar[str] = "NOT_FOUND"
 
 
+class SourcesNotSynced(NodeplaneError):
+    """Raised by the pods API until podworker has told what pods there are."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
 class WatchDisabled(NodeplaneError):
     """Raised by the watch methods while the feature gate is off; the code is that of a server without them."""
 

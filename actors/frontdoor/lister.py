@@ -9,11 +9,13 @@ import grpc
 import grpc.aio
 
 from actors.frontdoor.allocatable import AllocatableFeed
+from actors.frontdoor.encode import old_bare
 from actors.frontdoor.entrance.reception import Reception
 from actors.frontdoor.errors import PodUnknown, RateExceeded
 from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.pods import PodFeed
 from protocols.errors import NodeplaneError
+from protocols.messages.pods import NodePod
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 from protocols.wire.pod_resources import GET, GET_ALLOCATABLE, LIST, LIST_V1ALPHA1, REVISION
@@ -29,6 +31,8 @@ class ListerOptions:
     allocatable: AllocatableFeed
     metrics: FrontDoorMetrics
     reception: Reception
+    others: Callable[[], list[NodePod]] = list
+    """Pods that hold nothing, for v1alpha1."""
 
 
 class Lister:
@@ -73,5 +77,7 @@ class Lister:
         return self._options.allocatable.reply(), self._options.allocatable.journal.revision()
 
     def _list_v1alpha1(self, request: v1alpha1.ListPodResourcesRequest) -> tuple[bytes, str]:
-        reply = v1alpha1.ListPodResourcesResponse(pod_resources=self._options.pods.old_list())
+        others = [old_bare(pod.namespace, pod.name, pod.containers) for pod in self._options.others()]
+        listed = sorted(self._options.pods.old_list() + others, key=lambda pod: (pod.namespace, pod.name))
+        reply = v1alpha1.ListPodResourcesResponse(pod_resources=listed)
         return reply.SerializeToString(), self._options.pods.journal.revision()

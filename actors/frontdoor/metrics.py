@@ -15,6 +15,9 @@ class FrontDoorMetrics:
         self._requests = {kind: self._plain("requests", kind, registry) for kind in KINDS}
         self._errors = {kind: self._plain("errors", kind, registry) for kind in KINDS}
         self.watchers = Gauge("nodeplane_pod_resources_watchers", "Open watches", ["kind"], registry=registry)
+        self.pods_dropped = Counter(
+            "kubelet_pod_watch_events_dropped_total", "Watches of the pods API that were too slow", registry=registry
+        )
         self.limited = Counter(
             "nodeplane_pod_resources_rate_limited_total", "Unary calls over the rate, which were refused",
             registry=registry,

@@ -27,6 +27,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Events kept for clients that come back."""
     queue: int = 1024
     """Events a watcher may be behind."""
+    pods_queue: int = 100
+    """Events a watcher of the pods API may be behind."""
     last_words: float = 5.0
     """Seconds for a slow watcher to take what was queued before its stream ends."""
 

@@ -1,6 +1,5 @@
 """The two watch calls: headers at once, then what the client asked for of the past, then everything as it happens."""
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,11 +10,12 @@ import grpc.aio
 from actors.frontdoor.encode import bookmark, sequence
 from actors.frontdoor.entrance.reception import Reception
 from actors.frontdoor.entrance.types import Peer
-from actors.frontdoor.errors import PositionLost, WatchDisabled, WatcherTooSlow
+from actors.frontdoor.errors import PositionLost, WatchDisabled
 from actors.frontdoor.journal import Journal
 from actors.frontdoor.metrics import FrontDoorMetrics
+from actors.frontdoor.sending import Sending, send
 from actors.frontdoor.types import Entry
-from actors.frontdoor.watchers import Watcher, Watchers
+from actors.frontdoor.watchers import Watchers
 from actors.frontdoor.wishes import FEATURE_NAMES, Wishes, parse_wishes
 from protocols.errors import NodeplaneError
 from protocols.wire.pod_resources import FEATURES, REVISION
@@ -71,7 +71,16 @@ class Watch:
             # no await between here and open(): what follows `past` is in the watcher's queue, and nothing twice
             past, revision = self._past(wishes), feed.journal.revision()
             await context.send_initial_metadata(((REVISION, revision), (FEATURES, FEATURE_NAMES)))
-            await self._send(context, watcher, past, wishes)
+            await send(
+                Sending(
+                    context,
+                    watcher,
+                    past,
+                    _encoder(wishes, feed.journal),
+                    self._options.last_words,
+                    self._options.metrics.dropped.labels(self._options.kind).inc,
+                )
+            )
         finally:
             gauge.dec()
             feed.watchers.close(watcher)
@@ -83,30 +92,6 @@ class Watch:
         if wishes.snapshot:
             return [*feed.snapshot(), Entry(feed.journal.position, bookmark())]
         return []
-
-    async def _send(self, context: Context, watcher: Watcher, past: list[Entry], wishes: Wishes) -> None:
-        """Until the watcher ends; a client that does not even take its last words is cut off."""
-        sending = asyncio.ensure_future(
-            self._pump(context, watcher, past, _encoder(wishes, self._options.feed.journal))
-        )
-        try:
-            await watcher.over(sending)
-            if not sending.done():
-                self._options.metrics.dropped.labels(self._options.kind).inc()
-                await asyncio.wait([sending], timeout=self._options.last_words)
-        finally:
-            sending.cancel()
-        if sending.done() and not sending.cancelled():
-            sending.result()
-        raise watcher.ended or WatcherTooSlow("the client does not read")
-
-    async def _pump(
-        self, context: Context, watcher: Watcher, past: list[Entry], encode: Callable[[Entry], bytes]
-    ) -> None:
-        for entry in past:
-            await context.write(encode(entry))
-        while True:
-            await context.write(encode(await watcher.next()))
 
 
 def _encoder(wishes: Wishes, journal: Journal) -> Callable[[Entry], bytes]:

@@ -4,12 +4,14 @@ import contextlib
 import grp
 
 from actors.frontdoor.allocatable import AllocatableFeed
-from actors.frontdoor.entrance.reception import Reception
+from actors.frontdoor.entrance.reception import Reception, ReceptionOptions
 from actors.frontdoor.journal import Journal
 from actors.frontdoor.limiter import FairLimiter
 from actors.frontdoor.lister import Lister, ListerOptions
 from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.pods import PodFeed
+from actors.frontdoor.pods_api.feed import NodePodFeed
+from actors.frontdoor.pods_api.methods import PodsMethods, PodsOptions
 from actors.frontdoor.server import PodResources
 from actors.frontdoor.types import Limits, Place
 from actors.frontdoor.watch import Feed, Watch, WatchOptions
@@ -17,9 +19,12 @@ from actors.frontdoor.watchers import Slots, Watchers
 from protocols.actor import Context
 from protocols.errors import SettingsInvalid
 from protocols.layout import Layout
+from protocols.messages.pods import NodePod
 from protocols.settings import PodResources as Wanted
+from protocols.wire.methods import Service
 
 GATE = "KubeletPodResourcesWatch"
+PODS_GATE = "PodsAPI"
 
 
 class Parts:
@@ -27,10 +32,11 @@ class Parts:
 
     def __init__(self, context: Context) -> None:
         wanted, self._limits = context.settings.pod_resources, Limits()
+        self._context = context
         self._enabled = context.settings.gate(GATE)
         slots = Slots(wanted.watchers, wanted.watchers_per_client)
         self.metrics = FrontDoorMetrics(context.registry)
-        self.limiter = FairLimiter(float(wanted.qps), wanted.burst)
+        self.node_pods = NodePodFeed(Watchers(self._limits.pods_queue, slots))
         self.pods = PodFeed(Journal(self._limits.ring), Watchers(self._limits.queue, slots))
         self.allocatable = AllocatableFeed(Journal(self._limits.ring), Watchers(self._limits.queue, slots))
         self._count()
@@ -40,14 +46,28 @@ class Parts:
         kind = "list_and_watch_allocatable_resources"
         self.metrics.lag.labels(kind).set_function(lambda: self.allocatable.watchers.lag)
 
+    def reception(self, place: Place) -> Reception:
+        """Each socket has a rate of its own, as kubelet's have."""
+        wanted = self._context.settings.pod_resources
+        limiter = FairLimiter(float(wanted.qps), wanted.burst)
+        return Reception(ReceptionOptions(place, limiter, self.metrics, self._context.log))
+
     def pod_resources(self, reception: Reception) -> PodResources:
         return PodResources(
-            Lister(ListerOptions(self.pods, self.allocatable, self.metrics, reception)),
+            Lister(ListerOptions(self.pods, self.allocatable, self.metrics, reception, self._others)),
             self._watch("list_and_watch", "ListAndWatch", self.pods, reception),
             self._watch(
                 "list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self.allocatable, reception
             ),
         )
+
+    def pods_api(self, reception: Reception) -> Service:
+        last_words = self._limits.last_words
+        return PodsMethods(PodsOptions(self.node_pods, reception, self.metrics.pods_dropped, last_words)).service()
+
+    def _others(self) -> list[NodePod]:
+        """Pods of the node that hold nothing (any more): v1alpha1 lists them too."""
+        return [pod for uid, pod in sorted(self.node_pods.pods.items()) if uid not in self.pods.pods]
 
     def _watch(self, kind: str, method: str, feed: Feed, reception: Reception) -> Watch:
         return Watch(WatchOptions(kind, method, feed, self.metrics, reception, self._enabled, self._limits.last_words))
@@ -56,6 +76,11 @@ class Parts:
 def pod_resources_place(layout: Layout, wanted: Wanted) -> Place:
     group = group_id(wanted.socket_group)
     return Place(layout.pod_resources_socket, layout.door_socket("frontdoor"), wanted.socket_mode, group)
+
+
+def pods_api_place(layout: Layout, wanted: Wanted) -> Place:
+    group = group_id(wanted.socket_group)
+    return Place(layout.pods_api_socket, layout.door_socket("pods-api"), wanted.socket_mode, group)
 
 
 def group_id(name: str) -> int:

@@ -20,6 +20,7 @@ from actors.podworker.manager import ManagerOptions, PodManager
 from actors.podworker.manifests.keeper import StaticOptions, StaticPods
 from actors.podworker.meter import Meter
 from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
+from actors.podworker.node_pods import NodePods
 from actors.podworker.ports import Site, World
 from actors.podworker.runtime import BusRuntime
 from actors.podworker.statuses import StatusManager
@@ -52,12 +53,15 @@ class PodWorkerActor:
         self._api = ApiPods(self._client)
         self._meter = Meter(context.registry)
         sent, shown = self._meter.status.observe, self._meter.health.observe
-        self._statuses = StatusManager(self._api, lambda uid: self._manager.on_settled(uid), sent, shown)
+        self._statuses = StatusManager(
+            self._api, lambda uid: self._manager.on_settled(uid), sent, shown, lambda *made: self._pods.on_status(*made)
+        )
         self._health = HealthLink(
             context.settings.gate("ResourceHealthStatus"), lambda *change: self._manager.on_resources(*change)
         )
         self._replicate()
         self._manager = PodManager(self._manager_options())
+        self._pods = NodePods(self._manager)
         self._node = NodeAgent(
             NodeAgentOptions(
                 settings.node_name, self._machine, self._client, self._node_state, self._on_ready, self._node_event
@@ -141,7 +145,7 @@ class PodWorkerActor:
             self._node_event("Warning", "InvalidManifest", text)
 
         directory = self._context.layout.kubelet / "manifests"
-        return StaticOptions(directory, node, self._manager, self._api, lambda: self._node.uid, on_fault)
+        return StaticOptions(directory, node, self._pods, self._api, lambda: self._node.uid, on_fault)
 
     def _mirror(self, spec: PodSpec) -> Object | None:
         return self._static.mirror(spec) if self._static.is_static(spec.uid) else None
@@ -229,6 +233,7 @@ class PodWorkerActor:
                 await self._following.wait_synced(WAIT_S)
                 await self._informer.wait_synced(WAIT_S)
         await self._static.load()
+        self._pods.begin(self._context.bus)
         self._manager.begin(await self._running())
         self._context.spawn(self._static.watch(), "manifests")
         self._context.spawn(self._static.keep_mirrors(), "mirrors")

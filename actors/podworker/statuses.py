@@ -81,7 +81,8 @@ class _Entry:
 
 class StatusManager:
     """`on_settled(uid)`: the API shows the latest status, or has no such pod any more. `on_sent`: one was taken, after
-    so many seconds. `on_reported`: one that shows a report of a device was, so many seconds after that was heard."""
+    so many seconds. `on_reported`: one that shows a report of a device was, so many seconds after that was heard.
+    `on_published`: a status was made that differs from the last one."""
 
     def __init__(
         self,
@@ -89,11 +90,13 @@ class StatusManager:
         on_settled: Callable[[str], None],
         on_sent: Callable[[float], None] = lambda seconds: None,
         on_reported: Callable[[float], None] = lambda seconds: None,
+        on_published: Callable[[PodSpec, Object], None] = lambda spec, status: None,
     ) -> None:
         self._api = api
         self._on_settled = on_settled
         self._on_sent = on_sent
         self._on_reported = on_reported
+        self._on_published = on_published
         self._entries: dict[str, _Entry] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
 
@@ -104,6 +107,8 @@ class StatusManager:
         known = entry.spec is spec and entry.desired == status
         entry.spec, entry.desired = spec, status
         entry.changed.set()
+        if not known:
+            self._on_published(spec, status)
         if known and entry.task is None and entry.refused is None:
             return  # as at the last look, which sent what there was to send
         entry.report(reported_ns)

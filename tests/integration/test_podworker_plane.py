@@ -6,8 +6,14 @@ import random
 import time
 from pathlib import Path
 
+import grpc
 import pytest
 
+from protocols.kube.protobuf.decode import decode_message
+from protocols.kube.protobuf.table import message_of
+from protocols.wire import pods_v1alpha1_pb2 as pods_pb
+from protocols.wire.methods import CLIENT_OPTIONS
+from protocols.wire.pods_v1alpha1_pb2_grpc import PodsStub
 from tests.support.plane import Plane, until
 
 TOKENS = itertools.count(os.getpid() * 1000)
@@ -106,6 +112,31 @@ def test_init_containers_sidecars_and_the_downward_api(plane):
     assert events
     plane.kubectl("delete", "pod", "full")
     until("its logs gone, a moment after the pod", lambda: not list((plane.root / "pods-logs").glob("default_full_*")))
+
+
+def test_the_pods_api_shows_what_the_api_shows(plane):
+    """v1alpha1.Pods on its own socket: uid, labels and status of a running pod, read as Go's clients read it."""
+    plane.apply({**(made := pod("seen", sleeper("a", 300))), "metadata": {**made["metadata"], "labels": {"app": "x"}}})
+    plane.pod_ready("seen")
+
+    def told():
+        with grpc.insecure_channel(
+            f"unix:{plane.root}/kubelet/pods-api/pods-api.sock", options=CLIENT_OPTIONS
+        ) as channel:
+            reply = PodsStub(channel).ListPods(pods_pb.ListPodsRequest(), timeout=10)
+        found = [decode_message(message_of("v1", "Pod"), pod) for pod in reply.pods]
+        return {item["metadata"]["name"]: item for item in found}.get("seen")
+
+    def same():
+        mine, theirs = told(), plane.get("pod", "seen")
+        return mine and mine["status"].get("containerStatuses") == theirs["status"].get("containerStatuses") and mine
+
+    found, theirs = until("the same status", same), plane.get("pod", "seen")
+    for key in ("uid", "name", "namespace", "labels"):
+        assert found["metadata"][key] == theirs["metadata"][key]
+    assert found["spec"]["containers"][0]["command"] == ["sleep", "300"]
+    plane.kubectl("delete", "pod", "seen", "--wait=false")
+    until("its end", lambda: told() is None)
 
 
 def test_how_pods_end(plane):
