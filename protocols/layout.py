@@ -87,6 +87,11 @@ class Layout(msgspec.Struct, frozen=True):
         return self.kubelet / "plugins"
 
     @property
+    def dra_state(self) -> Path:
+        """Claims that are prepared on this node, in kubelet's own format."""
+        return self.kubelet / "dra_manager_state"
+
+    @property
     def pod_resources_socket(self) -> Path:
         return self.kubelet / "pod-resources" / "kubelet.sock"
 

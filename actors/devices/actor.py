@@ -1,6 +1,7 @@
 """The device manager: stands between device plugins and pods, so that no device is ever given twice.
 
 Owns the device inventory, its health, and the ledger of allocations with its checkpoint file; talks to the plugins.
+Of DRA it owns the claims prepared on this node, with a checkpoint of their own, and the connections to drivers.
 On kill -9 nothing acknowledged is lost: the checkpoint is on disk before an admission is answered or published. Plugins
 see their socket vanish and register again; until then what is allocated stays, and nothing new is.
 """
@@ -8,16 +9,27 @@ see their socket vanish and register again; until then what is allocated stays, 
 import asyncio
 from contextlib import suppress
 
+from actors.devices.dra.manager import DraManager, DraOptions
+from actors.devices.dra.types import DraLimits
 from actors.devices.errors import CheckpointNotWritten
 from actors.devices.manager import Manager, ManagerOptions
 from actors.devices.plugins.registration import RegistrationOptions, RegistrationServer
 from actors.devices.types import Limits
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.actor import Context, run_actor
-from protocols.bus import StateSource
+from protocols.bus import Call
 from protocols.messages import devices as messages
-from protocols.messages.devices import AdmitPod, ChaosDevice, Empty, PreStart, ReconcilePods, ReleasePod
-from protocols.wire.dra import DEVICE_PLUGIN
+from protocols.messages.devices import (
+    AdmitPod,
+    ChaosDevice,
+    Empty,
+    PrepareClaims,
+    PreStart,
+    ReconcilePods,
+    ReleasePod,
+    UnprepareClaims,
+)
+from protocols.wire.dra import DEVICE_PLUGIN, DRA_PLUGIN
 
 MACHINE_POLL_S = 10.0
 
@@ -41,12 +53,23 @@ class Devices:
             RegistrationOptions(context.layout.registration_socket, self._manager.plugins, context.log)
         )
 
+        self._dra = DraManager(self._dra_options())
         self._watcher = PluginWatcher(self._watcher_options())
+
+    def _dra_options(self) -> DraOptions:
+        return DraOptions(
+            checkpoint=self._context.layout.dra_state,
+            bus=self._context.bus,
+            registry=self._context.registry,
+            log=self._context.log,
+            limits=DraLimits(),
+            allocated=self._manager.show_claims,
+        )
 
     def _watcher_options(self) -> WatcherOptions:
         return WatcherOptions(
             directory=self._context.layout.plugins_registry,
-            handlers={DEVICE_PLUGIN: self._manager.watched},
+            handlers={DEVICE_PLUGIN: self._manager.watched, DRA_PLUGIN: self._dra.drivers},
             registry=self._context.registry,
             log=self._context.log,
         )
@@ -57,11 +80,12 @@ class Devices:
         serve = self._context.bus.serve
         serve(messages.ADMIT, AdmitPod, self._manager.admit)
         serve(messages.RELEASE, ReleasePod, self._manager.release)
-        serve(messages.RECONCILE, ReconcilePods, self._manager.reconcile)
+        serve(messages.RECONCILE, ReconcilePods, self._reconcile)
+        serve(messages.PREPARE_CLAIMS, PrepareClaims, self._dra.prepare)
+        serve(messages.UNPREPARE_CLAIMS, UnprepareClaims, self._dra.unprepare)
         serve(messages.PRE_START, PreStart, self._manager.pre_start)
         serve(messages.CHAOS_DEVICE, ChaosDevice, self._manager.chaos)
         serve(messages.HISTORY, Empty, self._manager.history)
-        self._context.bus.own(messages.DRA_HEALTH, StateSource({}))
         self._context.spawn(self._watch_machine(), "machine")
         await self._registration.start()
         self._context.spawn(self._watcher.run(), "plugins_registry")
@@ -73,8 +97,13 @@ class Devices:
             await asyncio.sleep(MACHINE_POLL_S)
             self._manager.look_at_machine()
 
+    async def _reconcile(self, pods: ReconcilePods, call: Call) -> Empty:
+        self._dra.reconcile(set(pods.active))
+        return await self._manager.reconcile(pods, call)
+
     async def stop(self) -> None:
         await self._registration.stop()
+        await self._dra.close()
         await self._manager.plugins.close()
         with suppress(CheckpointNotWritten):  # it was logged; the next life reconciles
             await self._manager.commits.flushed()

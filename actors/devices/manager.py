@@ -4,9 +4,11 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from actors.devices.admission.admission import AdmissionOptions, Admissions
+from actors.devices.dra.shares import PodClaims
 from actors.devices.errors import CheckpointNotWritten
 from actors.devices.ledger.checkpoint import CheckpointFile, Override, State
 from actors.devices.ledger.commit import CommitOptions, Commits
@@ -30,6 +32,7 @@ from protocols.messages.devices import (
     Empty,
     LedgerEvent,
     LedgerHistory,
+    PodAllocation,
     PreStart,
     ReconcilePods,
     ReleasePod,
@@ -113,6 +116,15 @@ class Manager:
     async def reconcile(self, pods: ReconcilePods, call: Call) -> Empty:
         await self._admissions.reconcile(set(pods.active))
         return Empty()
+
+    async def show_claims(self, uid: str, claims: PodClaims) -> None:
+        """The pod's allocation tells of its prepared claims from now on, durably; an unknown pod has none."""
+        known = self._ledger.pods.get(uid)
+        if known is None:
+            return
+        record = msgspec.structs.replace(known, allocation=with_claims(known.allocation, claims))
+        if self._ledger.update(record):
+            await self.commits.change(record, update=True)
 
     async def pre_start(self, request: PreStart, call: Call) -> Empty:
         """Tell the plugins that asked for it; raises PluginFailed when one of them is gone or refuses."""
@@ -199,6 +211,12 @@ class Manager:
         if self._ledger.pods.get(record.allocation.uid) is record:
             self._ledger.release(record.allocation.uid)
             self.machine.placer.release(record.allocation.uid)
+
+
+def with_claims(allocation: PodAllocation, claims: PodClaims) -> PodAllocation:
+    replace = msgspec.structs.replace
+    containers = tuple(replace(item, claims=claims.containers.get(item.name, ())) for item in allocation.containers)
+    return replace(allocation, containers=containers, claims=claims.loose)
 
 
 def known_resources(state: State) -> list[str]:

@@ -29,7 +29,7 @@ NODE = "node"
 
 DRA_HEALTH = "dra_health"
 """State stream, key = `DRIVER/POOL/DEVICE`, value = DeviceHealth with that text as its id and an empty resource: what
-DRA drivers say of their devices. A device that nobody tells of any more is Unknown, and leaves once no claim has it."""
+DRA drivers say of the devices that prepared claims on this node have. Unknown is also what no driver speaks of."""
 
 DRA_DRIVERS = "dra_drivers"
 """State stream, key = driver name, value = DraDriver: every driver that registered in this life of the manager."""

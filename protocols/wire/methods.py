@@ -30,9 +30,9 @@ CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
 )
 
 
-def unix_channel(path: Path | str) -> grpc.aio.Channel:
-    """A channel to a unix socket; nothing is dialled before the first call."""
-    return grpc.aio.insecure_channel(f"unix:{path}", options=CLIENT_OPTIONS)
+def unix_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
+    """A channel to a unix socket, with `more` options; nothing is dialled before the first call."""
+    return grpc.aio.insecure_channel(f"unix:{path}", options=(*CLIENT_OPTIONS, *more))
 
 
 @dataclass(frozen=True)

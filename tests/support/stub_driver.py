@@ -54,7 +54,7 @@ class StubDriver:
         self.version = DRA_V1
         self._changed = asyncio.Event()
         self._over = False
-        self._servers: list[grpc.aio.Server] = []
+        self._servers: dict[Path, grpc.aio.Server] = {}
 
     async def start(self) -> "StubDriver":
         await self.serve()
@@ -76,12 +76,14 @@ class StubDriver:
         return self
 
     async def stop(self, deregister: bool = True) -> None:
+        """`deregister` off: only the service goes, as of a driver whose registrar is another container."""
         self._over = True
         self.change()
         self.hang.set()
-        await asyncio.gather(*(server.stop(0.2) for server in self._servers))
-        self._servers.clear()
-        for path in (self.socket, *([self.registrar] if deregister else [])):
+        ending = {path: server for path, server in self._servers.items() if deregister or path == self.socket}
+        await asyncio.gather(*(server.stop(0.2) for server in ending.values()))
+        for path in ending:
+            del self._servers[path]
             path.unlink(missing_ok=True)
 
     def called(self, method: str) -> list[Any]:
@@ -106,7 +108,7 @@ class StubDriver:
         server.add_generic_rpc_handlers(tuple(service.handler() for service in services))
         server.add_insecure_port(f"unix:{path}")
         await server.start()
-        self._servers.append(server)
+        self._servers[path] = server
 
     def _registration(self) -> Service:
         return Service().unary(GET_INFO, self._get_info).unary(NOTIFY, self._notify)

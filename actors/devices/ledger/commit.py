@@ -18,14 +18,15 @@ from protocols.messages.devices import LedgerEvent
 
 @dataclass(frozen=True)
 class Change:
-    """A pod admitted or released, not yet durable."""
+    """A pod admitted, changed or released, not yet durable."""
 
     record: PodRecord
+    new: bool
     deleted: bool
     done: "asyncio.Future[None]"
 
     def event(self, mark: int) -> LedgerEvent:
-        return LedgerEvent(mark=mark, allocation=self.record.allocation, new=not self.deleted, deleted=self.deleted)
+        return LedgerEvent(mark=mark, allocation=self.record.allocation, new=self.new, deleted=self.deleted)
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,10 @@ class Commits:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def change(self, record: PodRecord, deleted: bool = False) -> "asyncio.Future[None]":
+    def change(self, record: PodRecord, deleted: bool = False, update: bool = False) -> "asyncio.Future[None]":
         """Called in the same step as the ledger's change. The future ends when it is durable and published."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pending.append(Change(record, deleted, done))
+        self._pending.append(Change(record, not (deleted or update), deleted, done))
         self.touch()
         return done
 
@@ -109,15 +110,15 @@ class Commits:
                 change.done.set_result(None)
 
     def _refuse(self, batch: list[Change], why: str) -> None:
-        """Admissions are taken back; releases hold and wait for the disk."""
+        """Admissions are taken back; releases and updates hold and wait for the disk."""
         if why != self._trouble:
             self._options.log(why)  # once, not at every retry: the log may lie on the same full disk
         for change in batch:
-            if not change.deleted:
+            if change.new:
                 self._options.undo(change.record)
                 if not change.done.done():
                     change.done.set_exception(CheckpointNotWritten(why))
-        self._pending = [change for change in batch if change.deleted] + self._pending
+        self._pending = [change for change in batch if not change.new] + self._pending
         self._dirty = True
         self._trouble = why
         self._idle.set()  # whoever waits is told; the writing goes on

@@ -53,6 +53,15 @@ class Ledger:
         self.pods[uid] = record
         self.cancel(uid)
 
+    def update(self, record: PodRecord) -> bool:
+        """The pod's record says more than before; False when there is nothing new or the pod is not known.
+        Its devices stay what they are."""
+        known = self.pods.get(record.allocation.uid)
+        if known is None or known == record or held_by(known.allocation) != held_by(record.allocation):
+            return False
+        self.pods[record.allocation.uid] = record
+        return True
+
     def release(self, uid: str) -> PodRecord | None:
         """The pod is gone and its devices are free; returns what it had, None when it was not known."""
         record = self.pods.pop(uid, None)

@@ -1,0 +1,128 @@
+"""The claims on disk: kubelet's own file and format, so a kubelet could take this node over, and back.
+
+Loaded claims count as not prepared: before the next sandbox their drivers are asked again.
+"""
+
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from actors.devices.dra.errors import ClaimStateCorrupt
+from actors.devices.dra.types import ClaimInfo, PreparedDevice
+from protocols.files import sync_directory, write_atomic
+
+KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
+VERSION: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = "checkpoint.dra.kubelet.k8s.io/v1"
+
+
+class Device(msgspec.Struct, frozen=True, rename="pascal"):
+    pool_name: str
+    device_name: str
+    share_id: str | None = msgspec.field(name="ShareID", default=None)
+    request_names: tuple[str, ...] | None = None
+    cdi_device_ids: tuple[str, ...] | None = msgspec.field(name="CDIDeviceIDs", default=None)
+
+
+class Driver(msgspec.Struct, frozen=True, rename="pascal"):
+    devices: tuple[Device, ...] | None = None
+
+
+class Claim(msgspec.Struct, frozen=True, rename="pascal"):
+    claim_uid: str = msgspec.field(name="ClaimUID")
+    claim_name: str
+    namespace: str
+    pod_uids: dict[str, dict[str, str]] | None = msgspec.field(name="PodUIDs", default=None)
+    driver_state: dict[str, Driver] | None = None
+
+
+class Inner(msgspec.Struct, frozen=True):
+    kind: Literal["DRACheckpoint"]
+    api_version: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = msgspec.field(name="apiVersion")
+    claims: tuple[Claim, ...] | None = msgspec.field(name="ClaimInfoStateList", default=None)
+
+
+class Outer(msgspec.Struct, frozen=True, rename="pascal"):
+    data: str
+    checksum: int
+    """CRC-32 (IEEE) of `data`."""
+
+
+def encode(claims: Iterable[ClaimInfo]) -> bytes:
+    ordered = tuple(_claim(claim) for claim in sorted(claims, key=lambda claim: claim.key))
+    inner = msgspec.json.encode(Inner(KIND, VERSION, ordered or None))
+    return msgspec.json.encode(Outer(data=inner.decode(), checksum=zlib.crc32(inner)))
+
+
+def decode(raw: bytes) -> list[ClaimInfo]:
+    """Raises ClaimStateCorrupt."""
+    try:
+        outer = msgspec.json.decode(raw, type=Outer)
+        if zlib.crc32(outer.data.encode()) != outer.checksum:
+            raise ClaimStateCorrupt("its checksum does not match")
+        inner = msgspec.json.decode(outer.data, type=Inner)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ClaimStateCorrupt(str(error)) from None
+    return [_info(claim) for claim in inner.claims or ()]
+
+
+class ClaimFile:
+    """The file itself. Its methods block: call them in a thread once the loop runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> tuple[list[ClaimInfo], str]:
+        """The claims, and a line to log when the file was unusable and is kept aside."""
+        self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        try:
+            return decode(self.path.read_bytes()), ""
+        except FileNotFoundError:
+            return [], ""
+        except ClaimStateCorrupt as error:
+            aside = self.path.with_name(f"{self.path.name}.corrupt")
+            os.replace(self.path, aside)
+            sync_directory(aside.parent)
+            return [], f"claim state {self.path} is corrupt: {error}; kept as {aside}, starting empty"
+
+    def save(self, raw: bytes) -> None:
+        write_atomic(self.path, raw, mode=0o600)
+
+
+def _claim(claim: ClaimInfo) -> Claim:
+    drivers = {
+        name: Driver(tuple(_device(item) for item in devices) or None)
+        for name, devices in sorted(claim.drivers.items())
+    }
+    return Claim(claim.uid, claim.name, claim.namespace, {uid: {} for uid in sorted(claim.pods)}, drivers)
+
+
+def _device(device: PreparedDevice) -> Device:
+    return Device(
+        pool_name=device.pool,
+        device_name=device.device,
+        share_id=device.share_id or None,
+        request_names=device.requests or None,
+        cdi_device_ids=device.cdi_devices or None,
+    )
+
+
+def _info(claim: Claim) -> ClaimInfo:
+    drivers = {
+        name: tuple(_prepared(item) for item in driver.devices or ())
+        for name, driver in (claim.driver_state or {}).items()
+    }
+    return ClaimInfo(claim.namespace, claim.claim_name, claim.claim_uid, set(claim.pod_uids or ()), drivers)
+
+
+def _prepared(device: Device) -> PreparedDevice:
+    return PreparedDevice(
+        pool=device.pool_name,
+        device=device.device_name,
+        requests=device.request_names or (),
+        cdi_devices=device.cdi_device_ids or (),
+        share_id=device.share_id or "",
+    )

@@ -1,0 +1,105 @@
+"""What drivers say of their devices' health, and when it stops being true. Pure: told the time, owns no clock.
+
+Invariant: Healthy or Unhealthy is only what the newest instance of the driver with a living stream said within the
+device's own timeout; everything else is Unknown.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from actors.devices.dra.types import DeviceName
+from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
+
+LONGEST_MESSAGE = 1024
+CUT = "..."
+
+
+class Said(NamedTuple):
+    """One device in one message of a driver."""
+
+    pool: str
+    device: str
+    health: str
+    message: str = ""
+    timeout: float = 0.0
+    """Seconds; 0 = the node's own; infinite = as long as the stream lives."""
+
+
+class Report(NamedTuple):
+    health: str
+    message: str
+    deadline: float
+
+
+@dataclass
+class Voice:
+    """One instance of a driver with a living stream."""
+
+    number: int
+    spoken: bool = False
+    reports: dict[tuple[str, str], Report] = field(default_factory=dict)
+
+
+class HealthBook:
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._voices: dict[str, dict[int, Voice]] = {}
+
+    def opened(self, driver: str, number: int) -> None:
+        """A stream begins; it counts from its first message on. Greater numbers are newer instances."""
+        self._voices.setdefault(driver, {})[number] = Voice(number)
+
+    def closed(self, driver: str, number: int) -> None:
+        """It ended, for whatever reason: what it said is void."""
+        voices = self._voices.get(driver, {})
+        voices.pop(number, None)
+        if not voices:
+            self._voices.pop(driver, None)
+
+    def heard(self, driver: str, number: int, devices: Iterable[Said], now: float) -> None:
+        """A part of a message, or all of it. Devices it does not name keep what they have until it expires."""
+        voice = self._voices[driver][number]
+        voice.spoken = True
+        for said in devices:
+            deadline = now + (said.timeout if said.timeout > 0 else self._timeout)
+            voice.reports[said.pool, said.device] = Report(known(said.health), cut(said.message), deadline)
+
+    def replaced(self, driver: str, number: int) -> None:
+        """The next message is complete: what it does not name is Unknown at once."""
+        self._voices[driver][number].reports.clear()
+
+    def forget_expired(self, driver: str, number: int, now: float) -> None:
+        """Devices a driver has long ceased to tell of take no room."""
+        voice = self._voices[driver][number]
+        voice.reports = {key: report for key, report in voice.reports.items() if report.deadline > now}
+
+    def health(self, name: DeviceName, now: float) -> tuple[str, str]:
+        report = self._report(name)
+        if report is None or report.deadline <= now:
+            return UNKNOWN, ""
+        return report.health, report.message
+
+    def deadline(self, names: Iterable[DeviceName], now: float) -> float | None:
+        """When the next of these expires; None = none ever does."""
+        reports = (report for name in names if (report := self._report(name)) is not None)
+        ends = [report.deadline for report in reports if now < report.deadline < float("inf")]
+        return min(ends, default=None)
+
+    def _report(self, name: DeviceName) -> Report | None:
+        voices = [voice for voice in self._voices.get(name.driver, {}).values() if voice.spoken]
+        if not voices:
+            return None
+        return max(voices, key=lambda voice: voice.number).reports.get((name.pool, name.device))
+
+
+def known(health: str) -> str:
+    return health if health in (HEALTHY, UNHEALTHY) else UNKNOWN
+
+
+def cut(message: str) -> str:
+    """At most LONGEST_MESSAGE bytes of UTF-8, never half a character."""
+    raw = message.encode(errors="replace")
+    if len(raw) <= LONGEST_MESSAGE:
+        return raw.decode()
+    return raw[: LONGEST_MESSAGE - len(CUT)].decode(errors="ignore") + CUT

@@ -1,0 +1,50 @@
+"""Writes the claims down, one write at a time; changes that come while the disk works share the next one."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actors.devices.dra.checkpoint import encode
+from actors.devices.dra.errors import ClaimsNotWritten
+from actors.devices.dra.types import ClaimInfo
+
+
+@dataclass(frozen=True)
+class KeepingOptions:
+    claims: Callable[[], list[ClaimInfo]]
+    save: Callable[[bytes], None]
+    """Blocks until the bytes are on disk; raises OSError."""
+    log: Callable[[str], None]
+
+
+class Keeping:
+    def __init__(self, options: KeepingOptions) -> None:
+        self._options = options
+        self._lock = asyncio.Lock()
+        self._asked = 0
+        self._written = 0
+        self._trouble = ""
+
+    async def durable(self) -> None:
+        """All that stands in the claims now is on disk when this returns; raises ClaimsNotWritten."""
+        self._asked += 1
+        mine = self._asked
+        async with self._lock:
+            if self._written >= mine:  # another's write took ours along
+                return
+            upto = self._asked
+            await self._write(encode(self._options.claims()))
+            self._written = upto
+
+    async def _write(self, raw: bytes) -> None:
+        try:
+            await asyncio.shield(asyncio.to_thread(self._options.save, raw))
+        except OSError as error:
+            text = f"cannot write the claim checkpoint: {error.strerror}; no claim is prepared"
+            if text != self._trouble:  # once: the log may lie on the same full disk
+                self._options.log(text)
+            self._trouble = text
+            raise ClaimsNotWritten(text) from None
+        if self._trouble:
+            self._options.log("the claim checkpoint is written again")
+        self._trouble = ""

@@ -1,0 +1,99 @@
+"""DRA put together: claims from their checkpoint, drivers from the watcher, and what each request does to them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from actors.devices.dra.checkpoint import ClaimFile
+from actors.devices.dra.claims import ClaimCache
+from actors.devices.dra.drivers import Drivers, DriversOptions
+from actors.devices.dra.health import HealthBook
+from actors.devices.dra.hearing import Hearing, HearingOptions
+from actors.devices.dra.keeping import Keeping, KeepingOptions
+from actors.devices.dra.metrics import DraMetrics
+from actors.devices.dra.preparing import Preparing, PreparingOptions
+from actors.devices.dra.shares import PodClaims, cdi_devices, pod_claims
+from actors.devices.dra.strangers import Strangers, StrangersOptions
+from actors.devices.dra.streams import DraStreams, DraStreamsOptions
+from actors.devices.dra.types import DraLimits
+from protocols.bus import Bus, Call
+from protocols.messages.devices import (
+    Empty,
+    PrepareClaims,
+    PreparedClaims,
+    UnprepareClaims,
+)
+
+
+@dataclass(frozen=True)
+class DraOptions:
+    checkpoint: Path
+    bus: Bus
+    registry: CollectorRegistry
+    log: logging.Logger
+    limits: DraLimits
+    allocated: Callable[[str, PodClaims], Awaitable[None]]
+    """The pod's allocation is to show these claims."""
+
+
+class DraManager:
+    """Made in one go, so its streams never show a state half loaded."""
+
+    def __init__(self, options: DraOptions) -> None:
+        self._options = options
+        file = ClaimFile(options.checkpoint)
+        claims, trouble = file.load()
+        if trouble:
+            options.log.error("%s", trouble)
+        self._cache = ClaimCache(claims)
+        self._book = HealthBook(options.limits.health)
+        metrics = DraMetrics(options.registry, self._cache.in_use)
+        clock = asyncio.get_running_loop().time
+        self._streams = DraStreams(DraStreamsOptions(options.bus, self._book, self._cache.devices, clock))
+        hearing = Hearing(
+            HearingOptions(self._book, clock, self._streams.refresh, metrics, options.log, options.limits.reopen)
+        )
+        self.drivers = Drivers(DriversOptions(hearing, options.limits, metrics, self._streams.driver, options.log))
+        keeping = Keeping(
+            KeepingOptions(
+                claims=lambda: list(self._cache.claims.values()),
+                save=file.save,
+                log=lambda line: options.log.error("%s", line),
+            )
+        )
+        self._preparing = Preparing(PreparingOptions(self._cache, self.drivers, keeping, metrics))
+        self._strangers = Strangers(StrangersOptions(self._cache.pods, self._give_back, options.limits, options.log))
+
+    async def prepare(self, asked: PrepareClaims, call: Call) -> PreparedClaims:
+        self._strangers.wanted(asked.uid)
+        try:
+            claims = await self._preparing.prepare(asked)
+        finally:
+            self._streams.claims_changed()
+        mine = pod_claims(asked, claims)
+        await self._options.allocated(asked.uid, mine)
+        return PreparedClaims(cdi_devices={name: cdi_devices(held) for name, held in mine.containers.items()})
+
+    async def unprepare(self, asked: UnprepareClaims, call: Call) -> Empty:
+        await self._give_back(asked.uid)
+        self._strangers.ended(asked.uid)
+        return Empty()
+
+    def reconcile(self, active: set[str]) -> None:
+        """Give back the claims of every pod that is not `active`, in the background."""
+        self._strangers.reconcile(active)
+
+    async def close(self) -> None:
+        self._strangers.close()
+        self._streams.close()
+        await self.drivers.close()
+
+    async def _give_back(self, uid: str) -> None:
+        try:
+            await self._preparing.unprepare(uid)
+        finally:
+            self._streams.claims_changed()

@@ -1,0 +1,87 @@
+"""What the plane sees of DRA: drivers, and the health of every device that a claim on this node uses."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from actors.devices.dra.health import HealthBook
+from actors.devices.dra.types import DeviceName
+from protocols.bus import Bus, Op, StateSource
+from protocols.messages import devices as messages
+from protocols.messages.devices import UNKNOWN, DeviceHealth, DraDriver
+
+RING = 4096
+LATE_S = 0.01
+"""A timer may come a little early; an expiry may be told a little late."""
+
+
+@dataclass(frozen=True)
+class DraStreamsOptions:
+    bus: Bus
+    book: HealthBook
+    names: Callable[[], set[DeviceName]]
+    """Devices of all claims in use."""
+    clock: Callable[[], float]
+
+
+class DraStreams:
+    def __init__(self, options: DraStreamsOptions) -> None:
+        self._options = options
+        self._health: dict[str, DeviceHealth] = {}
+        self._drivers: dict[str, DraDriver] = {}
+        self._names = options.names()
+        self._health.update({name.text: unheard(name) for name in self._names})
+        self._timer: asyncio.TimerHandle | None = None
+        own = options.bus.own
+        self._health_stream = own(messages.DRA_HEALTH, StateSource(self._health), ring=RING)
+        self._driver_stream = own(messages.DRA_DRIVERS, StateSource(self._drivers), ring=RING)
+
+    def driver(self, driver: DraDriver) -> None:
+        if self._drivers.get(driver.name) != driver:
+            self._drivers[driver.name] = driver
+            self._driver_stream.publish(Op.UPSERT, driver.name, driver)
+
+    def claims_changed(self) -> None:
+        """Other devices than before may be in use."""
+        names = self._options.names()
+        gone, self._names = self._names - names, names
+        for name in sorted(gone):
+            if self._health.pop(name.text, None) is not None:
+                self._health_stream.publish(Op.DELETE, name.text, b"")
+        self._refresh(names)
+
+    def refresh(self, driver: str) -> None:
+        """The driver said something, or fell silent."""
+        self._refresh([name for name in self._names if name.driver == driver])
+
+    def _refresh(self, names: Iterable[DeviceName]) -> None:
+        """Publish what differs. The latest state only: who looks late finds what is so now."""
+        now, wall = self._options.clock(), time.time_ns()
+        for name in names:
+            health, message = self._options.book.health(name, now)
+            old = self._health.get(name.text)
+            if old is None or (old.health, old.message) != (health, message):
+                value = DeviceHealth(resource="", id=name.text, health=health, message=message, changed_ns=wall)
+                self._health[name.text] = value
+                self._health_stream.publish(Op.UPSERT, name.text, value)
+        self._set_timer(now)
+
+    def _set_timer(self, now: float) -> None:
+        """One timer, for the earliest expiry of a device in use: silence is seen without anybody asking."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self._options.book.deadline(self._names, now)
+        if deadline is not None:
+            delay = deadline - now + LATE_S
+            self._timer = asyncio.get_running_loop().call_later(delay, lambda: self._refresh(self._names))
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def unheard(name: DeviceName) -> DeviceHealth:
+    """A device of a claim of an earlier life, of which no driver has told yet."""
+    return DeviceHealth(resource="", id=name.text, health=UNKNOWN, changed_ns=time.time_ns())

@@ -1,0 +1,188 @@
+"""Health of DRA devices on the bus, over real sockets (scenarios S56, S57, S59, S60 of the device facts)."""
+
+import asyncio
+
+from protocols.wire import drahealth_v1_pb2 as health
+from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
+from protocols.wire.dra import HEALTH_V1, NODE_HEALTH
+from tests.support.device_node import until
+from tests.support.dra_lab import GPU, DraLab, asks, claim, play_dra
+from tests.support.stub_driver import StubDriver, told_health
+
+DEVICE = f"{GPU}/n1/dev-0"
+
+
+async def healthy_driver(lab: DraLab, instance: str = "") -> StubDriver:
+    """One whose device a pod has."""
+    driver = lab.stub(instance=instance)
+    driver.info.supported_versions.append(HEALTH_V1)
+    driver.health = [told_health("dev-0")]
+    await driver.start()
+    await lab.connected(GPU, str(driver.socket))
+    return driver
+
+
+def test_the_drivers_word_its_message_and_its_end() -> None:
+    """S56: Healthy, Unhealthy with a message that is too long, Healthy; the driver stops; it is back."""
+
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        assert lab.health.items == {}
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Healthy")
+        driver.report(told_health("dev-0", health.UNHEALTHY, message="x" * 2000, last_updated_time=-5))
+        await lab.says(DEVICE, "Unhealthy", "x" * 1021 + "...")
+        driver.report(told_health("dev-0"))
+        await lab.says(DEVICE, "Healthy", "")
+        await driver.stop(deregister=False)
+        await lab.says(DEVICE, "Unknown", "")
+        await driver.serve()
+        await lab.says(DEVICE, "Healthy")
+        await driver.stop()
+        await lab.says(DEVICE, "Unknown")
+        await driver.start()
+        await lab.says(DEVICE, "Healthy")
+        await lab.unprepare("p")
+        await until("forgotten with its claim", lambda: lab.health.items == {})
+
+    play_dra(story)
+
+
+def test_a_silent_driver_is_unknown_without_anybody_asking() -> None:
+    """S56: a timeout of the device's own; a heartbeat keeps it."""
+
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        await lab.prepare(asks("p", claim("a")))
+        driver.report(told_health("dev-0", health_check_timeout_seconds=1))
+        await lab.says(DEVICE, "Healthy")
+        await lab.says(DEVICE, "Unknown")
+        driver.report(told_health("dev-0", health_check_timeout_seconds=-7))
+        await lab.says(DEVICE, "Healthy")
+
+    play_dra(story)
+
+
+def test_quick_flaps_end_in_the_latest() -> None:
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        await lab.prepare(asks("p", claim("a")))
+        for turn in range(21):
+            driver.report(told_health("dev-0", health.HEALTHY if turn % 2 else health.UNHEALTHY, message=str(turn)))
+            await asyncio.sleep(0)
+        await lab.says(DEVICE, "Unhealthy", "20")
+
+    play_dra(story)
+
+
+def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        await lab.prepare(asks("p", claim("a")))
+        crowd = [told_health(f"x{n}", pool="elsewhere") for n in range(100_000)]
+        driver.report(*crowd, told_health("dev-0", 7), health.DeviceHealth())
+        await lab.says(DEVICE, "Unknown", timeout=20.0)
+        driver.report(told_health("dev-0", health.UNHEALTHY, message="ECC"))
+        await lab.says(DEVICE, "Unhealthy", "ECC", timeout=20.0)
+        assert list(lab.health.items) == [DEVICE]
+
+    play_dra(story)
+
+
+def test_a_driver_without_health_is_asked_once_at_most(caplog) -> None:
+    """S59: advertised or not, its devices are Unknown; no retry storm, one line."""
+
+    async def story(lab: DraLab) -> None:
+        plain = await lab.driver(instance="-plain")
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Unknown")
+        boaster = await lab.driver(instance="-boaster", also=[HEALTH_V1])
+        await until("asked", lambda: boaster.streams)
+        await asyncio.sleep(0.5)
+        assert (plain.streams, boaster.streams) == (0, 1)
+
+    with caplog.at_level("WARNING"):
+        play_dra(story)
+    assert len([line for line in caplog.messages if "does not implement" in line]) == 1
+
+
+def test_a_rolling_update_loses_no_health() -> None:
+    """S49: the old instance's end takes nothing from the new one, and the other way round."""
+
+    async def story(lab: DraLab) -> None:
+        old = await healthy_driver(lab, "-old")
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Healthy")
+        new = await healthy_driver(lab, "-new")
+        await until("both streams", lambda: new.streams == 1)
+        new.report(told_health("dev-0", health.UNHEALTHY, message="new"))
+        await lab.says(DEVICE, "Unhealthy", "new")
+        await old.stop()
+        await until("one left", lambda: lab.registered.items[GPU].endpoints == (str(new.socket),))
+        assert (
+            lab.history
+            == [(DEVICE, *seen) for seen in (("Unknown", ""), ("Healthy", ""), ("Unhealthy", "new"))][
+                -len(lab.history) :
+            ]
+        )
+        await lab.says(DEVICE, "Unhealthy", "new")
+
+    play_dra(story)
+
+
+def test_streams_that_end_at_once_are_opened_at_a_bounded_rate() -> None:
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        driver._over = True
+        driver.change()
+        await until("opened again", lambda: driver.streams >= 3)
+        before = driver.streams
+        await asyncio.sleep(0.5)
+        assert driver.streams - before <= 7  # reopen is 0.1 s here
+        driver._over = False
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Healthy")
+
+    play_dra(story)
+
+
+def test_the_documents_own_service_gives_the_same_result() -> None:
+    """S60: NodeHealth.WatchDevicesStatus; a device that is left out is Unknown at once."""
+
+    async def story(lab: DraLab) -> None:
+        driver = lab.stub()
+        driver.info.supported_versions.append(NODE_HEALTH)
+        driver.statuses = [node_health.Device(pool_name="n1", device_name="dev-0", health="Healthy")]
+        await driver.start()
+        await lab.connected(GPU)
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Healthy")
+        driver.statuses = [
+            node_health.Device(pool_name="n1", device_name="dev-0", health="Unhealthy", message="Xid 79")
+        ]
+        driver.change()
+        await lab.says(DEVICE, "Unhealthy", "Xid 79")
+        driver.statuses = [node_health.Device(pool_name="n1", device_name="dev-0", health="Sleepy")]
+        driver.change()
+        await lab.says(DEVICE, "Unknown")
+        driver.statuses = []
+        driver.change()
+        await driver.stop()
+        await lab.says(DEVICE, "Unknown")
+
+    play_dra(story)
+
+
+def test_a_new_life_of_the_manager_shows_unknown_until_the_driver_speaks() -> None:
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Healthy")
+        await driver.stop()
+        await lab.end_life()
+        await lab.open()
+        await lab.says(DEVICE, "Unknown")
+        await driver.start()
+        await lab.says(DEVICE, "Healthy")
+
+    play_dra(story)

@@ -1,0 +1,151 @@
+"""The DRA side of a node in the test's own process: watcher, drivers, claims and health, with short times."""
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from actors.devices.dra.manager import DraManager, DraOptions
+from actors.devices.dra.shares import PodClaims
+from actors.devices.dra.types import DraLimits
+from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
+from protocols.bus import Bus, BusOptions, Replica
+from protocols.messages import devices as messages
+from protocols.messages.devices import (
+    ClaimReference,
+    ClaimResult,
+    DeviceHealth,
+    DraDriver,
+    PodClaim,
+    PrepareClaims,
+    PreparedClaims,
+    UnprepareClaims,
+)
+from protocols.wire.dra import DRA_PLUGIN
+from tests.support.device_node import until
+from tests.support.stub_driver import StubDriver
+
+GPU, NIC = "gpu.example.com", "nic.example.com"
+
+
+def claim(name: str, *drivers: str, uid: str = "", entry: str = "") -> PodClaim:
+    """A claim with one device of each driver."""
+    results = tuple(ClaimResult(request="r", driver=driver, pool="n1", device="dev-0") for driver in drivers or (GPU,))
+    return PodClaim(entry=entry or name, namespace="ns", name=name, uid=uid or f"{name}-uid", results=results)
+
+
+def asks(uid: str, *claims: PodClaim, renew: bool = True, container: str = "c") -> PrepareClaims:
+    """A pod with one container that names all its claims."""
+    references = tuple(ClaimReference(container=container, entry=item.entry) for item in claims)
+    return PrepareClaims(uid=uid, namespace="ns", name=uid, claims=claims, references=references, renew=renew)
+
+
+def play_dra(story: Callable[["DraLab"], Coroutine[Any, Any, None]], **limits: float) -> None:
+    async def whole() -> None:
+        lab = DraLab(**limits)
+        try:
+            async with asyncio.timeout(40):
+                await lab.open()
+                await story(lab)
+        finally:
+            await lab.close()
+
+    asyncio.run(whole())
+
+
+class DraLab:
+    def __init__(self, **limits: float) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+        self.limits = DraLimits(**{"reopen": 0.1, "retry_first": 0.1, **limits})
+        self.drivers: list[StubDriver] = []
+        self.shown: dict[str, PodClaims] = {}
+        self.health = Replica[DeviceHealth](self._note_health)
+        self.history: list[tuple[str, str, str]] = []
+        """Device, health and message of every change."""
+        self.registered = Replica[DraDriver]()
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "dra_manager_state"
+
+    async def open(self) -> None:
+        run = self.root / "run"
+        run.mkdir(mode=0o700, exist_ok=True)
+        log = logging.getLogger("devices")
+        self.registry = CollectorRegistry()
+        self.bus = Bus(BusOptions(name="devices", run_dir=run))
+        await self.bus.start()
+        options = DraOptions(self.checkpoint, self.bus, self.registry, log, self.limits, self._show)
+        self.manager = DraManager(options)
+        handlers = {DRA_PLUGIN: self.manager.drivers}
+        watcher = PluginWatcher(WatcherOptions(self.root / "plugins_registry", handlers, self.registry, log))
+        self._watching = asyncio.create_task(watcher.run())
+        self.peer = Bus(BusOptions(name="", run_dir=run))
+        await self.peer.start()
+        follow = self.peer.follow
+        follow(owner="devices", stream=messages.DRA_HEALTH, sink=self.health, type=DeviceHealth)
+        follow(owner="devices", stream=messages.DRA_DRIVERS, sink=self.registered, type=DraDriver)
+        await until("synced", lambda: self.health.synced and self.registered.synced)
+
+    async def end_life(self) -> None:
+        """Of the manager; drivers and files stay."""
+        self._watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._watching
+        await self.manager.close()
+        await self.peer.close()
+        await self.bus.close()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(driver.stop() for driver in self.drivers))
+        await self.end_life()
+        shutil.rmtree(self.root)
+
+    async def _show(self, uid: str, claims: PodClaims) -> None:
+        self.shown[uid] = claims
+
+    def _note_health(self, op: Any, key: str, new: DeviceHealth | None, old: DeviceHealth | None) -> None:
+        self.history.append((key, new.health, new.message) if new else (key, "", ""))
+
+    def stub(self, name: str = GPU, instance: str = "") -> StubDriver:
+        self.drivers.append(StubDriver(self.root, name, instance))
+        return self.drivers[-1]
+
+    async def driver(self, name: str = GPU, instance: str = "", **info: Any) -> StubDriver:
+        """Registered and connected."""
+        driver = self.stub(name, instance)
+        driver.info.supported_versions.extend(info.get("also", ()))
+        await driver.start()
+        await self.connected(name, str(driver.socket))
+        return driver
+
+    async def connected(self, name: str, endpoint: str = "") -> None:
+        def holds() -> bool:
+            known = self.registered.items.get(name)
+            return known is not None and known.connected and (not endpoint or endpoint in known.endpoints)
+
+        await until(f"{name} connected", holds)
+
+    async def prepare(self, asked: PrepareClaims) -> PreparedClaims:
+        return await self.manager.prepare(asked, None)  # type: ignore[arg-type]  # who calls does not matter
+
+    async def unprepare(self, uid: str) -> None:
+        await self.manager.unprepare(UnprepareClaims(uid), None)  # type: ignore[arg-type]  # who calls does not matter
+
+    async def says(self, device: str, health: str, message: str | None = None, timeout: float = 10.0) -> None:
+        """Wait until the stream shows this of a device, `DRIVER/POOL/DEVICE`."""
+
+        def holds() -> bool:
+            known = self.health.items.get(device)
+            return known is not None and known.health == health and message in (None, known.message)
+
+        await until(f"{device} {health}; is {self.health.items.get(device)}", holds, timeout)
+
+    def metrics(self) -> str:
+        return generate_latest(self.registry).decode()

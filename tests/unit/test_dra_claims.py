@@ -1,0 +1,186 @@
+"""Claims on the node: their cache, their file, whose device is whose, and what an answer of a driver means."""
+
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.devices.dra.checkpoint import ClaimFile, decode, encode
+from actors.devices.dra.claims import ClaimCache
+from actors.devices.dra.errors import ClaimConflict, ClaimStateCorrupt
+from actors.devices.dra.replies import PREPARE, read_reply
+from actors.devices.dra.shares import cdi_devices, pod_claims
+from actors.devices.dra.types import ClaimInfo, PreparedDevice
+from actors.devices.dra.versions import choose_health, choose_service
+from actors.devices.errors import RegistrationRefused
+from protocols.messages.devices import ClaimReference, PodClaim, PrepareClaims
+from protocols.wire import dra_v1_pb2 as v1
+from protocols.wire import dra_v1beta1_pb2 as v1beta1
+from tests.support.dra_lab import GPU, NIC, asks, claim
+
+DEVICE = PreparedDevice("pool-a", "dev-0", ("req",), ("example.com/gpu=0",), "s-1")
+
+
+def test_the_file_is_kubelets() -> None:
+    info = ClaimInfo("ns", "c", "u-1", {"p-1"}, {GPU: (DEVICE,)})
+    outer = json.loads(encode([info]))
+    assert outer["Checksum"] == zlib.crc32(outer["Data"].encode())
+    assert json.loads(outer["Data"]) == {
+        "kind": "DRACheckpoint",
+        "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1",
+        "ClaimInfoStateList": [
+            {
+                "ClaimUID": "u-1",
+                "ClaimName": "c",
+                "Namespace": "ns",
+                "PodUIDs": {"p-1": {}},
+                "DriverState": {
+                    GPU: {
+                        "Devices": [
+                            {
+                                "PoolName": "pool-a",
+                                "DeviceName": "dev-0",
+                                "ShareID": "s-1",
+                                "RequestNames": ["req"],
+                                "CDIDeviceIDs": ["example.com/gpu=0"],
+                            }
+                        ]
+                    }
+                },
+            }
+        ],
+    }
+    assert json.loads(json.loads(encode([]))["Data"])["ClaimInfoStateList"] is None
+    assert decode(encode([info])) == [info]
+    assert decode(encode([])) == []
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"rubbish", b'{"Data":"{}","Checksum":1}', b'{"Data":1,"Checksum":1}'])
+def test_a_corrupt_file_is_kept_aside_and_said_aloud(raw: bytes, tmp_path: Path) -> None:
+    file = ClaimFile(tmp_path / "dra_manager_state")
+    file.path.write_bytes(raw)
+    with pytest.raises(ClaimStateCorrupt):
+        decode(raw)
+    claims, trouble = file.load()
+    assert (claims, file.path.exists()) == ([], False)
+    assert "is corrupt" in trouble
+    assert (tmp_path / "dra_manager_state.corrupt").read_bytes() == raw
+    assert file.load() == ([], "")
+
+
+def test_loaded_claims_are_not_prepared_but_have_their_devices() -> None:
+    cache = ClaimCache(decode(encode([ClaimInfo("ns", "c", "c-uid", {"p"}, {GPU: (DEVICE,)}, {GPU})])))
+    (loaded,) = cache.claims.values()
+    assert not loaded.done
+    assert {name.text for name in cache.devices()} == {f"{GPU}/pool-a/dev-0"}
+    assert cache.in_use() == {"<any>": 0}
+    cache.prepared(cache.enter("p", claim("c")), GPU, (DEVICE,))
+    assert cache.in_use() == {"<any>": 1, GPU: 1}
+
+
+def test_a_claim_made_anew_under_an_old_name_is_refused() -> None:
+    cache = ClaimCache()
+    cache.enter("p", claim("c", uid="old"))
+    with pytest.raises(ClaimConflict) as refused:
+        cache.enter("q", claim("c", uid="new"))
+    assert str(refused.value) == (
+        "old ResourceClaim with same name c and different UID old still exists (previous pod force-deleted?!)"
+    )
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("pqr"), st.sampled_from("abc")), max_size=40))
+def test_a_claim_is_given_back_exactly_when_its_last_pod_leaves(steps: list[tuple[bool, str, str]]) -> None:
+    cache, users = ClaimCache(), {name: set() for name in "abc"}
+    for enter, pod, name in steps:
+        if enter:
+            cache.enter(pod, claim(name))
+            users[name].add(pod)
+        else:
+            given_back = {item.name for item in cache.leave(pod)}
+            assert given_back == {name for name, pods in users.items() if pods == {pod}}
+            for item in list(cache.of_pod(pod)):
+                cache.gone(item)
+            for pods in users.values():
+                pods.discard(pod)
+        assert {item.name: item.pods for item in cache.claims.values()} == {k: v for k, v in users.items() if v}
+
+
+def test_a_driver_that_answers_again_does_not_add_up() -> None:
+    """Upstream's #141335: each retry appended the same devices once more."""
+    cache = ClaimCache()
+    info = cache.enter("p", claim("c"))
+    for _ in range(20):
+        cache.prepared(info, GPU, (DEVICE,) * 3)
+    assert len(info.drivers[GPU]) == 3
+
+
+def test_containers_get_the_devices_of_the_requests_they_name() -> None:
+    one = PreparedDevice("n1", "a", ("big",), ("v/c=a", "v/c=both"))
+    two = PreparedDevice("n1", "b", ("small/sub",), ("v/c=b", "v/c=both"))
+    every = PreparedDevice("n1", "c", (), ("v/c=c",))
+    info = ClaimInfo("ns", "claim-x", "u", {"p"}, {GPU: (one, two, every)})
+    asked = PrepareClaims(
+        uid="p",
+        namespace="ns",
+        name="p",
+        claims=(PodClaim("gpu", "ns", "claim-x", "u"), PodClaim("spare", "ns", "claim-y", "v")),
+        references=(
+            ClaimReference("first", "gpu", "big"),
+            ClaimReference("second", "gpu", "small/sub"),
+            ClaimReference("third", "gpu"),
+            ClaimReference("fourth", "gpu", "big"),
+            ClaimReference("fourth", "gpu", "small"),
+        ),
+    )
+    found = pod_claims(asked, {"gpu": info, "spare": ClaimInfo("ns", "claim-y", "v")})
+    devices = {
+        name: [device.device for held in claims for device in held.devices] for name, claims in found.containers.items()
+    }
+    assert devices == {"first": ["a", "c"], "second": ["b", "c"], "third": ["a", "b", "c"], "fourth": ["a", "b", "c"]}
+    assert found.containers["first"][0].names == ("gpu/big",)
+    assert found.containers["fourth"][0].names == ("gpu/big", "gpu/small")
+    assert found.containers["second"][0].devices[0].requests == ("small",)
+    assert cdi_devices(found.containers["third"]) == ("v/c=a", "v/c=both", "v/c=b", "v/c=c")
+    assert [(held.name, held.names) for held in found.loose] == [("claim-y", ("spare",))]
+
+
+def test_every_way_a_driver_can_answer_badly_has_upstreams_words() -> None:
+    asked = [ClaimInfo("ns", "one", "u-1"), ClaimInfo("ns", "two", "u-2")]
+    reply = v1.NodePrepareResourcesResponse()
+    reply.claims["u-1"].devices.add(pool_name="n1", device_name="d", share_id="s", cdi_device_ids=["a/b=c"])
+    outcome = read_reply(PREPARE, asked, reply)
+    assert str(outcome.error) == "NodePrepareResources skipped 1 ResourceClaims"
+    assert outcome.done == {"u-1": (PreparedDevice("n1", "d", (), ("a/b=c",), "s"),)}
+    reply.claims["u-2"].error = "no\n luck"
+    assert str(read_reply(PREPARE, asked, reply).error) == "NodePrepareResources failed for ResourceClaim two: no luck"
+    reply.claims["u-0"].SetInParent()
+    expected = "NodePrepareResources returned result for unknown claim UID u-0"
+    assert str(read_reply(PREPARE, asked, reply).error) == expected
+    old = v1beta1.NodePrepareResourcesResponse()
+    old.claims["u-1"].devices.add(pool_name="n1", device_name="d")
+    assert read_reply(PREPARE, asked[:1], old).done["u-1"][0].share_id == ""
+
+
+def test_versions_are_chosen_in_the_drivers_own_order() -> None:
+    assert choose_service(GPU, "/e", ["v9.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAPlugin"]) == "v1beta1.DRAPlugin"
+    assert choose_health(["v1alpha1.NodeHealth", "v1alpha1.DRAResourceHealth"]) == "v1alpha1.DRAResourceHealth"
+    assert choose_health(["v1.DRAPlugin"]) == ""
+    lead = f"invalid supported gRPC versions of DRA driver plugin {GPU} at endpoint /e: "
+    with pytest.raises(RegistrationRefused) as refused:
+        choose_service(GPU, "/e", [])
+    assert str(refused.value) == lead + "empty list of supported gRPC services (aka supported versions)"
+    with pytest.raises(RegistrationRefused) as refused:
+        choose_service(GPU, "/e", ["v1beta1"])
+    assert str(refused.value) == (
+        lead + 'none of services supported by the plugin (["v1beta1"]) are supported by the kubelet '
+        '(["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
+    )
+    with pytest.raises(RegistrationRefused):
+        choose_service("not a name", "/e", ["v1.DRAPlugin"])
+
+
+def test_claims_of_several_drivers_are_asked_for_once() -> None:
+    assert asks("p", claim("a", GPU, NIC)).claims[0].results[1].driver == NIC

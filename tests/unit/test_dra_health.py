@@ -1,0 +1,122 @@
+"""The pure part of health: what is true of a device after any history of streams, messages and silence."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.devices.dra.health import LONGEST_MESSAGE, HealthBook, Said, cut, known
+from actors.devices.dra.types import DeviceName
+
+GPU = DeviceName("gpu.example.com", "n1", "dev-0")
+
+
+def said(health: str = "Healthy", message: str = "", timeout: float = 0.0, device: str = "dev-0") -> Said:
+    return Said("n1", device, health, message, timeout)
+
+
+def book(*messages: tuple[float, Said]) -> HealthBook:
+    made = HealthBook(30.0)
+    made.opened(GPU.driver, 1)
+    for now, item in messages:
+        made.heard(GPU.driver, 1, [item], now)
+    return made
+
+
+def test_silence_makes_unknown_after_thirty_seconds_or_the_devices_own_time() -> None:
+    assert book((0.0, said())).health(GPU, 29.9) == ("Healthy", "")
+    assert book((0.0, said("Unhealthy", "ECC"))).health(GPU, 30.0) == ("Unknown", "")
+    slow = book((0.0, said(timeout=120.0)))
+    assert slow.health(GPU, 119.0) == ("Healthy", "")
+    assert slow.deadline([GPU], 0.0) == 120.0
+    assert slow.deadline([GPU], 120.0) is None
+
+
+def test_a_device_that_is_left_out_keeps_its_state_until_then() -> None:
+    left_out = book((0.0, said("Unhealthy", "hot")), (20.0, said(device="dev-1")))
+    assert left_out.health(GPU, 29.0) == ("Unhealthy", "hot")
+    assert left_out.health(GPU, 31.0) == ("Unknown", "")
+
+
+def test_a_complete_list_makes_what_it_leaves_out_unknown_at_once() -> None:
+    made = book((0.0, said()))
+    made.replaced(GPU.driver, 1)
+    made.heard(GPU.driver, 1, [said(device="dev-1")], 1.0)
+    assert made.health(GPU, 1.0) == ("Unknown", "")
+
+
+def test_the_newest_living_instance_that_has_spoken_counts() -> None:
+    made = book((0.0, said("Unhealthy", "old one")))
+    made.opened(GPU.driver, 2)
+    assert made.health(GPU, 1.0) == ("Unhealthy", "old one")
+    made.heard(GPU.driver, 2, [said()], 1.0)
+    made.heard(GPU.driver, 1, [said("Unhealthy", "still")], 2.0)
+    assert made.health(GPU, 2.0) == ("Healthy", "")
+    made.closed(GPU.driver, 2)
+    assert made.health(GPU, 3.0) == ("Unhealthy", "still")
+    made.closed(GPU.driver, 1)
+    assert made.health(GPU, 3.0) == ("Unknown", "")
+
+
+def test_devices_long_silent_take_no_room() -> None:
+    made = book((0.0, said()), (40.0, said(device="dev-1")))
+    made.forget_expired(GPU.driver, 1, 40.0)
+    assert len(made._voices[GPU.driver][1].reports) == 1
+
+
+def test_words_of_the_future_are_unknown() -> None:
+    assert [known(word) for word in ("Healthy", "Unhealthy", "Unknown", "Degraded", "")] == [
+        "Healthy",
+        "Unhealthy",
+        "Unknown",
+        "Unknown",
+        "Unknown",
+    ]
+
+
+@given(st.text(max_size=2000))
+def test_a_message_is_cut_between_characters(text: str) -> None:
+    short = cut(text)
+    assert len(short.encode()) <= LONGEST_MESSAGE
+    if len(text.encode()) <= LONGEST_MESSAGE:
+        assert short == text
+    else:
+        assert short.endswith("...")
+        assert text.startswith(short[:-3])
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["open", "close", "hear", "wait"]),
+        st.integers(1, 3),
+        st.sampled_from(["Healthy", "Unhealthy", "Odd"]),
+        st.floats(0.0, 40.0),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_what_is_told_is_the_newest_living_instances_last_word_and_never_older_than_its_time(
+    steps: list[tuple[str, int, str, float]],
+) -> None:
+    made, now = HealthBook(30.0), 0.0
+    living: dict[int, tuple[str, float] | None] = {}
+    for word, number, health, pause in steps:
+        if word == "open":
+            made.opened(GPU.driver, number)
+            living[number] = None
+        elif word == "close" and number in living:
+            made.closed(GPU.driver, number)
+            del living[number]
+        elif word == "hear" and number in living:
+            made.heard(GPU.driver, number, [said(health)], now)
+            living[number] = (health, now)
+        elif word == "wait":
+            now += pause
+        spoken = [(key, last) for key, last in living.items() if last is not None]
+        expected = "Unknown"
+        if spoken:
+            _, (last, at) = max(spoken)
+            expected = known(last) if now < at + 30.0 else "Unknown"
+        assert made.health(GPU, now)[0] == expected
+        deadline = made.deadline([GPU], now)
+        assert deadline is None or now < deadline <= now + 30.0
