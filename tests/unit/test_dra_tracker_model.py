@@ -45,27 +45,28 @@ slices = st.builds(
     st.sampled_from("stu"),
     st.sampled_from(DRIVERS),
     st.sampled_from(POOLS),
-    st.lists(devices, max_size=4),
+    st.lists(devices, min_size=1, max_size=4),
     st.integers(1, 3),
 )
 
 
-def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.none() | strategy
+def maybe(strategy: st.SearchStrategy[Any], nothing: int = 1) -> st.SearchStrategy[Any]:
+    """None as often as `nothing` to one."""
+    return st.one_of(*[st.none()] * nothing, strategy)
 
 
 @st.composite
 def patches(draw: st.DrawFn) -> Patch:
     filter = {
-        "driver": draw(maybe(st.sampled_from(DRIVERS))),
-        "pool": draw(maybe(st.sampled_from(POOLS))),
-        "device": draw(maybe(st.sampled_from(DEVICES))),
-        "deviceClassName": draw(maybe(st.sampled_from("mn"))),
-        "selectors": draw(st.lists(st.sampled_from(EXPRESSIONS), max_size=2)),
+        "driver": draw(maybe(st.sampled_from(DRIVERS), 2)),
+        "pool": draw(maybe(st.sampled_from(POOLS), 3)),
+        "device": draw(maybe(st.sampled_from(DEVICES), 2)),
+        "deviceClassName": draw(maybe(st.sampled_from("mn"), 4)),
+        "selectors": draw(maybe(st.lists(st.sampled_from(EXPRESSIONS), max_size=2), 2)),
     }
     return a_patch(
         draw(st.sampled_from("abcdef")),
-        draw(st.dictionaries(st.sampled_from(KEYS), values, max_size=3)),
+        draw(st.dictionaries(st.sampled_from(KEYS), values, min_size=1, max_size=3)),
         draw(st.dictionaries(st.sampled_from(KEYS), st.sampled_from("123"), max_size=2)),
         draw(taints),
         created=draw(st.sampled_from(TIMES)),
@@ -99,8 +100,6 @@ steps = st.one_of(
     st.tuples(st.just("patches"), st.sampled_from("abcdef")),
     st.tuples(st.just("rules"), st.sampled_from("jk")),
     st.tuples(st.just("classes"), st.sampled_from("mn")),
-    st.just("settle"),
-    st.just("step"),
 )
 
 
@@ -156,18 +155,27 @@ class History:
                 assert mine is theirs or mine != theirs
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(steps, max_size=25), st.booleans(), st.booleans())
+gates = st.sampled_from([Gates(), Gates(), Gates(), Gates(attributes=False), Gates(taints=False), Gates(False, False)])
+first = st.tuples(slices, slices, patches(), patches(), patches(), classes, rules)
+settling = st.sampled_from(["", "settle", "settle", "step"])
+
+
+@settings(max_examples=120)
+@given(first, st.lists(st.tuples(steps, settling), min_size=6, max_size=24), gates)
 def test_any_history_ends_where_a_computation_from_nothing_does(
-    found: list[Any], attributes: bool, marks: bool
+    there: tuple[Any, ...], found: list[Any], on: Gates
 ) -> None:
-    history = History(Gates(attributes, marks))
-    for step in found:
+    history = History(on)
+    for step in there:
         history.take(step)
+    for step, settle in found:
+        history.take(step)
+        if settle:
+            history.take(settle)
     history.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(patches(), max_size=8), st.lists(slices, max_size=3), st.randoms())
 def test_the_order_of_arrival_does_not_matter(found: list[Patch], there: list[Slice], random: Any) -> None:
     ends = []

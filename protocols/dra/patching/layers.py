@@ -23,11 +23,11 @@ class Layers:
         self._base_rules = [known for bucket in rules for known in bucket.all.values()]
         self._taints = _ordered(self._base_rules)
 
-    @property
-    def empty(self) -> bool:
-        """Nothing is there for any device of the pool."""
-        everything = self._effect is NO_EFFECT and not self.conditional and not self._taints
-        return everything and not (_named(self._patches) or _named(self._rules))
+    def uniform(self) -> tuple[Effect, tuple[Taint, ...]] | None:
+        """What is done to every device of the pool alike; None if it depends on the device."""
+        if self.conditional or _named(self._patches) or _named(self._rules):
+            return None
+        return self._effect, self._taints
 
     def of_device(self, device: str) -> list[Known]:
         """Patches that name the device."""

@@ -1,16 +1,19 @@
 """The devices of one slice, patched."""
 
 from dataclasses import dataclass
+from operator import is_
 
 from protocols.dra.patching.criteria import Faulty, Selector, judge
 from protocols.dra.patching.layers import Layers, PoolLayers
 from protocols.dra.patching.merge import patched
-from protocols.dra.patching.types import Known
+from protocols.dra.patching.types import NO_EFFECT, Known
 from protocols.dra.tracker.faults import Faults
 from protocols.dra.tracker.inputs import Inputs
 from protocols.dra.tracker.types import Counts
 from protocols.dra.tracker.verdicts import FAULTY, NO, YES, Verdicts
 from protocols.dra.types import Device, DeviceId, Slice
+
+UNTOUCHED = (NO_EFFECT, ())
 
 
 @dataclass(frozen=True)
@@ -27,16 +30,27 @@ class Builder:
         a slice that nothing patches has its published devices."""
         self.counts.rebuilds += 1
         layers = self.layers.of(each.driver, each.pool)
-        if layers.empty:
+        alike = layers.uniform()
+        if alike == UNTOUCHED:
             return each.devices
-        made = list(each.devices if only is None else old)
-        for at, device in enumerate(each.devices):
-            if only is None or device.name in only:
-                made[at] = self._device(layers, each, at, verdicts)
-        for at, before in enumerate(old[: len(made)]):
-            if made[at] is not before and made[at] is not each.devices[at] and made[at] == before:
+        if alike is not None:
+            made = [patched(device, *alike) for device in each.devices]
+        else:
+            made = self._one_by_one(layers, each, old, only, verdicts)
+        for at, (new, before) in enumerate(zip(made, old, strict=False)):
+            if new is not before and new is not each.devices[at] and new == before:
                 made[at] = before
-        return tuple(made) if any(map(_differ, made, each.devices)) else each.devices
+        return each.devices if all(map(is_, made, each.devices)) else tuple(made)
+
+    def _one_by_one(
+        self, layers: Layers, each: Slice, old: tuple[Device, ...], only: set[str] | None, verdicts: Verdicts
+    ) -> list[Device]:
+        if only is None:
+            return [self._device(layers, each, at, verdicts) for at in range(len(each.devices))]
+        return [
+            self._device(layers, each, at, verdicts) if device.name in only else old[at]
+            for at, device in enumerate(each.devices)
+        ]
 
     def _device(self, layers: Layers, each: Slice, at: int, verdicts: Verdicts) -> Device:
         device = each.devices[at]
@@ -69,7 +83,3 @@ class Builder:
             self.faults.add(known.patch, selector, found, DeviceId(each.driver, each.pool, device.name))
             return FAULTY
         return YES if found else NO
-
-
-def _differ(one: Device, other: Device) -> bool:
-    return one is not other

@@ -6,6 +6,7 @@ holds what a computation from nothing would give, whatever the order of the inpu
 """
 
 from bisect import bisect_left, insort
+from operator import is_
 
 from protocols.dra.patching.layers import PoolLayers
 from protocols.dra.patching.types import Gates
@@ -168,8 +169,4 @@ def _with(each: Slice, devices: tuple[Device, ...]) -> Slice:
 
 
 def _same(one: tuple[Device, ...], other: tuple[Device, ...]) -> bool:
-    return len(one) == len(other) and all(map(_is, one, other))
-
-
-def _is(one: Device, other: Device) -> bool:
-    return one is other
+    return len(one) == len(other) and all(map(is_, one, other))
