@@ -76,6 +76,8 @@ def test_a_stalled_stream_is_made_up_for_and_its_backlog_does_no_harm() -> None:
         await runtime.call("RemovePodSandbox", pod_sandbox_id=doomed)
         assert [item.state for item in (await node.newer("uid-p")).containers] == ["exited"]
         assert (await node.newer("uid-q")).sandboxes == ()
+        await node.until(lambda: ("uid-p", "ContainerDied", id_) in node.heard.events, 5, "the list's news")
+        await asyncio.sleep(0.2)
         events = len(node.heard.events)
         await node.chaos("clear")
         await asyncio.sleep(0.5)

@@ -72,6 +72,7 @@ def test_a_backlog_is_no_news(dialect: str) -> None:
         stays = await runtime.run(await runtime.sandbox("stays"), "sleep", "1000")
         doomed = await runtime.sandbox("doomed")
         await node.until(lambda: node.state.mode == MODES[dialect], 10, dialect)
+        await node.until(lambda: ("uid-stays", "ContainerStarted", stays) in node.heard.events, 5, "its start")
         heard = len(node.heard.events)
         await node.end("cri", signal.SIGKILL)
         os.kill(int(runtime.started(stays)["pid"]), signal.SIGKILL)

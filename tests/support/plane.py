@@ -92,7 +92,7 @@ class Plane:
 
     def show_logs(self) -> None:
         for log in sorted((self.root / "logs").glob("*.log")):
-            tail = log.read_text(errors="replace").splitlines()[-15:]
+            tail = log.read_text(errors="replace").splitlines()[-60:]
             if tail:
                 print(f"--- {log.name}", *tail, sep="\n", file=sys.stderr)
 

@@ -57,11 +57,12 @@ class WatchConnection(asyncio.Protocol):
         self._watcher.begin(self, initial)
 
     def alarm(self) -> None:
+        """A bookmark also at the end: the one before it may have come too late, or be old by now."""
+        self._hub.bookmark(self._watcher)
         now = asyncio.get_running_loop().time()
         if now >= self._ends_at:
             self._watcher.finish()
             return
-        self._hub.bookmark(self._watcher)
         self._slot = self._hub.alarms.set(self, self._next_alarm(now))
 
     @property
