@@ -8,6 +8,7 @@ see their socket vanish and register again; until then what is allocated stays, 
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 
 from actors.devices.dra.manager import DraManager, DraOptions
 from actors.devices.dra.types import DraLimits
@@ -33,6 +34,8 @@ from protocols.wire.dra import DEVICE_PLUGIN, DRA_PLUGIN
 
 MACHINE_POLL_S = 10.0
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 
 class Devices:
     def __init__(self, context: Context) -> None:
@@ -47,6 +50,7 @@ class Devices:
                 limits=Limits(),
                 kubelet_directory=context.layout.kubelet,
                 alignment=context.settings.alignment,
+                boot=boot_id(),
             )
         )
         self._registration = RegistrationServer(
@@ -75,8 +79,8 @@ class Devices:
         )
 
     async def start(self) -> None:
-        self._manager.begin()
         self._context.spawn(self._manager.commits.run(), "commits")
+        self._manager.start()
         serve = self._context.bus.serve
         serve(messages.ADMIT, AdmitPod, self._manager.admit)
         serve(messages.RELEASE, ReleasePod, self._manager.release)
@@ -89,7 +93,8 @@ class Devices:
         self._context.spawn(self._watch_machine(), "machine")
         await self._registration.start()
         self._context.spawn(self._watcher.run(), "plugins_registry")
-        self._context.ready(f"listening on {self._context.layout.registration_socket}")
+        listening = f"listening on {self._context.layout.registration_socket}"
+        self._context.ready("; ".join((listening, *self._manager.troubles)))
 
     async def _watch_machine(self) -> None:
         """Changes of sysfs raise no event, so it is polled; slowly, since each admission looks too."""
@@ -107,6 +112,14 @@ class Devices:
         await self._manager.plugins.close()
         with suppress(CheckpointNotWritten):  # it was logged; the next life reconciles
             await self._manager.commits.flushed()
+
+
+def boot_id() -> str:
+    """Empty where the kernel does not tell: then no pod is asked to prove itself."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -42,6 +42,17 @@ class StateFileCorrupt(NodeplaneError):
     """Raised when a state file's bytes are not what a kubelet or this manager writes; it is kept aside."""
 
 
+class NotEnoughResource(NodeplaneError):
+    """Raised when a pod asks for a resource whose plugin left so long ago that the node shows none of it any more."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+    def __init__(self, resource: str, requested: int) -> None:
+        super().__init__(f"Node didn't have enough resource: {resource}, requested: {requested}, used: 0, capacity: 0")
+        self.details = {"reason": f"OutOf{resource}"}
+
+
 class AdmissionAborted(NodeplaneError):
     """Raised to whoever waits for an admission when its pod is released meanwhile."""
 

@@ -1,6 +1,7 @@
 """The device manager put together: state from the checkpoint, and what each request does to it."""
 
 import logging
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,12 +9,15 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from actors.devices.admission.admission import AdmissionOptions, Admissions
+from actors.devices.admission.allocate import Allocator
 from actors.devices.dra.shares import PodClaims
 from actors.devices.errors import CheckpointNotWritten
-from actors.devices.ledger.checkpoint import CheckpointFile, Override, State
+from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.commit import CommitOptions, Commits
 from actors.devices.ledger.history import History
 from actors.devices.ledger.ledger import Ledger, held_by
+from actors.devices.ledger.recovery import resources_of
+from actors.devices.ledger.state import Override, State
 from actors.devices.machine.keeper import KeeperOptions, MachineKeeper
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.streams import MachineStreams
@@ -32,6 +36,7 @@ from protocols.messages.devices import (
     Empty,
     LedgerEvent,
     LedgerHistory,
+    Notice,
     PodAllocation,
     PreStart,
     ReconcilePods,
@@ -49,6 +54,8 @@ class ManagerOptions:
     limits: Limits
     kubelet_directory: Path
     alignment: Alignment
+    boot: str
+    """Id of the machine's present boot."""
 
 
 class Manager:
@@ -56,17 +63,18 @@ class Manager:
 
     def __init__(self, options: ManagerOptions) -> None:
         self._options = options
-        self._file = CheckpointFile(options.state_directory)
-        state, trouble = self._file.load()
-        if trouble:
-            options.log.error("%s", trouble)
+        self._files = CheckpointFiles(options.state_directory, options.plugin_directory)
+        found = self._files.load()
+        state, self.troubles = found.state, found.lines
         metrics = DeviceMetrics(options.registry)
         self._ledger = Ledger(state.pods)
-        self._inventory = Inventory(known_resources(state), state.forced())
+        self._foreign = {record.allocation.uid: record for record in state.pods if not record.named}
+        self._inventory = Inventory(resources_of(state), state.forced())
+        self._inventory.expect(found.registered, time.monotonic())
         self._history = History(state.mark, state.recent)
         self.machine = MachineKeeper(
             KeeperOptions(options.alignment, options.kubelet_directory, options.log),
-            [record.allocation for record in state.pods],
+            [record.allocation for record in state.pods if record.named],
         )
         self._machine_metrics = MachineMetrics(options.registry)
         self._machine_streams = MachineStreams(options.bus, self.machine)
@@ -75,29 +83,16 @@ class Manager:
         self.commits = Commits(self._history, self._commit_options())
         self.plugins = Plugins(self._plugins_options(metrics))
         self.watched = WatchedPlugins(self.plugins)
-        self._admissions = Admissions(
-            AdmissionOptions(
-                ledger=self._ledger,
-                inventory=self._inventory,
-                plugins=self.plugins,
-                commits=self.commits,
-                metrics=metrics,
-                placer=self.machine.placer,
-                machine=self._machine_metrics,
-            )
-        )
+        self._admissions = Admissions(self._admission_options(metrics))
         self._machine_changed()
         for resource in self._inventory.resources:
             self._streams.refresh(resource)
+        for line in found.lines:
+            self._tell("DeviceCheckpoint", line)
 
     async def admit(self, pod: AdmitPod, call: Call) -> AdmittedPod:
         self.look_at_machine()
         return await self._admissions.admit(pod)
-
-    def begin(self) -> None:
-        """State files that are not there, or not up to date, are written before anything else."""
-        if self.machine.outdated():
-            self.commits.touch()
 
     def look_at_machine(self) -> None:
         """CPUs may have gone offline or come back: sysfs tells nobody, so it is looked at."""
@@ -147,6 +142,20 @@ class Manager:
             raise
         return Empty()
 
+    def start(self) -> None:
+        """Every file is made right before anything else, and plugins that do not come back are forgotten in time."""
+        self.commits.touch()
+        self.plugins.start()
+
+    def _tell(self, reason: str, line: str) -> None:
+        self._options.log.error("%s", line)
+        self._streams.notice(Notice("Warning", reason, line))
+
+    def _changed(self, resource: str) -> None:
+        """Healthy devices are part of kubelet's checkpoint."""
+        self._streams.refresh(resource)
+        self.commits.touch()
+
     def _overridden(self, key: DeviceKey) -> None:
         self.commits.touch()
         if key.resource in self._inventory.resources:
@@ -166,12 +175,24 @@ class Manager:
 
     def _commit_options(self) -> CommitOptions:
         return CommitOptions(
-            snapshot=self._state,
+            snapshot=self._snapshot,
             save=self._save,
             publish=self._publish,
             undo=self._undo,
             log=lambda line: self._options.log.error("%s", line),
             retry=self._options.limits.commit_retry,
+        )
+
+    def _admission_options(self, metrics: DeviceMetrics) -> AdmissionOptions:
+        return AdmissionOptions(
+            ledger=self._ledger,
+            inventory=self._inventory,
+            plugins=self.plugins,
+            commits=self.commits,
+            allocator=Allocator(self.plugins, metrics, self._options.log),
+            placer=self.machine.placer,
+            machine=self._machine_metrics,
+            boot=self._options.boot,
         )
 
     def _plugins_options(self, metrics: DeviceMetrics) -> PluginsOptions:
@@ -180,24 +201,25 @@ class Manager:
             inventory=self._inventory,
             limits=self._options.limits,
             metrics=metrics,
-            changed=self._streams.refresh,
+            changed=self._changed,
             registered=lambda resource: self.commits.touch(),
             log=self._options.log,
         )
 
-    def _save(self, checkpoint: bytes) -> None:
+    def _save(self, snapshot: Snapshot) -> None:
         """Called in a thread, one at a time. State files first: the checkpoint is what makes it all true."""
         self.machine.save(self._copies)
-        self._file.save(checkpoint)
+        self._files.save(snapshot)
 
-    def _state(self) -> State:
+    def _snapshot(self) -> Snapshot:
         self._copies = self.machine.copies()
         overrides = (Override(key.resource, key.id, health) for key, health in self._inventory.overrides.items())
-        return State(
+        state = State(
             pods=tuple(self._ledger.pods.values()),
             overrides=tuple(overrides),
             resources=tuple(self._inventory.resources),
         )
+        return Snapshot(state, self._inventory.all_healthy())
 
     def _publish(self, event: LedgerEvent) -> None:
         """A released device that nobody reports any more leaves the health stream with its pod."""
@@ -208,17 +230,17 @@ class Manager:
             self._streams.refresh(resource)
 
     def _undo(self, record: PodRecord) -> None:
-        if self._ledger.pods.get(record.allocation.uid) is record:
-            self._ledger.release(record.allocation.uid)
-            self.machine.placer.release(record.allocation.uid)
+        uid = record.allocation.uid
+        if self._ledger.pods.get(uid) is not record:
+            return
+        if uid in self._foreign:
+            self._ledger.admit(self._foreign[uid])  # it holds its devices, and is nameless again
+        else:
+            self._ledger.release(uid)
+            self.machine.placer.release(uid)
 
 
 def with_claims(allocation: PodAllocation, claims: PodClaims) -> PodAllocation:
     replace = msgspec.structs.replace
     containers = tuple(replace(item, claims=claims.containers.get(item.name, ())) for item in allocation.containers)
     return replace(allocation, containers=containers, claims=claims.loose)
-
-
-def known_resources(state: State) -> list[str]:
-    held = {key.resource for record in state.pods for key in held_by(record.allocation)}
-    return sorted(held | set(state.resources))

@@ -14,9 +14,10 @@ from actors.devices.plugins.inventory import Inventory
 from actors.devices.types import DeviceKey
 from protocols.bus import Bus, Event, Item, Op, StateSource, Value
 from protocols.messages import devices as messages
-from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, PodAllocation, ResourceInventory
+from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, Notice, PodAllocation, ResourceInventory
 
 RING = 4096
+NOTICES_KEPT = 16
 
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -58,13 +59,16 @@ class Streams:
         self._devices: dict[str, ResourceInventory] = {}
         self._allocatable: dict[str, Device] = {}
         self._health: dict[str, DeviceHealth] = {}
-        published = {uid: record.allocation for uid, record in options.ledger.pods.items()}
+        published = {uid: record.allocation for uid, record in options.ledger.pods.items() if record.named}
         self._source = AllocationSource(published, options.history)
         own = options.bus.own
         self._allocations = own(messages.ALLOCATIONS, self._source, ring=RING)
         self._allocations.set_mark(options.history.mark)
         self._device_stream = own(messages.DEVICES, StateSource(self._devices), ring=RING)
         self._allocatable_stream = own(messages.ALLOCATABLE, StateSource(self._allocatable), ring=RING)
+        self._notices: dict[str, Notice] = {}
+        self._notice_stream = own(messages.NOTICES, StateSource(self._notices), ring=NOTICES_KEPT)
+        self._noticed = 0
         self._health_stream = own(messages.HEALTH, StateSource(self._health), ring=RING)
 
     def allocation(self, event: LedgerEvent) -> None:
@@ -76,6 +80,16 @@ class Streams:
         else:
             self._source.items[uid] = event.allocation
             self._allocations.publish(Op.UPSERT, uid, event.allocation, event.mark)
+
+    def notice(self, notice: Notice) -> None:
+        """Something the node's owner ought to know."""
+        self._noticed += 1
+        self._notices[str(self._noticed)] = notice
+        self._notice_stream.publish(Op.UPSERT, str(self._noticed), notice)
+        if len(self._notices) > NOTICES_KEPT:
+            oldest = next(iter(self._notices))
+            del self._notices[oldest]
+            self._notice_stream.publish(Op.DELETE, oldest, b"")
 
     def refresh(self, resource: str) -> None:
         """Bring the derived streams up to date with the inventory and ledger of one resource."""

@@ -40,6 +40,13 @@ class PodRecord(msgspec.Struct, frozen=True):
     allocation: PodAllocation
     responses: dict[str, dict[str, bytes]] = {}
     """By container, then resource: the plugin's ContainerAllocateResponse as it came over the wire."""
+    boot: str = ""
+    """Boot of the machine in which the pod was last admitted; empty = not known, and not asked about."""
+
+    @property
+    def named(self) -> bool:
+        """Kubelet's checkpoint knows a pod by its uid only: such a record waits for its pod to be admitted again."""
+        return bool(self.allocation.name)
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from protocols.messages.devices import DEVICES_ANNOTATION
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.wire import cri_pb2
 
@@ -53,6 +54,7 @@ def container_status(status: "cri_pb2.ContainerStatus", sandbox_id: str) -> Cont
         restart_count=_count(status.annotations.get(RESTARTS, ""), status.metadata.attempt),
         spec_hash=status.annotations.get(HASH, ""),
         log_path=status.log_path,
+        devices=status.annotations.get(DEVICES_ANNOTATION, ""),
     )
 
 

@@ -28,7 +28,7 @@ from actors.podworker.streaming.routes import NodeView
 from actors.podworker.streaming.wiring import node_endpoint
 from actors.podworker.types import Object, PodSpec
 from protocols.actor import Context, run_actor
-from protocols.bus import BusError, Op
+from protocols.bus import BusError, Op, Replica
 from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.events import EventRecorder, RecorderOptions
 from protocols.kube.informer import Informer, InformerOptions
@@ -81,6 +81,7 @@ class PodWorkerActor:
         follow(owner=cri.OWNER, stream=cri.RUNTIME_STATE, sink=self._states, type=cri.RuntimeState)
         self._following = follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self._seen, type=pleg.PodStatus)
         follow(owner=pleg.OWNER, stream=pleg.PLEG_STATE, sink=self._relists, type=pleg.PlegState)
+        follow(owner=devices.OWNER, stream=devices.NOTICES, sink=self._notices, type=devices.Notice)
         follow(owner=devices.OWNER, stream=devices.DEVICES, sink=self._inventory, type=devices.ResourceInventory)
         self._health.start(self._context.bus)
         spawn = self._context.spawn
@@ -126,6 +127,7 @@ class PodWorkerActor:
         self._seen = Watched[pleg.PodStatus](lambda *change: self._manager.on_status(*change), self._wake_node)
         self._relists = Watched[pleg.PlegState](lambda *_: self._wake_node(), self._wake_node)
         self._inventory = Watched[devices.ResourceInventory](lambda *_: self._wake_node(), self._on_devices)
+        self._notices = Replica[devices.Notice](self._on_notice)
 
     def _manager_options(self) -> ManagerOptions:
         return ManagerOptions(
@@ -189,6 +191,10 @@ class PodWorkerActor:
         if self._inventory.synced:
             self._manager.retry_all()
         self._wake_node()
+
+    def _on_notice(self, op: Op, key: str, new: devices.Notice | None, old: devices.Notice | None) -> None:
+        if new is not None:
+            self._node_event(new.kind, new.reason, new.message)
 
     def _wake_node(self) -> None:
         self._node.wake()

@@ -1,9 +1,14 @@
 """What a pod asks of the device manager, and what its refusal means. Pure."""
 
+from collections.abc import Sequence
+
+import msgspec
+
 from actors.podworker.limits import milli
 from actors.podworker.types import ContainerSpec, PodSpec, Waiting
 from protocols.bus import BusError, FailedPrecondition, InvalidArgument
 from protocols.messages.devices import AdmitPod, ContainerRequest
+from protocols.messages.pleg import ContainerStatus
 
 REASON = "UnexpectedAdmissionError"
 
@@ -20,11 +25,22 @@ def is_extended(resource: str) -> bool:
     return bool(slash) and not native
 
 
-def admit_request(spec: PodSpec, running: bool) -> AdmitPod:
+def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
+    """`live`: its containers that run, newest first; they tell what they were started with."""
+    held = {container.name: _held(container.devices) for container in reversed(live)}
     containers = tuple(
-        ContainerRequest(name=c.name, kind=c.kind, resources=extended_resources(c)) for c in spec.containers
+        ContainerRequest(name=c.name, kind=c.kind, resources=extended_resources(c), held=held.get(c.name, {}))
+        for c in spec.containers
     )
-    return AdmitPod(uid=spec.uid, namespace=spec.namespace, name=spec.name, containers=containers, running=running)
+    return AdmitPod(spec.uid, spec.namespace, spec.name, containers, running=bool(live))
+
+
+def _held(text: str) -> dict[str, tuple[str, ...]]:
+    """Nothing when the container has no such note, or one that is not ours."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, tuple[str, ...]]) if text else {}
+    except msgspec.DecodeError:
+        return {}
 
 
 def refusal(error: BusError) -> Waiting | None:
@@ -32,6 +48,7 @@ def refusal(error: BusError) -> Waiting | None:
     if not isinstance(error, (FailedPrecondition, InvalidArgument)):
         return None
     text = str(error)
-    if not text.startswith("Allocate failed due to"):
+    reason = error.details.get("reason") or REASON
+    if reason == REASON and not text.startswith("Allocate failed due to"):
         text = f"Allocate failed due to {text}, which is unexpected"
-    return Waiting(error.details.get("reason") or REASON, f"Pod was rejected: {text}")
+    return Waiting(reason, f"Pod was rejected: {text}")

@@ -14,7 +14,7 @@ from actors.podworker.mounts import container_mounts
 from actors.podworker.references import Found
 from actors.podworker.sandbox_config import namespaces, pod_labels
 from actors.podworker.types import ContainerSpec, Object, PodSpec
-from protocols.messages.devices import ContainerGrant
+from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant
 from protocols.wire import cri_pb2
 
 PREFIX = "io.kubernetes.container."
@@ -52,7 +52,7 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
         mounts=container_mounts(recipe.spec, container, recipe.root, grant.mounts, variables, recipe.attempt),
         devices=[_device(d.container_path, d.host_path, d.permissions) for d in grant.devices],
         labels={**pod_labels(recipe.spec), PREFIX + "name": container.name},
-        annotations={**grant.annotations, **_annotations(recipe)},
+        annotations={**grant.annotations, **_annotations(recipe), **_held(grant)},
         log_path=log_path(container.name, recipe.attempt),
         stdin=bool(raw.get("stdin")),
         stdin_once=bool(raw.get("stdinOnce")),
@@ -79,6 +79,10 @@ def _annotations(recipe: Recipe) -> dict[str, str]:
     if raw.get("ports"):
         found[PREFIX + "ports"] = json.dumps(raw["ports"], separators=(",", ":"))
     return found
+
+
+def _held(grant: ContainerGrant) -> dict[str, str]:
+    return {DEVICES_ANNOTATION: json.dumps(grant.held, separators=(",", ":"))} if grant.held else {}
 
 
 def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.Device":

@@ -13,7 +13,7 @@ from protocols.kube.events import EventRecorder
 from protocols.kube.resources import CONFIGMAPS, PODS, SECRETS, SERVICEACCOUNTS
 from protocols.messages import devices as device_messages
 from protocols.messages import pleg as pleg_messages
-from protocols.messages.devices import AdmitPod, ContainerGrant
+from protocols.messages.devices import AdmitPod, AdmittedPod
 from protocols.messages.pleg import PodStatus
 
 V = TypeVar("V")
@@ -58,10 +58,9 @@ class BusDevices:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def admit(self, request: AdmitPod) -> dict[str, ContainerGrant]:
-        reply = await self._call(device_messages.ADMIT, request, device_messages.AdmittedPod, ADMIT_S)
-        grants: dict[str, ContainerGrant] = reply.grants
-        return grants
+    async def admit(self, request: AdmitPod) -> AdmittedPod:
+        reply: AdmittedPod = await self._call(device_messages.ADMIT, request, AdmittedPod, ADMIT_S)
+        return reply
 
     async def release(self, uid: str) -> None:
         await self._call(device_messages.RELEASE, device_messages.ReleasePod(uid), device_messages.Empty, RELEASE_S)

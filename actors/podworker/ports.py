@@ -7,7 +7,7 @@ import msgspec
 
 from actors.podworker.downward import Node
 from actors.podworker.types import ContainerSpec, Object, PodSpec
-from protocols.messages.devices import AdmitPod, ContainerGrant
+from protocols.messages.devices import AdmitPod, AdmittedPod
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 from protocols.wire import cri_pb2
@@ -70,7 +70,7 @@ class Pleg(Protocol):
 
 
 class Devices(Protocol):
-    async def admit(self, request: AdmitPod) -> dict[str, ContainerGrant]:
+    async def admit(self, request: AdmitPod) -> AdmittedPod:
         """Raises FailedPrecondition when refused, other BusErrors when it is to be tried again."""
         ...
 

@@ -126,7 +126,7 @@ class Syncing:
         """Once per life of this process. A refusal fails the pod; an absent device manager is waited for."""
         state = self._state
         try:
-            state.grants = await self._world.devices.admit(admit_request(state.spec, bool(history.live(status))))
+            admitted = await self._world.devices.admit(admit_request(state.spec, history.live(status)))
         except BusError as error:
             refused = refusal(error)
             if refused is None:
@@ -134,6 +134,10 @@ class Syncing:
             state.rejected = refused
             text = refused.message.removeprefix("Pod was rejected: ")
             self._world.recorder.pod(state.spec, "Warning", refused.reason, text)
+            return
+        state.grants = admitted.grants
+        for warning in admitted.warnings:
+            self._world.recorder.pod(state.spec, "Warning", "DeviceConflict", warning)
 
     async def _act(self, status: PodStatus, plan: Plan) -> None:
         self.acted = True

@@ -60,6 +60,13 @@ CHAOS_DEVICE = "chaos_device"
 HISTORY = "history"
 """RPC Empty -> LedgerHistory: the newest events of `allocations`, also of before a restart, for clients that resume."""
 
+NOTICES = "notices"
+"""State stream, key = a number, value = Notice: what happened to this node's devices and belongs into an event; the
+newest few of this life of the manager."""
+
+DEVICES_ANNOTATION = "nodeplane.io/devices"
+"""Of a container in the runtime: JSON, ids by resource. What is left to ask when every checkpoint is lost."""
+
 MARK_SHIFT = 22
 """Below this bit a mark counts events, above it stands its lineage: the time its ledger began."""
 
@@ -68,6 +75,15 @@ HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
 
 class Empty(msgspec.Struct, frozen=True):
     pass
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """An event of the node."""
+
+    kind: str
+    """Normal or Warning."""
+    reason: str
+    message: str
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -195,6 +211,9 @@ class ContainerRequest(msgspec.Struct, frozen=True):
     kind: str = "app"
     resources: dict[str, int] = {}
     """Extended resources of the container's limits, count each."""
+    held: dict[str, tuple[str, ...]] = {}
+    """Ids by resource that its running container was started with, as the runtime tells; believed only when the
+    ledger has lost the pod."""
     cpu: int = 0
     """CPU request in thousandths."""
     memory: dict[str, int] = {}
@@ -232,6 +251,8 @@ class ContainerGrant(msgspec.Struct, frozen=True):
     devices: tuple[GrantedDevice, ...] = ()
     annotations: dict[str, str] = {}
     cdi_devices: tuple[str, ...] = ()
+    held: dict[str, tuple[str, ...]] = {}
+    """Ids by resource: written beside the container, so that it can tell when nobody else remembers."""
     cpus: str = ""
     """CPU list of its exclusive CPUs; empty = the shared pool, see Placement."""
     mems: str = ""
@@ -241,6 +262,8 @@ class ContainerGrant(msgspec.Struct, frozen=True):
 class AdmittedPod(msgspec.Struct, frozen=True):
     grants: dict[str, ContainerGrant]
     """By container name."""
+    warnings: tuple[str, ...] = ()
+    """What the pod's owner ought to know: answers of plugins that contradict each other."""
 
 
 class ClaimResult(msgspec.Struct, frozen=True):

@@ -61,6 +61,8 @@ class ContainerStatus(msgspec.Struct, frozen=True):
     spec_hash: str = ""
     """From annotation io.kubernetes.container.hash."""
     log_path: str = ""
+    devices: str = ""
+    """From annotation nodeplane.io/devices: what the container was started with."""
 
 
 class PodStatus(msgspec.Struct, frozen=True):

@@ -150,13 +150,15 @@ class DeviceNode:
         process.kill()
         process.wait()
 
-    async def restart(self, name: str) -> None:
+    async def restart(self, name: str, meanwhile: Callable[[], None] = lambda: None) -> None:
         """kill -9, and what the supervisor does then; returns when the next life is seen."""
         epoch = self._resources.epoch
         self.kill(name)
+        meanwhile()
         self.start(name)
         if name == "devices":
             await until("a new life", lambda: self._resources.epoch != epoch and self._resources.synced)
+            await self.listening(self.layout.registration_socket)
 
     def log(self, name: str) -> str:
         path = self.root / f"{name}.log"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.podworker.ports import ImageFound, Site, World
 from protocols.bus import BusError, NotFound, Unavailable, error_for
-from protocols.messages.devices import AdmitPod, ContainerGrant
+from protocols.messages.devices import DEVICES_ANNOTATION, AdmitPod, AdmittedPod, ContainerGrant
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
@@ -201,6 +201,7 @@ class Item:
             image_id="sha256:img",
             restart_count=self.attempt,
             spec_hash=self.config.annotations["io.kubernetes.container.hash"],
+            devices=self.config.annotations.get(DEVICES_ANNOTATION, ""),
         )
 
 
@@ -239,12 +240,13 @@ class FakeDevices:
         self.pre_started = []
         self.fail: list[BusError] = []
         self.grants: dict[str, ContainerGrant] = {}
+        self.warnings: tuple[str, ...] = ()
 
     async def admit(self, request):
         if self.fail:
             raise self.fail.pop(0)
         self.admitted.append(request)
-        return self.grants
+        return AdmittedPod(self.grants, self.warnings)
 
     async def release(self, uid):
         self.released.append(uid)

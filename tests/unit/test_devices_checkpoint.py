@@ -4,15 +4,18 @@ import asyncio
 import errno
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.devices.errors import CheckpointCorrupt, CheckpointNotWritten
-from actors.devices.ledger.checkpoint import CheckpointFile, Override, State, decode, encode
+from actors.devices.ledger import kubelet
+from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.commit import CommitOptions, Commits
 from actors.devices.ledger.history import KEPT, History
 from actors.devices.ledger.ledger import Ledger
+from actors.devices.ledger.state import Override, State, decode, encode
 from actors.devices.types import PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, LedgerEvent, PodAllocation
 
@@ -26,15 +29,22 @@ def record(uid: str, *ids: str) -> PodRecord:
 
 
 STATE = State(mark=7, pods=(record("p1", "a"),), overrides=(Override(R, "a", "Unhealthy"),), resources=(R,))
+SNAPSHOT = Snapshot(STATE, {R: ["b"]})
+
+
+def files(directory: Path) -> CheckpointFiles:
+    return CheckpointFiles(directory / "devices", directory / "device-plugins")
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    file = CheckpointFile(tmp_path / "devices")
-    first, trouble = file.load()
-    assert (first.pods, trouble) == ((), "")
-    file.save(encode(STATE))
-    assert file.load() == (STATE, "")
-    assert file.path.stat().st_mode & 0o777 == 0o600
+    file = files(tmp_path)
+    assert (file.load().state.pods, file.load().lines) == ((), ())
+    file.save(SNAPSHOT)
+    found = files(tmp_path).load()
+    assert msgspec.structs.replace(found.state, kubelet="", before="") == STATE
+    assert (found.registered, found.lines) == ((R,), ())
+    for path in (file.ours, file.kubelets):
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
 @given(st.data())
@@ -46,15 +56,78 @@ def test_any_damage_is_noticed(data: st.DataObject) -> None:
         decode(damaged)
 
 
-def test_a_corrupt_file_is_kept_aside_and_a_new_lineage_begins(tmp_path: Path) -> None:
-    file = CheckpointFile(tmp_path)
-    file.save(b"{}")
-    state, trouble = file.load()
-    assert state.pods == ()
-    assert state.mark > 1 << 40
-    assert "is corrupt" in trouble
-    assert file.path.with_name("checkpoint.json.corrupt").read_bytes() == b"{}"
-    assert not file.path.exists()
+def test_s26_corrupt_files_are_kept_aside_and_a_new_lineage_begins(tmp_path: Path) -> None:
+    file = files(tmp_path)
+    file.load()
+    file.ours.write_bytes(b"{}")
+    file.kubelets.write_bytes(b"[")
+    found = file.load()
+    assert found.state.pods == ()
+    assert found.state.mark > 1 << 40
+    assert ["is corrupt" in line for line in found.lines] == [True, True, False]
+    assert file.ours.with_name("checkpoint.json.corrupt").read_bytes() == b"{}"
+    assert file.ours.with_name("kubelet_internal_checkpoint.corrupt").read_bytes() == b"["
+    file.save(SNAPSHOT)
+    assert kubelet.decode(file.kubelets.read_bytes()).registered == {R: ["b"]}
+
+
+def test_a_corrupt_file_is_rebuilt_from_the_other(tmp_path: Path) -> None:
+    file = files(tmp_path)
+    file.load()
+    file.save(SNAPSHOT)
+    file.kubelets.write_bytes(file.kubelets.read_bytes()[:-9])
+    found = file.load()
+    assert found.state.pods == STATE.pods
+    assert len(found.lines) == 1
+    file.save(SNAPSHOT)
+    file.ours.write_bytes(file.ours.read_bytes()[:40])
+    found = file.load()
+    [pod] = found.state.pods
+    assert (pod.allocation.uid, pod.named, pod.responses) == ("p1", False, STATE.pods[0].responses)
+    assert pod.allocation.containers == STATE.pods[0].allocation.containers
+    assert "device allocations of 1 pods taken from kubelet's checkpoint" in found.lines[-1]
+
+
+def test_what_a_kubelet_wrote_meanwhile_is_believed(tmp_path: Path) -> None:
+    file = files(tmp_path)
+    file.load()
+    idle = PodRecord(PodAllocation("idle", "default", "idle", (ContainerAllocation("main"),)))
+    file.save(Snapshot(State(mark=7, pods=(record("p1", "a"), record("p2", "b"), idle)), {R: ["a", "b"]}))
+    entries = (
+        kubelet.Entry("p1", "main", R, {0: ["c"]}, b"x"),
+        kubelet.Entry("p3", "main", R, {-1: ["a", "c"]}, None),
+    )
+    file.kubelets.write_bytes(kubelet.encode(kubelet.Data(entries, {R: [], "a.b/c": ["1"]})))
+    found = file.load()
+    p1, p3, left = found.state.pods
+    assert (p1.allocation.name, p1.allocation.containers[0].devices) == ("p1", (AllocatedDevice(R, "c", (0,)),))
+    assert p1.responses == {"main": {R: b"x"}}
+    assert (p3.named, p3.allocation.containers[0].devices) == (False, (AllocatedDevice(R, "a"),))
+    assert left == idle
+    assert found.registered == ("a.b/c", R)
+    assert found.state.mark > 1 << 40
+    assert found.lines[1] == f"kubelet's checkpoint gives {R} c to two pods"
+
+
+def test_a_crash_between_the_two_files_loses_and_invents_nothing(tmp_path: Path) -> None:
+    file = files(tmp_path)
+    file.load()
+    file.save(SNAPSHOT)
+    older = file.kubelets.read_bytes()
+    both = State(mark=8, pods=(*STATE.pods, record("p2", "c")), resources=(R,))
+    file.save(Snapshot(both, {R: ["b"]}))
+    file.kubelets.write_bytes(older)
+    found = file.load()
+    assert (found.state.pods, found.state.mark, found.lines) == (both.pods, 8, ())
+
+
+def test_the_state_of_our_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    file = files(tmp_path)
+    file.load()
+    file.ours.write_bytes(encode(msgspec.structs.replace(STATE, version=1)))
+    assert file.load().state == STATE
+    file.ours.write_bytes(encode(msgspec.structs.replace(STATE, version=3)))
+    assert "it has version 3, this program reads 1 to 2" in file.load().lines[0]
 
 
 class Disk:
@@ -68,10 +141,10 @@ class Disk:
         self.lines: list[str] = []
         self.full = False
 
-    def save(self, raw: bytes) -> None:
+    def save(self, snapshot: Snapshot) -> None:
         if self.full:
             raise OSError(errno.ENOSPC, "No space left on device")
-        self.saved.append(decode(raw))
+        self.saved.append(snapshot.state)
 
     def publish(self, event: LedgerEvent) -> None:
         assert self.saved[-1].mark >= event.mark, "published before it was on disk"
@@ -83,7 +156,7 @@ class Disk:
 
     def options(self) -> CommitOptions:
         return CommitOptions(
-            snapshot=lambda: State(pods=tuple(self.ledger.pods.values())),
+            snapshot=lambda: Snapshot(State(pods=tuple(self.ledger.pods.values())), {}),
             save=self.save,
             publish=self.publish,
             undo=self.undo,

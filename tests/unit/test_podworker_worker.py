@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from actors.podworker import history
+from actors.podworker.admission import admit_request, refusal
 from actors.podworker.spec import read_pod
 from actors.podworker.types import SECOND, PodSpec, Stage
 from actors.podworker.worker import PodWorker, WorkerOptions
@@ -167,6 +169,12 @@ def test_refused_admission_fails_the_pod(tmp_path):
     play(story())
 
 
+def test_a_refusal_keeps_the_reason_and_the_words_of_who_refused():
+    text = "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"
+    refused = refusal(FailedPrecondition(text, {"reason": "OutOfexample.com/gpu"}))
+    assert (refused.reason, refused.message) == ("OutOfexample.com/gpu", f"Pod was rejected: {text}")
+
+
 def test_absent_device_manager_is_waited_for(tmp_path):
     async def story():
         scene = Scene(tmp_path)
@@ -182,12 +190,17 @@ def test_grants_reach_the_container_and_pre_start_comes_before_each_start(tmp_pa
     async def story():
         raw = pod(container("a", resources={"limits": {"example.com/gpu": "2"}}, env=[{"name": "X", "value": "1"}]))
         scene = Scene(tmp_path, raw)
-        scene.fake.devices.grants = {"a": ContainerGrant(envs={"GPUS": "0,1"})}
+        held = {"example.com/gpu": ("g0", "g1")}
+        scene.fake.devices.grants = {"a": ContainerGrant(envs={"GPUS": "0,1"}, held=held)}
+        scene.fake.devices.warnings = ("two plugins want GPUS",)
         async with at_work(scene):
             await scene.running()
             item = scene.fake.runtime.running("a")[0]
             assert {e.key: e.value for e in item.config.envs} == {"X": b"1", "GPUS": b"0,1"}
             assert scene.fake.devices.admitted[0].containers[0].resources == {"example.com/gpu": 2}
+            assert ("Warning", "DeviceConflict", "two plugins want GPUS") in scene.fake.recorder.events
+            status = await scene.fake.pleg.newer_than(UID, 0)
+            assert admit_request(read_pod(raw), history.live(status)).containers[0].held == held
             scene.fake.runtime.end(item.id, 1)
             await scene.until(lambda: len(scene.fake.devices.pre_started) == 2)
 

@@ -4,30 +4,26 @@ Each pod is admitted in a task of its own, so a plugin that hangs delays only th
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from actors.devices.admission.choosing import Chooser, ChooserOptions, refusal
+import msgspec
+
+from actors.devices.admission.allocate import Allocator
+from actors.devices.admission.choosing import Chooser, ChooserOptions
 from actors.devices.admission.grants import admitted
 from actors.devices.admission.plan import PodPlan, steps
-from actors.devices.errors import AdmissionAborted, PluginFailed
+from actors.devices.admission.records import Records
+from actors.devices.admission.refusals import check_healthy, check_unchanged, ids_by_resource, refusal
+from actors.devices.errors import AdmissionAborted, AdmissionRefused, PluginFailed
 from actors.devices.ledger.commit import Commits
-from actors.devices.ledger.ledger import Ledger
+from actors.devices.ledger.entries import FOREIGN_BOOT
+from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer
-from actors.devices.metrics import DeviceMetrics
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugins import Plugins
-from actors.devices.types import DeviceKey, PodRecord
-from protocols.messages.devices import (
-    AdmitPod,
-    AdmittedPod,
-    AllocatedDevice,
-    ContainerAllocation,
-    ContainerRequest,
-    PodAllocation,
-)
+from actors.devices.types import PodRecord
+from protocols.messages.devices import AdmitPod, AdmittedPod
 
 
 @dataclass(frozen=True)
@@ -36,25 +32,28 @@ class AdmissionOptions:
     inventory: Inventory
     plugins: Plugins
     commits: Commits
-    metrics: DeviceMetrics
+    allocator: Allocator
     placer: Placer
     machine: MachineMetrics
+    boot: str
+    """Of the machine now: a pod admitted in another one has to prove that its devices are well."""
 
 
 class Admissions:
     def __init__(self, options: AdmissionOptions) -> None:
         self._options = options
+        self._records = Records(options.inventory, options.placer)
         self._chooser = Chooser(
             ChooserOptions(options.ledger, options.inventory, options.plugins, options.placer, options.machine)
         )
         self._under_way: dict[str, asyncio.Task[AdmittedPod]] = {}
 
     async def admit(self, pod: AdmitPod) -> AdmittedPod:
-        """Grants of the pod; asked again, the same ones. Raises AdmissionRefused."""
+        """Grants of the pod; asked again, the same ones. Raises AdmissionRefused or NotEnoughResource."""
         task = self._under_way.get(pod.uid)
         if task is None:
             known = self._options.ledger.pods.get(pod.uid)
-            if known is not None:
+            if known is not None and known.named and known.boot in ("", self._options.boot):
                 check_unchanged(pod, known.allocation)
                 return admitted(known)
             task = self._begin(pod)
@@ -82,6 +81,9 @@ class Admissions:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+        await self._free(uid)
+
+    async def _free(self, uid: str) -> None:
         record = self._options.ledger.release(uid)
         self._options.placer.release(uid)
         if record is not None:
@@ -94,57 +96,57 @@ class Admissions:
         await asyncio.gather(*(self.release(uid) for uid in gone))
 
     async def _admit(self, pod: AdmitPod) -> AdmittedPod:
+        known = self._options.ledger.pods.get(pod.uid)
         try:
             with self._options.machine.admission():
-                plan = self._chooser.keep_running(pod) if pod.running else await self._chooser.choose(pod)
-                record = PodRecord(allocation=self._allocation(pod, plan), responses=await self._allocate(plan))
+                record = await (self._anew(pod) if known is None else self._again(pod, known))
             self._options.ledger.admit(record)
         except PluginFailed as error:
             raise refusal(str(error)) from None
         finally:
             self._chooser.give_back(pod.uid)
-        await self._options.commits.change(record)
+        await self._options.commits.change(record, update=known is not None and known.named)
         return admitted(record)
 
-    async def _allocate(self, plan: PodPlan) -> dict[str, dict[str, bytes]]:
-        """One call per container and resource, in the order they were chosen."""
-        responses: dict[str, dict[str, bytes]] = {}
-        for container, parts in plan.chosen.items():
-            for resource, ids in parts.items():
-                plugin = self._options.plugins.serving(resource)
-                answer = await self._timed(resource, plugin.allocate(ids))
-                responses.setdefault(container, {})[resource] = answer
-        return responses
+    async def _anew(self, pod: AdmitPod) -> PodRecord:
+        if pod.running:
+            return await self._found_running(pod)
+        plan = await self._chooser.choose(pod)
+        responses = await self._options.allocator.all(plan)
+        return PodRecord(self._records.of_plan(pod, plan), responses, self._options.boot)
 
-    async def _timed(self, resource: str, call: Awaitable[bytes]) -> bytes:
-        begin = time.perf_counter()
+    async def _found_running(self, pod: AdmitPod) -> PodRecord:
+        """The ledger was lost, the pod runs: it keeps what its containers were started with."""
+        plan = self._chooser.keep_running(pod)
+        responses = await self._options.allocator.what_can_be_had(plan)
+        return PodRecord(self._records.of_plan(pod, plan), responses, self._boot_of(pod, plan))
+
+    def _boot_of(self, pod: AdmitPod, plan: PodPlan) -> str:
+        """A pod whose containers could not tell what they hold is looked at again once they do not run."""
+        complete = all(resource in plan.chosen.get(container.name, {}) for container, resource, _ in steps(pod))
+        return self._options.boot if complete else FOREIGN_BOOT
+
+    async def _again(self, pod: AdmitPod, known: PodRecord) -> PodRecord:
+        """It was admitted before the machine booted, or by a kubelet."""
+        if not pod.running and not held_by(known.allocation):
+            return await self._anew(pod)
         try:
-            return await call
-        finally:
-            self._options.metrics.allocate.labels(resource).observe(time.perf_counter() - begin)
+            check_unchanged(pod, known.allocation)
+            if not pod.running:
+                await self._check_held(known)
+        except AdmissionRefused:
+            await self._free(pod.uid)
+            raise
+        allocation = self._records.named(pod, known)
+        return msgspec.structs.replace(known, allocation=allocation, boot=self._boot_again(pod, known))
 
-    def _allocation(self, pod: AdmitPod, plan: PodPlan) -> PodAllocation:
-        containers = tuple(self._container(pod.uid, item, plan.chosen.get(item.name, {})) for item in pod.containers)
-        return PodAllocation(uid=pod.uid, namespace=pod.namespace, name=pod.name, containers=containers)
+    def _boot_again(self, pod: AdmitPod, known: PodRecord) -> str:
+        """What runs and asks for devices of which nobody knows anything proves nothing."""
+        untold = pod.running and not held_by(known.allocation) and any(steps(pod))
+        return FOREIGN_BOOT if untold else self._options.boot
 
-    def _container(self, uid: str, container: ContainerRequest, chosen: dict[str, list[str]]) -> ContainerAllocation:
-        devices = tuple(self._device(resource, id) for resource in sorted(chosen) for id in sorted(chosen[resource]))
-        placed = self._options.placer.placed(uid, container.name)
-        cpus = tuple(sorted(placed.cpus))
-        return ContainerAllocation(container.name, container.kind, devices, cpus, placed.memory)
-
-    def _device(self, resource: str, id: str) -> AllocatedDevice:
-        reported = self._options.inventory.reported(DeviceKey(resource, id))
-        return AllocatedDevice(resource=resource, id=id, numa=reported.numa if reported else ())
-
-
-def check_unchanged(pod: AdmitPod, known: PodAllocation) -> None:
-    """Raise AdmissionRefused when a pod that has devices now asks for another number of them."""
-    held = {container.name: [device.resource for device in container.devices] for container in known.containers}
-    for container, resource, count in steps(pod):
-        had = held.get(container.name, []).count(resource)
-        if had and had != count:
-            raise refusal(
-                f'pod "{pod.uid}" container "{container.name}" changed request for resource "{resource}" '
-                f"from {had} to {count}"
-            )
+    async def _check_held(self, known: PodRecord) -> None:
+        for container in known.allocation.containers:
+            for resource, ids in sorted(ids_by_resource(container).items()):
+                await self._options.plugins.returned(resource)
+                check_healthy(resource, ids, self._options.inventory.healthy(resource))

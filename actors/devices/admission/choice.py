@@ -8,6 +8,8 @@ def choose(need: int, available: Sequence[str], numa: Mapping[str, tuple[int, ..
 
     The smallest node that has them all, else the fullest nodes first; within a node by id.
     """
+    if not numa:
+        return sorted(available)[:need]
     groups = _by_node(available, numa)
     fitting = [node for node, ids in groups.items() if len(ids) >= need]
     if fitting:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from actors.devices.admission.choice import choose, follow_preference
 from actors.devices.admission.plan import PodPlan, pod_steps, steps
-from actors.devices.errors import AdmissionRefused, CannotPlace, Overtaken, TopologyAffinity
+from actors.devices.admission.refusals import refusal
+from actors.devices.errors import AdmissionRefused, CannotPlace, NotEnoughResource, Overtaken, TopologyAffinity
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer
@@ -50,14 +51,26 @@ class Chooser:
         raise TopologyAffinity
 
     def keep_running(self, pod: AdmitPod) -> PodPlan:
-        """Of a pod that runs and that nobody knows: CPUs and memory as far as there are any, no questions asked."""
+        """Of a pod that runs and that nobody knows: what its containers say they have, CPUs and memory as far as there
+        are any, no questions asked."""
         plan = PodPlan()
+        for container in in_order(pod):
+            for resource, ids in sorted(container.held.items()):
+                if mine := self._unclaimed(pod.uid, resource, ids):
+                    plan.take(container, resource, mine)
         for container in in_order(pod):
             try:
                 self._placer.place(pod, container, Hint(None, False), plan.passing)
             except (CannotPlace, AdmissionRefused):
                 break  # it shares, as it may do already
         return plan
+
+    def _unclaimed(self, uid: str, resource: str, ids: Sequence[str]) -> list[str]:
+        """Reserved for the pod, those that no other pod has."""
+        owners = self._options.ledger.owners
+        mine = [id for id in ids if owners.get(DeviceKey(resource, id), uid) == uid]
+        self._options.ledger.reserve(uid, [DeviceKey(resource, id) for id in mine])
+        return mine
 
     def give_back(self, uid: str) -> None:
         """What was reserved and not admitted."""
@@ -125,8 +138,7 @@ class Chooser:
 
     async def _pick(self, uid: str, plan: PodPlan, asked: tuple[str, int], hint: Hint) -> list[str]:
         resource, count = asked
-        if not self._options.inventory.healthy(resource):
-            raise refusal(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+        self._check(resource, count)
         reused = plan.reuse(resource, count)
         need = count - len(reused)
         if need == 0:
@@ -136,6 +148,15 @@ class Chooser:
         picked = self._fill(resource, need, found, preferred)
         self._options.ledger.reserve(uid, [DeviceKey(resource, id) for id in picked])
         return reused + picked
+
+    def _check(self, resource: str, count: int) -> None:
+        """Kubelet's words for each way in which a resource has nothing to give."""
+        if not self._options.inventory.registered(resource):
+            if self._options.ledger.holds(resource):
+                raise refusal(f"cannot allocate unregistered device {resource}")
+            raise NotEnoughResource(resource, count)
+        if not self._options.inventory.healthy(resource):
+            raise refusal(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
 
     def _sorted(self, resource: str, need: int, hint: Hint) -> Sorted:
         """Free devices by how they suit the hint. Raises Overtaken when those it was made for are gone."""
@@ -170,8 +191,8 @@ class Chooser:
 
     def _complete(self, resource: str, need: int, ids: Sequence[str], preferred: Sequence[str]) -> list[str]:
         picked = follow_preference(preferred, (), need, ids)
-        rest, numa = [id for id in ids if id not in picked], self._numa(resource)
-        return picked + choose(need - len(picked), rest, {id: numa[id] for id in rest})
+        taken = set(picked)
+        return picked + choose(need - len(picked), [id for id in ids if id not in taken], self._numa(resource))
 
     def _free(self, resource: str, need: int) -> list[str]:
         free = self._options.ledger.free(resource, self._options.inventory.healthy(resource))
@@ -182,7 +203,8 @@ class Chooser:
         return free
 
     def _numa(self, resource: str) -> dict[str, tuple[int, ...]]:
-        return {id: device.numa for id, device in self._options.inventory.resources[resource].devices.items()}
+        """Of the devices that have a topology."""
+        return self._options.inventory.resources[resource].numa
 
     def _steps(self, pod: AdmitPod) -> list[tuple[ContainerRequest, str, int]]:
         return [step for step in steps(pod) if self._is_ours(step[1])]
@@ -192,7 +214,3 @@ class Chooser:
 
     def _is_ours(self, resource: str) -> bool:
         return resource in self._options.inventory.resources
-
-
-def refusal(why: str) -> AdmissionRefused:
-    return AdmissionRefused(f"Allocate failed due to {why}, which is unexpected")

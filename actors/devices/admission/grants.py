@@ -1,50 +1,64 @@
-"""What the plugins' answers mean for a container: merged over its resources in name order, the first one wins."""
+"""What the plugins' answers mean for a container: merged over its resources in name order, the first one wins. Pure."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
-import msgspec
-
+from actors.devices.admission.refusals import ids_by_resource
 from actors.devices.types import PodRecord
 from protocols.cpulist import format_list
 from protocols.messages.devices import AdmittedPod, ContainerAllocation, ContainerGrant, GrantedDevice, GrantedMount
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
+V = TypeVar("V")
+
 
 def admitted(record: PodRecord) -> AdmittedPod:
     """The reply to an admission; every container of the pod has a grant."""
-    containers = record.allocation.containers
-    return AdmittedPod(grants={item.name: _grant(item, record.responses.get(item.name, {})) for item in containers})
+    grants, warnings = {}, []
+    for container in record.allocation.containers:
+        merge = Merge()
+        for resource, raw in sorted(record.responses.get(container.name, {}).items()):
+            merge.add(resource, pb.ContainerAllocateResponse.FromString(raw))
+        grants[container.name] = merge.grant(container)
+        warnings += [f"container {container.name}: {line}" for line in merge.conflicts]
+    return AdmittedPod(grants=grants, warnings=tuple(warnings))
 
 
-def _grant(container: ContainerAllocation, responses: Mapping[str, bytes]) -> ContainerGrant:
-    nodes = {node for block in container.memory for node in block.numa}
-    return msgspec.structs.replace(
-        merge(responses), cpus=format_list(container.cpus), mems=",".join(map(str, sorted(nodes)))
-    )
+class Merge:
+    """One container's answers, added by resource name. A conflict is the same key with another value."""
 
+    def __init__(self) -> None:
+        self.conflicts: list[str] = []
+        self._envs: dict[str, str] = {}
+        self._annotations: dict[str, str] = {}
+        self._mounts: dict[str, GrantedMount] = {}
+        self._devices: dict[str, GrantedDevice] = {}
+        self._names: dict[str, None] = {}
 
-def merge(responses: Mapping[str, bytes]) -> ContainerGrant:
-    answers = [pb.ContainerAllocateResponse.FromString(raw) for _, raw in sorted(responses.items())]
-    envs: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    mounts: dict[str, GrantedMount] = {}
-    devices: dict[str, GrantedDevice] = {}
-    names: dict[str, None] = {}
-    for answer in answers:
-        envs = {**answer.envs, **envs}
-        annotations = {**answer.annotations, **annotations}
-        for mount in answer.mounts:
-            mounts.setdefault(mount.container_path, _mount(mount))
-        for device in answer.devices:
-            devices.setdefault(device.container_path, _device(device))
-        names.update(dict.fromkeys(device.name for device in answer.cdi_devices))
-    return ContainerGrant(
-        envs=envs,
-        mounts=tuple(mounts.values()),
-        devices=tuple(devices.values()),
-        annotations=annotations,
-        cdi_devices=tuple(names),
-    )
+    def add(self, resource: str, answer: pb.ContainerAllocateResponse) -> None:
+        self._into(self._envs, answer.envs, f"environment variable of {resource}")
+        self._into(self._devices, {d.container_path: _device(d) for d in answer.devices}, f"device of {resource}")
+        self._into(self._mounts, {m.container_path: _mount(m) for m in answer.mounts}, f"mount of {resource}")
+        self._into(self._annotations, answer.annotations, f"annotation of {resource}")
+        self._names.update(dict.fromkeys(device.name for device in answer.cdi_devices))
+
+    def _into(self, mine: dict[str, V], more: Mapping[str, V], what: str) -> None:
+        for key, value in sorted(more.items()):
+            if mine.setdefault(key, value) != value:
+                self.conflicts.append(f"{what} conflicts with that of another resource, which is used: {key}")
+
+    def grant(self, container: ContainerAllocation) -> ContainerGrant:
+        nodes = {node for block in container.memory for node in block.numa}
+        return ContainerGrant(
+            envs=self._envs,
+            mounts=tuple(self._mounts.values()),
+            devices=tuple(self._devices.values()),
+            annotations=self._annotations,
+            cdi_devices=tuple(self._names),
+            cpus=format_list(container.cpus),
+            mems=",".join(map(str, sorted(nodes))),
+            held={resource: tuple(ids) for resource, ids in ids_by_resource(container).items()},
+        )
 
 
 def _mount(mount: pb.Mount) -> GrantedMount:

@@ -1,98 +1,81 @@
-"""The device manager's memory on disk: one JSON file with a checksum, replaced as a whole.
+"""The device manager's memory on disk: kubelet's checkpoint, and ours with what that one has no place for.
 
-`mark` numbers every change of an allocation, for ever. A state that begins anew counts from a greater number, taken
-from the clock, so positions of the old one are never met again.
+Both are replaced as a whole, ours first. The methods block: call them in a thread once the loop runs.
 """
 
-import hashlib
-import os
-import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from actors.devices.errors import CheckpointCorrupt
-from actors.devices.types import DeviceKey, PodRecord
-from protocols.files import sweep_once, sync_directory, write_atomic
-from protocols.messages.devices import LedgerEvent, first_mark
-
-VERSION = 1
-
-
-class Override(msgspec.Struct, frozen=True):
-    resource: str
-    id: str
-    health: str
+from actors.devices.ledger import kubelet
+from actors.devices.ledger.entries import EntryTexts
+from actors.devices.ledger.fnv import Constant
+from actors.devices.ledger.recovery import KUBELETS, OURS, Recovered, recover
+from actors.devices.ledger.state import State, digest, encode
+from protocols.files import sweep_once, write_atomic
+from protocols.sockets import DIRECTORY_MODE
 
 
-class State(msgspec.Struct, frozen=True):
-    """Everything that outlives the process."""
+@dataclass(frozen=True)
+class Snapshot:
+    """What is to be on disk."""
 
-    version: int = VERSION
-    mark: int = 0
-    pods: tuple[PodRecord, ...] = ()
-    recent: tuple[LedgerEvent, ...] = ()
-    """The newest events, so that nobody who follows them has to start again because of us."""
-    overrides: tuple[Override, ...] = ()
-    resources: tuple[str, ...] = ()
-    """Every resource ever registered: the node's capacity keeps their keys."""
-
-    def forced(self) -> dict[DeviceKey, str]:
-        return {DeviceKey(item.resource, item.id): item.health for item in self.overrides}
+    state: State
+    healthy: Mapping[str, list[str]]
+    """Healthy ids of every resource that is registered, sorted."""
 
 
-class Envelope(msgspec.Struct, frozen=True):
-    checksum: str
-    """sha256 of `data` as it stands in the file."""
-    data: msgspec.Raw
+class CheckpointFiles:
+    def __init__(self, ours: Path, kubelets: Path) -> None:
+        """Directories: our own, and the one of the plugins' sockets."""
+        self.ours = ours / "checkpoint.json"
+        self.kubelets = kubelets / kubelet.NAME
+        self._texts = EntryTexts()
+        self._registered: tuple[Mapping[str, list[str]], Constant] = ({}, kubelet.registered_text({}))
+        self._written = ""
+
+    def load(self) -> Recovered:
+        """What holds now, and lines to tell; a file that cannot be used is kept aside under another name."""
+        for path, mode in ((self.ours, 0o700), (self.kubelets, DIRECTORY_MODE)):
+            path.parent.mkdir(mode=mode, parents=True, exist_ok=True)
+            sweep_once(path.parent)
+        ours, kubelets = _read(self.ours), _read(self.kubelets)
+        found = recover(ours, kubelets)
+        self._written = digest(kubelets) if kubelets is not None else ""
+        raw = {OURS: ours or b"", KUBELETS: kubelets or b""}
+        lines = [self._keep_aside(whose, raw[whose], why) for whose, why in found.damaged.items()]
+        return Recovered(found.state, found.registered, (*lines, *found.lines))
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Raises OSError; then the next save writes both again."""
+        raw = self._kubelets(snapshot)
+        now, before = digest(raw), self._written
+        write_atomic(self.ours, encode(msgspec.structs.replace(snapshot.state, kubelet=now, before=before)), mode=0o600)
+        if now != before:
+            write_atomic(self.kubelets, raw, mode=0o600)
+            self._written = now
+
+    def _kubelets(self, snapshot: Snapshot) -> bytes:
+        entries, texts = self._texts.of(snapshot.state.pods)
+        if snapshot.healthy != self._registered[0]:
+            self._registered = snapshot.healthy, kubelet.registered_text(snapshot.healthy)
+        data = kubelet.Data(tuple(entries) or None, dict(snapshot.healthy))
+        return kubelet.seal(data, kubelet.sign(texts or None, self._registered[1]))
+
+    def _keep_aside(self, whose: str, raw: bytes, why: str) -> str:
+        """A copy, since the next save replaces the file itself; both in our own directory, one of each."""
+        path = self.ours if whose == OURS else self.kubelets
+        aside = self.ours.with_name(f"{path.name}.corrupt")
+        write_atomic(aside, raw, mode=0o600)
+        if whose == OURS:
+            path.unlink(missing_ok=True)
+        return f"checkpoint {path} is corrupt: {why}; kept as {aside}"
 
 
-def fresh() -> State:
-    """An empty state with a lineage of its own."""
-    return State(mark=first_mark(time.time_ns()))
-
-
-def encode(state: State) -> bytes:
-    data = msgspec.json.encode(state)
-    return msgspec.json.encode(Envelope(checksum=hashlib.sha256(data).hexdigest(), data=msgspec.Raw(data))) + b"\n"
-
-
-def decode(raw: bytes) -> State:
-    """The inverse of encode; raises CheckpointCorrupt."""
+def _read(path: Path) -> bytes | None:
     try:
-        envelope = msgspec.json.decode(raw, type=Envelope)
-        if hashlib.sha256(bytes(envelope.data)).hexdigest() != envelope.checksum:
-            raise CheckpointCorrupt("its checksum does not match")
-        state = msgspec.json.decode(envelope.data, type=State)
-    except msgspec.DecodeError as error:
-        raise CheckpointCorrupt(str(error)) from None
-    if state.version != VERSION:
-        raise CheckpointCorrupt(f"it has version {state.version}, this program reads {VERSION}")
-    return state
-
-
-class CheckpointFile:
-    """The file itself. Its methods block: call them in a thread once the loop runs."""
-
-    def __init__(self, directory: Path) -> None:
-        self.path = directory / "checkpoint.json"
-
-    def load(self) -> tuple[State, str]:
-        """The state, and a line to log when the file was unusable and is kept aside."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sweep_once(self.path.parent)
-        try:
-            return decode(self.path.read_bytes()), ""
-        except FileNotFoundError:
-            return fresh(), ""
-        except CheckpointCorrupt as error:
-            return fresh(), f"checkpoint {self.path} is corrupt: {error}; kept as {self._quarantine()}, starting empty"
-
-    def save(self, raw: bytes) -> None:
-        write_atomic(self.path, raw, mode=0o600)
-
-    def _quarantine(self) -> Path:
-        aside = self.path.with_name(f"{self.path.name}.corrupt")
-        os.replace(self.path, aside)
-        sync_directory(aside.parent)
-        return aside
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from actors.devices.errors import CheckpointNotWritten
-from actors.devices.ledger.checkpoint import State, encode
+from actors.devices.ledger.checkpoint import Snapshot
 from actors.devices.ledger.history import History
 from actors.devices.types import PodRecord
 from protocols.messages.devices import LedgerEvent
@@ -31,10 +31,10 @@ class Change:
 
 @dataclass(frozen=True)
 class CommitOptions:
-    snapshot: Callable[[], State]
+    snapshot: Callable[[], Snapshot]
     """The state now, with every change handed in so far; position and events are filled in here."""
-    save: Callable[[bytes], None]
-    """Blocks until the bytes are on disk; raises OSError."""
+    save: Callable[[Snapshot], None]
+    """Blocks until it is on disk; raises OSError."""
     publish: Callable[[LedgerEvent], None]
     undo: Callable[[PodRecord], None]
     """Take an admission back that could not be written."""
@@ -56,7 +56,9 @@ class Commits:
         self._idle.set()
 
     def change(self, record: PodRecord, deleted: bool = False, update: bool = False) -> "asyncio.Future[None]":
-        """Called in the same step as the ledger's change. The future ends when it is durable and published."""
+        """Called in the same step as the ledger's change. The future ends when it is durable and published.
+
+        A record without its pod's name is durable, but no event: nobody ever heard of that pod."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pending.append(Change(record, not (deleted or update), deleted, done))
         self.touch()
@@ -84,12 +86,10 @@ class Commits:
 
     async def _write(self) -> None:
         batch, self._pending, self._dirty = self._pending, [], False
-        events = [change.event(mark) for mark, change in enumerate(batch, start=self._history.mark + 1)]
-        state = msgspec.structs.replace(
-            self._options.snapshot(), mark=self._history.mark + len(batch), recent=self._history.kept(events)
-        )
+        told = [change for change in batch if change.record.named]
+        events = [change.event(mark) for mark, change in enumerate(told, start=self._history.mark + 1)]
         try:
-            await asyncio.to_thread(self._options.save, encode(state))
+            await asyncio.to_thread(self._options.save, self._snapshot(events))
         except OSError as error:
             self._refuse(batch, f"cannot write the device checkpoint: {error.strerror}; nothing new is allocated")
             await asyncio.sleep(self._options.retry)
@@ -97,15 +97,22 @@ class Commits:
             self._mended()
             self._acknowledge(batch, events)
 
+    def _snapshot(self, events: list[LedgerEvent]) -> Snapshot:
+        now = self._options.snapshot()
+        mark = self._history.mark + len(events)
+        state = msgspec.structs.replace(now.state, mark=mark, recent=self._history.kept(events))
+        return Snapshot(state, now.healthy)
+
     def _mended(self) -> None:
         if self._trouble:
             self._options.log("the device checkpoint is written again")
         self._trouble = ""
 
     def _acknowledge(self, batch: list[Change], events: list[LedgerEvent]) -> None:
-        for change, event in zip(batch, events, strict=True):
+        for event in events:
             self._history.append(event)
             self._options.publish(event)
+        for change in batch:
             if not change.done.done():
                 change.done.set_result(None)
 

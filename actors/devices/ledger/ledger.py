@@ -22,12 +22,19 @@ class Ledger:
         self.pods: dict[str, PodRecord] = {}
         self.owners: dict[DeviceKey, str] = {}
         self._held: dict[str, set[DeviceKey]] = {}
+        self._taken: dict[str, set[str]] = {}
+        """Ids by resource: the keys of `owners` once more, for the questions that are asked of each device."""
         for record in records:
             self.admit(record)
 
     def free(self, resource: str, ids: Iterable[str]) -> list[str]:
         """Those of `ids` that nobody holds or has reserved, in the given order."""
-        return [id for id in ids if DeviceKey(resource, id) not in self.owners]
+        taken = self._taken.get(resource, set())
+        return [id for id in ids if id not in taken]
+
+    def holds(self, resource: str) -> bool:
+        """Whether any pod has, or is about to have, a device of it."""
+        return bool(self._taken.get(resource))
 
     def reserve(self, uid: str, keys: Iterable[DeviceKey]) -> None:
         """All of `keys` for one pod or none; raises DevicesTaken."""
@@ -37,12 +44,15 @@ class Ledger:
             raise DevicesTaken(f"devices already in use: {', '.join(taken)}")
         self.owners.update(dict.fromkeys(wanted, uid))
         self._held.setdefault(uid, set()).update(wanted)
+        for key in wanted:
+            self._taken.setdefault(key.resource, set()).add(key.id)
 
     def cancel(self, uid: str) -> None:
         """Give back what `uid` reserved and did not get."""
         kept = held_by(self.pods[uid].allocation) if uid in self.pods else set()
         for key in self._held.pop(uid, set()) - kept:
             del self.owners[key]
+            self._taken[key.resource].discard(key.id)
         if kept:
             self._held[uid] = kept
 

@@ -27,7 +27,11 @@ class Resource:
     connected: bool = False
     options: PluginOptions = field(default_factory=PluginOptions)
     devices: dict[str, PluginDevice] = field(default_factory=dict)
+    numa: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """NUMA nodes of the devices that have some."""
     stopped_at: float | None = None
+    registered: bool = False
+    """From the first registration until the grace after a plugin's end is over; then kubelet forgets the resource."""
 
 
 class Inventory:
@@ -37,10 +41,18 @@ class Inventory:
         self.resources = {name: Resource(name) for name in known}
         self.overrides = dict(overrides or {})
         self._generation = 0
+        self._healthy: dict[str, list[str]] = {}
+        """Made when asked for, dropped when the resource changes."""
+
+    def expect(self, names: Iterable[str], now: float) -> None:
+        """These were registered in an earlier life; their plugins have from `now` on to come back."""
+        for name in names:
+            resource = self.resources.setdefault(name, Resource(name))
+            resource.registered, resource.stopped_at = True, now
 
     def register(self, name: str) -> int:
         """A plugin connects; returns its generation. What served before goes on until this one reports."""
-        self.resources.setdefault(name, Resource(name))
+        self.resources.setdefault(name, Resource(name)).registered = True
         self._generation += 1
         return self._generation
 
@@ -53,6 +65,8 @@ class Inventory:
         unchanged = resource.connected and resource.serving == generation and listed == resource.devices
         resource.serving, resource.connected, resource.stopped_at = generation, True, None
         resource.options, resource.devices = options, listed
+        resource.numa = {id: device.numa for id, device in listed.items() if device.numa}
+        self._healthy.pop(name, None)
         return not unchanged
 
     def disconnect(self, name: str, generation: int, now: float) -> bool:
@@ -61,6 +75,7 @@ class Inventory:
         if generation != resource.serving or not resource.connected:
             return False
         resource.connected, resource.stopped_at = False, now
+        self._healthy.pop(name, None)
         return True
 
     def expire(self, now: float, grace: float) -> list[str]:
@@ -68,7 +83,7 @@ class Inventory:
         gone = [item for item in self.resources.values() if item.stopped_at is not None]
         over = [item for item in gone if item.stopped_at is not None and item.stopped_at + grace <= now]
         for resource in over:
-            resource.devices, resource.stopped_at = {}, None
+            resource.devices, resource.numa, resource.stopped_at, resource.registered = {}, {}, None, False
         return [resource.name for resource in over]
 
     def force(self, key: DeviceKey, health: str) -> None:
@@ -81,6 +96,7 @@ class Inventory:
             raise UnknownDevice(f"no device {key.id} of {key.resource} on this node; see `nodeplane devices`")
         else:
             self.overrides[key] = FORCED[health]
+        self._healthy.pop(key.resource, None)
 
     def restore(self, key: DeviceKey, override: str | None) -> None:
         """Take an order back: the override that stood before it, or none."""
@@ -88,6 +104,7 @@ class Inventory:
             self.overrides.pop(key, None)
         else:
             self.overrides[key] = override
+        self._healthy.pop(key.resource, None)
 
     def reported(self, key: DeviceKey) -> PluginDevice | None:
         resource = self.resources.get(key.resource)
@@ -111,10 +128,20 @@ class Inventory:
         """Whether this node had the resource before, and nobody has reported it since the manager started."""
         return name in self.resources and not self.resources[name].serving
 
+    def registered(self, name: str) -> bool:
+        return name in self.resources and self.resources[name].registered
+
     def healthy(self, name: str) -> list[str]:
-        """Ids that may be given to a pod as far as health goes, sorted."""
-        devices = self.resources[name].devices if name in self.resources else {}
-        return sorted(id for id in devices if self.health(DeviceKey(name, id))[0] == HEALTHY)
+        """Ids that may be given to a pod as far as health goes, sorted. Not to be changed by who asks."""
+        if name not in self._healthy:
+            devices = self.resources[name].devices if name in self.resources else {}
+            well = (id for id in devices if self.health(DeviceKey(name, id))[0] == HEALTHY)
+            self._healthy[name] = sorted(well) if self.connected(name) else []
+        return self._healthy[name]
+
+    def all_healthy(self) -> dict[str, list[str]]:
+        """Healthy ids of every resource that is registered."""
+        return {name: self.healthy(name) for name, resource in self.resources.items() if resource.registered}
 
     def view(self, name: str) -> ResourceInventory:
         """The resource as its stream shows it, devices sorted by id."""

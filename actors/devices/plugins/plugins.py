@@ -47,6 +47,10 @@ class Plugins:
         self._patient_until = time.monotonic() + options.limits.come_back
         self._reported = asyncio.Event()
 
+    def start(self) -> None:
+        """Plugins of an earlier life are expected from now on."""
+        self._later(self._options.limits.stop_grace, self._expire)
+
     async def register(self, version: str, resource: str, endpoint: str) -> None:
         """Check, dial and ask for options, all inside the plugin's Register call; raises what it is to be told."""
         check_registration(version, resource, endpoint)

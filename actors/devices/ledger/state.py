@@ -1,0 +1,78 @@
+"""What the device manager remembers beyond kubelet's checkpoint, and the text it stands in. Pure.
+
+`mark` numbers every change of an allocation, for ever. A state that begins anew counts from a greater number, taken
+from the clock, so positions of the old one are never met again.
+"""
+
+import hashlib
+import time
+
+import msgspec
+
+from actors.devices.errors import CheckpointCorrupt
+from actors.devices.types import DeviceKey, PodRecord
+from protocols.messages.devices import LedgerEvent, first_mark
+
+VERSION = 2
+OLDEST = 1
+"""Version 1 knew no kubelet checkpoint beside it; the rest is the same."""
+
+
+class Override(msgspec.Struct, frozen=True):
+    resource: str
+    id: str
+    health: str
+
+
+class State(msgspec.Struct, frozen=True):
+    """Everything that outlives the process."""
+
+    version: int = VERSION
+    mark: int = 0
+    pods: tuple[PodRecord, ...] = ()
+    recent: tuple[LedgerEvent, ...] = ()
+    """The newest events, so that nobody who follows them has to start again because of us."""
+    overrides: tuple[Override, ...] = ()
+    resources: tuple[str, ...] = ()
+    """Every resource ever registered: the node's capacity keeps their keys."""
+    kubelet: str = ""
+    """Digest of kubelet's checkpoint that was written after this; empty = none ever was."""
+    before: str = ""
+    """Digest of the one that lay there before."""
+
+    def forced(self) -> dict[DeviceKey, str]:
+        return {DeviceKey(item.resource, item.id): item.health for item in self.overrides}
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    checksum: str
+    """sha256 of `data` as it stands in the file."""
+    data: msgspec.Raw
+
+
+def fresh() -> State:
+    """An empty state with a lineage of its own."""
+    return State(mark=first_mark(time.time_ns()))
+
+
+def encode(state: State) -> bytes:
+    data = msgspec.json.encode(state)
+    return msgspec.json.encode(Envelope(checksum=digest(data), data=msgspec.Raw(data))) + b"\n"
+
+
+def decode(raw: bytes) -> State:
+    """The inverse of encode; raises CheckpointCorrupt."""
+    try:
+        envelope = msgspec.json.decode(raw, type=Envelope)
+        if digest(bytes(envelope.data)) != envelope.checksum:
+            raise CheckpointCorrupt("its checksum does not match")
+        state = msgspec.json.decode(envelope.data, type=State)
+    except msgspec.DecodeError as error:
+        raise CheckpointCorrupt(str(error)) from None
+    if not OLDEST <= state.version <= VERSION:
+        raise CheckpointCorrupt(f"it has version {state.version}, this program reads {OLDEST} to {VERSION}")
+    return msgspec.structs.replace(state, version=VERSION)
+
+
+def digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
