@@ -1,0 +1,152 @@
+"""Writes allocations and reservations, and takes back what turns out to be another's.
+
+Rules: a promise stands until its write is known to be done or never to be; a pod is bound only once its claims came back
+through the watch and no earlier claim holds one of their devices.
+"""
+
+import asyncio
+import logging
+
+from actors.scheduler.dra.claims import ClaimStore
+from actors.scheduler.dra.errors import Contested, Overtaken
+from actors.scheduler.dra.ledger import Ledger
+from actors.scheduler.dra.types import Assignment
+from protocols.dra.pods import (
+    allocation_of,
+    consumers,
+    deallocated,
+    has_finalizer,
+    releasing,
+    reserved_for,
+    reserving,
+    with_finalizer,
+)
+from protocols.kube.client import ApiAway, ApiClient, ApiError
+from protocols.kube.meta import Object, name_of, namespace_of, split_key, terminating, uid_of
+from protocols.kube.resources import RESOURCECLAIMS
+
+ECHO_S = 10.0
+TRIES = 5
+PAUSE_S = 0.05
+
+
+class ClaimWriter:
+    def __init__(self, client: ApiClient, store: ClaimStore, ledger: Ledger, log: logging.Logger) -> None:
+        self._client, self._store, self._ledger, self._log = client, store, ledger, log
+
+    async def assign(self, pod: Object, assignments: tuple[Assignment, ...]) -> None:
+        """Raises Overtaken, Contested, ApiError, ApiAway, TimeoutError; the pod must not be bound then."""
+        written = []
+        left = list(assignments)
+        try:
+            while left:
+                written.append(await self._write(pod, left[0]))
+                left.pop(0)
+        finally:
+            for each in left[1:]:  # the first one settled its promise itself
+                self._ledger.withdraw(each.uid)
+        for claim in written:
+            await self._store.echoed(claim, ECHO_S)
+        await self.verify(pod, tuple(written))
+
+    async def verify(self, pod: Object, claims: tuple[Object, ...]) -> None:
+        """Raises Contested once what was lost is given back, if the API took it."""
+        lost = [claim for claim in claims if self._ledger.rivals(uid_of(claim))]
+        for claim in lost:
+            self._log.warning("claim %s/%s was allocated twice; given back", namespace_of(claim), name_of(claim))
+            await self.give_back(claim, uid_of(pod))
+        if lost:
+            name = f"{namespace_of(lost[0])}/{name_of(lost[0])}"
+            raise Contested(f"claim {name} got a device that another claim has; it was given back")
+
+    async def give_back(self, claim: Object, pod: str) -> None:
+        """The pod's reservation; with the last one the allocation too."""
+        for _ in range(TRIES):
+            fresh = await self._read(claim)
+            if fresh is None or not (reserved_for(fresh, pod) or (allocation_of(fresh) and not consumers(fresh))):
+                return
+            freed = releasing(fresh, frozenset((pod,)))
+            if await self._put_status(freed) is not None:
+                return
+
+    async def deallocate(self, claim: Object, pod: str) -> bool:
+        """Frees a claim that nobody but the pod may use; False if somebody does."""
+        fresh = await self._read(claim)
+        if fresh is None or any(each.get("uid") != pod for each in consumers(fresh)):
+            return False
+        return await self._put_status(deallocated(fresh)) is not None
+
+    async def _write(self, pod: Object, wanted: Assignment) -> Object:
+        """Until it is done, or known never to be."""
+        claim = self._store.get(wanted.key)
+        unsure = False
+        tries = 0
+        while True:
+            try:
+                claim = await self._step(pod, wanted, claim)
+            except ApiAway:
+                unsure = True  # it may have been written, or be written yet
+            except ApiError as error:
+                if error.code < 500 and error.code != 409:
+                    self._ledger.withdraw(wanted.uid)
+                    raise
+                unsure = unsure or error.code >= 500
+                tries += 1
+            except Overtaken:
+                self._ledger.withdraw(wanted.uid)
+                raise
+            else:
+                self._store.assume(claim)
+                return claim
+            if tries >= TRIES and not unsure:
+                self._ledger.withdraw(wanted.uid)
+                raise Overtaken(f"claim {wanted.key} changed too often in the meantime")
+            claim, unsure = await self._again(wanted, unsure)
+
+    async def _again(self, wanted: Assignment, unsure: bool) -> tuple[Object | None, bool]:
+        """The claim as it is now; while nobody can tell, it is asked for on and on."""
+        while True:
+            await asyncio.sleep(PAUSE_S)
+            try:
+                namespace, name = split_key(wanted.key)
+                return await self._client.get(RESOURCECLAIMS, name, namespace), unsure
+            except ApiAway:
+                continue
+            except ApiError as error:
+                if error.code == 404:
+                    return None, False
+                if error.code < 500:
+                    raise
+
+    async def _step(self, pod: Object, wanted: Assignment, claim: Object | None) -> Object:
+        if claim is None or uid_of(claim) != wanted.uid or terminating(claim):
+            raise Overtaken(f"claim {wanted.key} got deleted in the meantime")
+        known = allocation_of(claim)
+        if known is not None and wanted.allocation is not None and known != wanted.allocation:
+            raise Overtaken(f"claim {wanted.key} got allocated elsewhere in the meantime")
+        if known is None and wanted.allocation is None:
+            raise Overtaken(f"claim {wanted.key} is not allocated any more")
+        if reserved_for(claim, uid_of(pod)):
+            return claim
+        if known is None and not has_finalizer(claim):
+            claim = await self._client.update(RESOURCECLAIMS, with_finalizer(claim), namespace_of(claim))
+        body = reserving(claim, pod, wanted.allocation if known is None else None)
+        return await self._client.update(RESOURCECLAIMS, body, namespace_of(claim), "status")
+
+    async def _read(self, claim: Object) -> Object | None:
+        try:
+            fresh = await self._client.get(RESOURCECLAIMS, name_of(claim), namespace_of(claim))
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+        return fresh if uid_of(fresh) == uid_of(claim) else None
+
+    async def _put_status(self, claim: Object) -> Object | None:
+        """None after a conflict."""
+        try:
+            return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), "status")
+        except ApiError as error:
+            if error.code in (404, 409):
+                return None
+            raise
