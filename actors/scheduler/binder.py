@@ -6,6 +6,9 @@ from protocols.kube.meta import condition
 from protocols.kube.resources import PODS
 from protocols.kube.times import now
 
+UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
+"""No node is right as things are; or the attempt itself failed and says nothing about nodes."""
+
 
 class Binder:
     """Methods raise ApiError and ApiAway."""
@@ -27,13 +30,13 @@ class Binder:
         text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
         self._recorder.event(pod, "Normal", "Scheduled", text)
 
-    async def refuse(self, pod: Object, why: str) -> None:
+    async def refuse(self, pod: Object, why: str, reason: str = UNSCHEDULABLE) -> None:
         """Say why it waits, in an event and in the pod's condition; nothing is written when it says so already."""
         self._recorder.event(pod, "Warning", "FailedScheduling", why)
         known = condition(pod, "PodScheduled") or {}
         if (known.get("status"), known.get("message")) == ("False", why):
             return
-        entry = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
+        entry = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
         since = known.get("lastTransitionTime") if known.get("status") == "False" else None
         entry["lastTransitionTime"] = str(since or now())
         metadata = pod["metadata"]

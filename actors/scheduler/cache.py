@@ -46,12 +46,17 @@ class Cache:
             load.used = {name: load.used[name] - held[1].requests.get(name, 0) for name in load.used}
         return True
 
-    def choose(self, pod: PodView) -> tuple[str, str]:
-        """(node, "") for the fitting node with most left over, or ("", why none fits)."""
+    def feasible(self, pod: PodView) -> tuple[dict[str, NodeLoad], dict[str, list[str]]]:
+        """Nodes that the pod fits on, and why not of the others."""
         found = {name: reasons(pod, load) for name, load in self.nodes.items()}
         fitting = {name: self.nodes[name] for name, why in found.items() if not why}
+        return fitting, {name: why for name, why in found.items() if why}
+
+    def choose(self, pod: PodView) -> tuple[str, str]:
+        """(node, "") for the fitting node with most left over, or ("", why none fits)."""
+        fitting, refused = self.feasible(pod)
         if not fitting:
-            return "", explained(len(found), found.values())
+            return "", explained(len(refused), refused.values())
         return best(pod, fitting), ""
 
     def promised(self, uid: str) -> str:

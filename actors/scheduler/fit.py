@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from actors.scheduler.types import NodeLoad, NodeView, PodView, Taint
+from protocols.kube.node_selector import term_matches
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -37,41 +38,8 @@ def shortages(pod: PodView, load: NodeLoad) -> list[str]:
 def selected(pod: PodView, node: NodeView) -> bool:
     if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
         return False
-    return not pod.affinity_terms or any(_term(term, node) for term in pod.affinity_terms)
-
-
-def _term(term: Mapping[str, Any], node: NodeView) -> bool:
-    """An empty term matches nothing (upstream)."""
-    labels, fields = term["matchExpressions"], term["matchFields"]
-    if not labels and not fields:
-        return False
-    by_field = {"metadata.name": node.name}
-    return all(_matches(item, node.labels) for item in labels) and all(_matches(item, by_field) for item in fields)
-
-
-def _matches(demand: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = demand["key"], demand["values"]
-    actual = labels.get(key)
-    match demand["operator"]:
-        case "In":
-            return actual in values
-        case "NotIn":
-            return actual not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case "Gt" | "Lt" as operator:
-            return _compared(operator, actual, values)
-    return False
-
-
-def _compared(operator: str, actual: str | None, values: list[str]) -> bool:
-    try:
-        left, right = int(actual or ""), int(values[0])
-    except (ValueError, IndexError):
-        return False
-    return left > right if operator == "Gt" else left < right
+    terms = pod.affinity_terms
+    return not terms or any(term_matches(term, node.name, node.labels) for term in terms)
 
 
 def _hostile_taint(pod: PodView, node: NodeView) -> Taint | None:
@@ -98,6 +66,4 @@ def explained(nodes: int, found: Iterable[list[str]]) -> str:
     if not nodes:
         return "no nodes available to schedule pods"
     counts = Counter(reason for reasons_ in found for reason in reasons_)
-    return (
-        f"0/{nodes} nodes are available: {', '.join(f'{count} {reason}' for reason, count in sorted(counts.items()))}."
-    )
+    return f"0/{nodes} nodes are available: {', '.join(sorted(f'{n} {reason}' for reason, n in counts.items()))}."

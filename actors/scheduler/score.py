@@ -1,6 +1,10 @@
 """Which of the fitting nodes is best: the one with the largest share left over (upstream's least allocated). Pure."""
 
+from collections.abc import Mapping
+
 from actors.scheduler.types import NodeLoad, PodView
+
+NONE: Mapping[str, int] = {}
 
 
 def left_over(pod: PodView, load: NodeLoad) -> float:
@@ -12,6 +16,7 @@ def left_over(pod: PodView, load: NodeLoad) -> float:
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def best(pod: PodView, fitting: dict[str, NodeLoad]) -> str:
-    """Name of the best node; equal ones are told apart by name, so that the choice can be repeated."""
-    return max(fitting, key=lambda name: (left_over(pod, fitting[name]), name))
+def best(pod: PodView, fitting: Mapping[str, NodeLoad], scores: Mapping[str, int] = NONE) -> str:
+    """Name of the best node; `scores` (the larger the better) come before room, and equal ones are told apart by name,
+    so that the choice can be repeated."""
+    return max(fitting, key=lambda name: (scores.get(name, 0), left_over(pod, fitting[name]), name))

@@ -132,3 +132,9 @@ def wants_placement(pod: Mapping[str, Any], scheduler: str) -> bool:
 def is_over(pod: Mapping[str, Any]) -> bool:
     """A finished pod holds nothing of its node any more."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def same_demand(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Nothing changed that a pod's placement goes by: its spec, and the names of its claims."""
+    made = [(pod.get("status") or {}).get("resourceClaimStatuses") for pod in (one, other)]
+    return one.get("spec") == other.get("spec") and made[0] == made[1]

@@ -14,6 +14,8 @@ from protocols.kube.meta import Object, key_of, version_of
 from protocols.kube.reflector import Next, Reflector
 from protocols.kube.resources import Resource
 
+UNSERVED_S = 15.0
+
 
 class Handler(Protocol):
     """Told in order, in the event loop; `old` and `new` are the caller's to read, never to change."""
@@ -48,6 +50,10 @@ class Informer:
         self.items: dict[str, Object] = {}
         self.failure = ""
         """Why it is not watching right now; empty when all is well."""
+        self.listing = False
+        """Handlers are being told of a list: its order is not the order in which things happened."""
+        self.unserved = asyncio.Event()
+        """The API does not know the resource; asked again now and then."""
 
     @property
     def synced(self) -> bool:
@@ -74,8 +80,16 @@ class Informer:
             )
         except (ApiError, ApiAway) as error:
             self.failure = str(error)
+            if isinstance(error, ApiError) and error.code == 404:
+                self.unserved.set()
+                return UNSERVED_S
             return self.reflector.broken(0.0)
-        self._replace(answer.get("items") or [])
+        self.listing = True
+        try:
+            self._replace(answer.get("items") or [])
+        finally:
+            self.listing = False
+        self.unserved.clear()
         self.failure = ""
         self._first.set()
         return self.reflector.listed(version_of(answer))

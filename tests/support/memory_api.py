@@ -5,7 +5,7 @@ import asyncio
 import copy
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from protocols.kube.errors import ApiAway, ApiError
@@ -32,6 +32,7 @@ class MemoryApi:
         self.lose: Fault = lambda verb, resource, name: None
         self.random = random.Random(seed) if seed is not None else None
         self.writes = 0
+        self.deaf: set[str] = set()
 
     # what tests do
 
@@ -55,9 +56,32 @@ class MemoryApi:
         await self._pause()
         return copy.deepcopy(self._known(resource, name, namespace))
 
+    async def start(self) -> None:
+        """As ApiClient's."""
+
+    async def close(self) -> None:
+        """As ApiClient's."""
+
     async def list(self, resource: Resource, namespace: str = "", **query: Any) -> Object:
         await self._pause()
-        return {"items": copy.deepcopy(list(self.objects[resource.plural].values()))}
+        items = copy.deepcopy(list(self.objects[resource.plural].values()))
+        return {"items": items, "metadata": {"resourceVersion": str(self.version)}}
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, query: Mapping[str, str], silence: float
+    ) -> AsyncIterator[Object]:
+        """In the order of the log, each follower at its own pace; `deaf` resources tell nothing."""
+        since = int(query["resourceVersion"])
+        log, at = self.log[resource.plural], 0
+        while True:
+            await self._pause()
+            if at == len(log) or resource.plural in self.deaf:
+                await asyncio.sleep(0.001)
+                continue
+            kind, _, obj = log[at]
+            at += 1
+            if int(meta(obj)["resourceVersion"]) > since:
+                yield {"type": kind, "object": copy.deepcopy(obj)}
 
     async def create(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
         return await self._write("create", resource, meta(obj).get("name") or "", lambda: (
@@ -217,6 +241,10 @@ class Events:
 
     def event(self, obj: Object, type: str, reason: str, message: str, field_path: str = "") -> None:
         self.told.append((key_of(obj), reason, message))
+
+    async def run(self) -> None:
+        """As EventRecorder's."""
+        await asyncio.Event().wait()
 
 
 def conflict(*_: Any) -> ApiError:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.scheduler.cache import Cache
 from actors.scheduler.errors import ObjectUnreadable
-from actors.scheduler.queue import Queue
+from actors.scheduler.queue import ANY_ROOM, Queue
 from actors.scheduler.score import best, left_over
 from actors.scheduler.views import node_view, pod_requests, pod_view, wants_placement
 from protocols.kube.quantity import NANO
@@ -111,21 +111,55 @@ def test_no_node_is_ever_promised_twice(steps: list[tuple[int, int, bool]]) -> N
             assert load.used.get("cpu", 0) == expected <= size[name]
 
 
+def tried(queue: Queue, uid: str, now: float, *topics: str) -> None:
+    assert queue.trying(uid)
+    queue.failed(uid, now, frozenset(topics) or ANY_ROOM)
+
+
 def test_a_pod_that_did_not_fit_waits_for_a_change_and_its_back_off() -> None:
     queue = Queue()
     queue.add("a")
     assert queue.ready(0.0) == ["a"]
-    queue.failed("a", 0.0)
+    tried(queue, "a", 0.0)
     assert queue.ready(100.0) == []
-    queue.changed()
+    assert queue.changed()
     assert (queue.ready(0.5), queue.next_at(), queue.ready(1.0)) == ([], 1.0, ["a"])
     waits = []
     for _ in range(5):
+        assert queue.trying("a")
         queue.retry("a", 0.0)
         waits.append(queue.next_at())
     assert waits == [2.0, 4.0, 8.0, 10.0, 10.0]
     queue.remove("a")
     assert queue.next_at() is None
+
+
+def test_only_what_can_help_wakes_a_pod() -> None:
+    queue = Queue()
+    for uid in "ab":
+        queue.add(uid)
+    tried(queue, "a", 0.0, "devices", "claim ns/c")
+    tried(queue, "b", 0.0)
+    assert not queue.changed("claim ns/other")
+    assert queue.changed("claim ns/c")
+    assert queue.ready(9.0) == ["a"]
+    assert queue.counts(0.5) == {"active": 0, "backoff": 1, "unschedulable": 1}
+    assert queue.changed("room")
+    assert queue.ready(9.0) == ["a", "b"]
+
+
+def test_a_change_during_the_try_is_not_lost() -> None:
+    queue = Queue()
+    queue.add("a")
+    assert queue.trying("a")
+    assert not queue.trying("a")
+    assert queue.ready(0.0) == []
+    assert queue.changed("anything at all")
+    queue.failed("a", 0.0)
+    assert queue.ready(1.0) == ["a"]
+    assert queue.trying("a")
+    queue.gated("a", frozenset())
+    assert not queue.changed("room")
 
 
 def test_the_emptier_node_is_better_and_equal_ones_are_told_by_name() -> None:

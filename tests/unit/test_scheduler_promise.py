@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from actors.scheduler.actor import Scheduler
 from actors.scheduler.views import node_view
@@ -33,16 +34,20 @@ class FakeBinder:
 
 class World:
     def __init__(self) -> None:
-        settings = SimpleNamespace(api_url="https://x", leader_elect=False)
-        context: Any = SimpleNamespace(layout=layout("/nowhere"), settings=settings, log=logging.getLogger("test"))
+        settings = SimpleNamespace(api_url="https://x", leader_elect=False, gate=lambda name: True)
+        context: Any = SimpleNamespace(
+            layout=layout("/nowhere"), settings=settings, log=logging.getLogger("test"), registry=CollectorRegistry()
+        )
         self.scheduler = Scheduler(context)
         self.binder = FakeBinder()
-        self.scheduler._binder = self.binder  # type: ignore[assignment] # the same two methods
+        self.scheduler._placement.binder = self.binder  # type: ignore[assignment] # the same two methods
         self.scheduler._cache.node(node_view(node("n1")))
 
     async def place(self, *names: str) -> None:
         for name in names:
-            await self.scheduler._place(f"u-{name}")
+            decision = await self.scheduler._decide(f"u-{name}")
+            if decision is not None:
+                await self.scheduler._carry_out(decision)
 
     def free(self) -> int:
         load = self.scheduler._cache.nodes["n1"]

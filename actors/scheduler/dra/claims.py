@@ -64,9 +64,9 @@ class ClaimStore:
         """The answer to an own write; nothing if the watch was faster."""
         key = key_of(claim)
         told = self._told.get(key)
-        if told is not None and uid_of(told) == uid_of(claim) and order_of(told) >= order_of(claim):
+        if told is None or uid_of(told) != uid_of(claim) or order_of(told) >= order_of(claim):
             self._ledger.withdraw(uid_of(claim))
-        elif told is not None:
+        else:
             self._assumed[key] = claim
 
     async def echoed(self, claim: Object, timeout: float) -> None:

@@ -8,8 +8,6 @@ from protocols.kube.meta import Object
 DEVICES = "devices"
 """Topic: a device came, changed or got free."""
 CLASSES = "classes"
-ROOM = "room"
-"""Topic: a node changed, or a pod left one."""
 
 
 def claim_topic(key: str) -> str:

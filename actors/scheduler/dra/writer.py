@@ -1,7 +1,7 @@
 """Writes allocations and reservations, and takes back what turns out to be another's.
 
-Rules: a promise stands until its write is known to be done or never to be; a pod is bound only once its claims came back
-through the watch and no earlier claim holds one of their devices.
+Rules: a promise stands until its write is known to be done or never to be; a pod is bound only once its claims came
+back through the watch and no earlier claim holds one of their devices.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from protocols.dra.pods import (
     with_finalizer,
 )
 from protocols.kube.client import ApiAway, ApiClient, ApiError
-from protocols.kube.meta import Object, name_of, namespace_of, split_key, terminating, uid_of
+from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kube.resources import RESOURCECLAIMS
 
 ECHO_S = 10.0
@@ -47,17 +47,20 @@ class ClaimWriter:
                 self._ledger.withdraw(each.uid)
         for claim in written:
             await self._store.echoed(claim, ECHO_S)
-        await self.verify(pod, tuple(written))
+        await self._verify(pod, tuple(written))
 
-    async def verify(self, pod: Object, claims: tuple[Object, ...]) -> None:
+    async def _verify(self, pod: Object, claims: tuple[Object, ...]) -> None:
         """Raises Contested once what was lost is given back, if the API took it."""
+        for claim in claims:
+            known = self._store.get(key_of(claim))
+            if known is None or uid_of(known) != uid_of(claim) or not reserved_for(known, uid_of(pod)):
+                raise Overtaken(f"claim {key_of(claim)} changed in the meantime")
         lost = [claim for claim in claims if self._ledger.rivals(uid_of(claim))]
         for claim in lost:
-            self._log.warning("claim %s/%s was allocated twice; given back", namespace_of(claim), name_of(claim))
+            self._log.warning("claim %s got a device that another claim has; it is given back", key_of(claim))
             await self.give_back(claim, uid_of(pod))
         if lost:
-            name = f"{namespace_of(lost[0])}/{name_of(lost[0])}"
-            raise Contested(f"claim {name} got a device that another claim has; it was given back")
+            raise Contested(f"claim {key_of(lost[0])} got a device that another claim has; it was given back")
 
     async def give_back(self, claim: Object, pod: str) -> None:
         """The pod's reservation; with the last one the allocation too."""
@@ -122,7 +125,7 @@ class ClaimWriter:
         if claim is None or uid_of(claim) != wanted.uid or terminating(claim):
             raise Overtaken(f"claim {wanted.key} got deleted in the meantime")
         known = allocation_of(claim)
-        if known is not None and wanted.allocation is not None and known != wanted.allocation:
+        if known is not None and wanted.allocation is not None and not _same(known, wanted.allocation):
             raise Overtaken(f"claim {wanted.key} got allocated elsewhere in the meantime")
         if known is None and wanted.allocation is None:
             raise Overtaken(f"claim {wanted.key} is not allocated any more")
@@ -150,3 +153,13 @@ class ClaimWriter:
             if error.code in (404, 409):
                 return None
             raise
+
+
+def _same(one: Object, other: Object) -> bool:
+    """The same devices for the same requests: our own write, when its answer was lost."""
+    return _devices(one) == _devices(other)
+
+
+def _devices(allocation: Object) -> list[tuple[object, ...]]:
+    parts = ("request", "driver", "pool", "device")
+    return [tuple(each.get(part) for part in parts) for each in (allocation.get("devices") or {}).get("results") or ()]

@@ -1,0 +1,83 @@
+"""Figures of the scheduler, under upstream's names where it has them."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from actors.scheduler.dra.devices import Devices
+
+PROFILE = "default-scheduler"
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+BUCKETS = tuple(0.001 * 2**step for step in range(15))
+
+
+class SchedulerMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to place a pod, by result: unschedulable is that no node fits, error that the attempt failed",
+            ["profile", "result"],
+            registry=registry,
+        )
+        self._took = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "From taking up a pod to its binding, or to knowing that it has to wait",
+            ["profile", "result"],
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._allocations = Counter(
+            "nodeplane_scheduler_claim_allocations_total",
+            "Claims written to the API, by result: done, overtaken (changed by others), contested (given back)",
+            ["result"],
+            registry=registry,
+        )
+
+    def attempt(self, result: str, seconds: float) -> None:
+        self._attempts.labels(PROFILE, result).inc()
+        self._took.labels(PROFILE, result).observe(seconds)
+
+    def allocated(self, result: str, claims: int) -> None:
+        self._allocations.labels(result).inc(claims)
+
+
+class StateCollector(Collector):
+    """What waits, what is allocated, and what the caches of devices did, read when asked for."""
+
+    def __init__(self, queues: Callable[[], Mapping[str, int]], devices: Devices) -> None:
+        self._queues, self._devices = queues, devices
+
+    def collect(self) -> Iterable[Metric]:
+        pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that wait, by queue.", labels=["queue"])
+        for queue, count in self._queues().items():
+            pending.add_metric([queue], count)
+        yield pending
+        devices = self._devices
+        tracked = devices.feed.tracker.counts
+        text = "Devices that are allocated, or about to be."
+        yield GaugeMetricFamily("nodeplane_scheduler_allocated_devices", text, value=len(devices.ledger))
+        yield _count(
+            "nodeplane_dra_tracker_rebuilds", "Slices whose patched devices were worked out.", tracked.rebuilds
+        )
+        text = "CEL selectors decided for a device, by who asked."
+        yield _counts("nodeplane_dra_cel_evaluations", text, tracked.evaluations, devices.engine.evaluations)
+        text = "Of them, those that failed."
+        yield _counts("nodeplane_dra_cel_failures", text, tracked.failures, devices.engine.failures)
+        text = "Searches for devices on one node; what was known already is not searched."
+        yield _count("nodeplane_scheduler_allocation_searches", text, devices.fitting.searches)
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+
+def _count(name: str, text: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _counts(name: str, text: str, patches: float, claims: float) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=["for"])
+    family.add_metric(["patches"], patches)
+    family.add_metric(["claims"], claims)
+    return family

@@ -1,0 +1,145 @@
+"""A tracker of patched slices that follows the API. The one part of this package with a client: scheduler and
+controllers each keep such a cache, and both are to see the same devices."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
+from protocols.dra.errors import ObjectUnreadable
+from protocols.dra.patching.types import Gates
+from protocols.dra.tracker.tracker import Tracker
+from protocols.dra.tracker.types import Change
+from protocols.dra.types import DeviceClass
+from protocols.kube.client import ApiClient
+from protocols.kube.events import EventRecorder
+from protocols.kube.informer import Informer, InformerOptions
+from protocols.kube.meta import Object, name_of
+from protocols.kube.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
+
+STRIDE = 64
+"""Slices worked out between two turns of the event loop."""
+AGAIN_S = 60.0
+"""How often faults that met more devices are looked at."""
+T = TypeVar("T")
+
+
+class Listener(Protocol):
+    """Told when the cache has it already."""
+
+    def slices_changed(self, changes: list[Change]) -> None: ...
+    def classes_changed(self) -> None: ...
+
+
+class Feed:
+    """`informers` are to be run by the owner, and run() with them."""
+
+    def __init__(
+        self, client: ApiClient, gates: Gates, listener: Listener, log: logging.Logger,
+        recorder: EventRecorder | None = None,
+    ) -> None:  # fmt: skip
+        """`recorder`: tells of patches with faulty selectors; of all who follow only one should."""
+        self.tracker = Tracker(gates)
+        self._listener, self._log, self._recorder = listener, log, recorder
+        self._wake = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        tracker = self.tracker
+        slices = _Handler(self, slice_of, tracker.put_slice, tracker.drop_slice)
+        patches = _Handler(self, patch_of, tracker.put_patch, tracker.drop_patch)
+        rules = _Handler(self, rule_of, tracker.put_rule, tracker.drop_rule)
+        classes = _Handler(self, class_of, tracker.put_class, tracker.drop_class, listener.classes_changed)
+        self._slices = Informer(client, RESOURCESLICES, InformerOptions(), slices)
+        self._classes = Informer(client, DEVICECLASSES, InformerOptions(), classes)
+        self._patches = Informer(client, RESOURCESLICEPATCHES, InformerOptions(), patches)
+        self._rules = Informer(client, DEVICETAINTRULES, InformerOptions(), rules)
+        self.informers = [self._slices, self._classes, self._patches, self._rules]
+
+    @property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        return self.tracker.inputs.classes
+
+    @property
+    def rules(self) -> Mapping[str, Object]:
+        """As the API has them."""
+        return self._rules.items
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Everything is known, and worked out. A resource that the API does not serve is nothing to wait for. Raises
+        TimeoutError."""
+        async with asyncio.timeout(timeout):
+            for informer in self.informers:
+                await _either(informer)
+            await self._settled.wait()
+
+    def touched(self) -> None:
+        self._settled.clear()
+        self._wake.set()
+
+    def unreadable(self, why: ObjectUnreadable) -> None:
+        self._log.warning("%s", why)
+
+    async def run(self) -> None:
+        """Works out what changed and tells of it; faults of patches become events on them."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_S if self._recorder else None):
+                    await self._wake.wait()
+            self._wake.clear()
+            while not self.tracker.settled:
+                if changes := self.tracker.settle(STRIDE):
+                    self._listener.slices_changed(changes)
+                await asyncio.sleep(0)
+            if not self._wake.is_set():
+                self._settled.set()
+            self._tell()
+
+    def _tell(self) -> None:
+        for report in self.tracker.faults.due(time.monotonic()) if self._recorder else ():
+            patch = self._patches.items.get(report.patch)
+            if patch is not None and self._recorder is not None:
+                self._recorder.event(patch, "Warning", report.reason, report.message)
+
+
+class _Handler:
+    """Reads what one informer tells into the tracker. What cannot be read counts as absent."""
+
+    def __init__(
+        self, feed: Feed, read: Callable[[Object], T], put: Callable[[T], Any], drop: Callable[[str], Any],
+        after: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._feed, self._read, self._put, self._drop, self._after = feed, read, put, drop, after
+
+    def on_add(self, obj: Object) -> None:
+        try:
+            self._put(self._read(obj))
+        except ObjectUnreadable as why:
+            self._feed.unreadable(why)
+            self._drop(name_of(obj))
+        self._done()
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self.on_add(new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._drop(name_of(obj))
+        self._done()
+
+    def _done(self) -> None:
+        self._feed.touched()
+        if self._after is not None:
+            self._after()
+
+
+async def _either(informer: Informer) -> None:
+    """Synced, or known not to be served."""
+    waits = [asyncio.ensure_future(informer.wait_synced(3600)), asyncio.ensure_future(informer.unserved.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

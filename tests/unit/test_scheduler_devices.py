@@ -1,0 +1,377 @@
+"""Pods with claims of devices, from the API's point of view: what they get, what they are told, what wakes them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from protocols.dra.pods import FINALIZER
+from protocols.kube.meta import Object, meta
+from protocols.kube.resources import (
+    DEVICECLASSES,
+    NODES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCESLICEPATCHES,
+    RESOURCESLICES,
+    Resource,
+)
+from tests.support.memory_api import MemoryApi, away, conflict
+from tests.support.scheduler_life import (
+    DRIVER,
+    Life,
+    bound,
+    devices,
+    held,
+    held_by_all,
+    node_of,
+    put_claim,
+    put_class,
+    put_node,
+    put_pod,
+    put_slice,
+    says,
+    the,
+    until,
+)
+
+NO_PREEMPTION = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
+
+
+def story(tell: Callable[[MemoryApi], Any], seed: int | None = None) -> MemoryApi:
+    api = MemoryApi(seed)
+
+    async def run() -> None:
+        async with asyncio.timeout(50):
+            await tell(api)
+
+    asyncio.run(run())
+    return api
+
+
+def world(api: MemoryApi, nodes: int = 2, each: int = 1) -> None:
+    put_class(api)
+    for at in range(1, nodes + 1):
+        put_node(api, f"n{at}")
+        put_slice(api, f"n{at}", *devices(each))
+
+
+def patch(name: str, **devices_: Any) -> Object:
+    return {"metadata": {"name": name, "generation": 1}, "spec": {"devices": devices_}}
+
+
+def test_a_claim_is_allocated_reserved_and_its_pod_bound() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api)
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await until("p bound", lambda: node_of(api, "p"))
+        claim = the(api, RESOURCECLAIMS, "c")
+        node = node_of(api, "p")
+        assert held(api, "c") == [f"{node}/dev-0"]
+        assert meta(claim)["finalizers"] == [FINALIZER]
+        assert claim["status"]["reservedFor"] == [
+            {"resource": "pods", "name": "p", "uid": meta(the(api, PODS, "p"))["uid"]}
+        ]
+        by_name = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+        assert claim["status"]["allocation"]["nodeSelector"] == {"nodeSelectorTerms": [{"matchFields": by_name}]}
+        assert ("ns/p", "Scheduled", f"Successfully assigned ns/p to {node}") in life.events.told
+
+    story(tell)
+
+
+GOLD = 'device.attributes["example.com"].?pool.orValue("") == "gold"'
+
+
+def test_s26_only_the_patched_device_is_right_and_a_patch_wakes_the_pod() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api)
+        put_claim(api, "c", GOLD)
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await until("it is told", lambda: says(api, "p"))
+            text = "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, "
+            assert says(api, "p") == text + NO_PREEMPTION.format(2)
+            assert (life.events.told[0][0], life.events.told[0][1]) == ("ns/p", "FailedScheduling")
+            gold = {"example.com/pool": {"string": "gold"}}
+            api.put(RESOURCESLICEPATCHES, patch("gold", filter={"pool": "n2"}, attributes=gold))
+            await until("p bound", lambda: node_of(api, "p") == "n2")
+            api.drop(RESOURCESLICEPATCHES, "gold")
+            put_claim(api, "d", GOLD)
+            put_pod(api, "q", "d")
+            await until("without the patch it waits", lambda: says(api, "q"))
+
+    story(tell)
+
+
+def test_s22_with_the_gates_off_patches_are_as_if_they_were_not() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        gold = {"example.com/pool": {"string": "gold"}}
+        taints = [{"key": "k", "effect": "NoSchedule"}]
+        api.put(RESOURCESLICEPATCHES, patch("gold", attributes=gold, taints=taints))
+        put_claim(api, "c", GOLD)
+        put_pod(api, "p", "c")
+        put_claim(api, "plain")
+        put_pod(api, "q", "plain")
+        off = {"DRAAdminControlledDeviceAttributes": False, "DRADeviceTaints": False}
+        async with Life(api, off):
+            await until("the taint is not there, nor the attribute", lambda: node_of(api, "q") and says(api, "p"))
+        api.drop(PODS, "q", "ns")
+        api.drop(RESOURCECLAIMS, "plain", "ns")
+        async with Life(api, {"DRADeviceTaints": False}):
+            await until("and with the attributes back", lambda: node_of(api, "p"))
+
+    story(tell)
+
+
+def test_s27_a_patched_capacity_decides() -> None:
+    async def tell(api: MemoryApi) -> None:
+        put_class(api)
+        put_node(api, "n1")
+        put_slice(api, "n1", *({**each, "capacity": {"memory": {"value": "4Gi"}}} for each in devices(2)))
+        wants = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("1Gi")) >= 0'
+        async with Life(api):
+            put_claim(api, "c", wants)
+            put_pod(api, "p", "c")
+            await until("p bound", lambda: node_of(api, "p"))
+            api.put(RESOURCESLICEPATCHES, patch("none", capacity={f"{DRIVER}/memory": {"value": "0"}}))
+            put_claim(api, "d", wants)
+            put_pod(api, "q", "d")
+            await until("q waits", lambda: says(api, "q"))
+            assert held(api, "c") == ["n1/dev-0"]
+
+    story(tell)
+
+
+def test_s38_what_is_missing_or_faulty_is_named() -> None:
+    async def tell(api: MemoryApi) -> None:
+        put_node(api, "n1")
+        put_slice(api, "n1", *devices(1))
+        put_node(api, "n2")
+        put_slice(api, "n2", {"name": "dev-0", "attributes": {"x": {"int": 1}}})
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api):
+            await until("the class is missed", lambda: says(api, "p"))
+            text = "0/2 nodes are available: request r: device class gpu does not exist. still not schedulable, "
+            assert says(api, "p") == text + NO_PREEMPTION.format(2)
+            put_class(api)
+            await until("p bound", lambda: node_of(api, "p"))
+            put_claim(api, "d", f'device.attributes["{DRIVER}"].x == 1')
+            put_pod(api, "q", "d")
+            await until("the fault is told", lambda: says(api, "q"))
+            assert "claim ns/d: selector #0: CEL runtime error: no such key: x" in says(api, "q")
+            condition = the(api, PODS, "q")["status"]["conditions"][0]
+            assert condition["reason"] == "SchedulerError"
+            assert node_of(api, "q") == "", "although another node would do"
+
+    story(tell)
+
+
+def test_faulty_patches_are_told_on_the_patch_and_harm_nobody() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api)
+        faulty = [{"cel": {"expression": f'device.attributes["{DRIVER}"].nope == 1'}}]
+        api.put(
+            RESOURCESLICEPATCHES,
+            patch("bad", filter={"selectors": faulty}, taints=[{"key": "k", "effect": "NoSchedule"}]),
+        )
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await until("p bound", lambda: node_of(api, "p"))
+            told = await until("an event", lambda: [each for each in life.events.told if each[0] == "bad"])
+            assert told[0][1] == "CELRuntimeError"
+            assert "no such key: nope" in told[0][2]
+
+    story(tell)
+
+
+def test_s34_five_pods_share_a_claim() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api)
+        put_claim(api, "c")
+        for name in "abcde":
+            put_pod(api, name, "c")
+        async with Life(api):
+            await until("all bound", lambda: len(bound(api)) == 5)
+        assert len(the(api, RESOURCECLAIMS, "c")["status"]["reservedFor"]) == 5
+        assert len({node_of(api, name) for name in "abcde"}) == 1
+
+    story(tell)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_s35_a_hundred_pods_get_a_hundred_devices(seed: int) -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=10, each=10)
+        faults = {"update": 0.1, "create": 0.05}
+
+        def fault(verb: str, resource: Resource, name: str) -> Exception | None:
+            assert api.random is not None
+            return conflict() if api.random.random() < faults.get(verb, 0) else None
+
+        def lose(verb: str, resource: Resource, name: str) -> Exception | None:
+            assert api.random is not None
+            return away() if api.random.random() < 0.05 else None
+
+        for at in range(101):
+            put_claim(api, f"c{at}")
+            put_pod(api, f"p{at}", f"c{at}")
+        async with Life(api):
+            api.fault, api.lose = fault, lose
+            await until("a hundred bound", lambda: len(bound(api)) == 100, 40)
+        taken = held_by_all(api)
+        assert len(taken) == len(set(taken)) == 100
+
+    story(tell, seed)
+
+
+def test_s36_killed_between_allocation_and_binding() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=5)
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        api.fault = lambda verb, resource, name: away() if resource is PODS else None
+        life = Life(api)
+        async with life:
+            await until("allocated", lambda: held(api, "c"))
+        assert node_of(api, "p") == ""
+        node = held(api, "c")[0].partition("/")[0]
+        api.fault = lambda verb, resource, name: None
+        async with Life(api):
+            await until("bound where the device is", lambda: node_of(api, "p") == node)
+        assert len(the(api, RESOURCECLAIMS, "c")["status"]["reservedFor"]) == 1
+
+    story(tell)
+
+
+def test_s36_a_claim_deleted_meanwhile_frees_its_promise() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+
+        def deleted(verb: str, resource: Resource, name: str) -> Exception | None:
+            if resource is RESOURCECLAIMS and name == "c":
+                api.fault = lambda verb, resource, name: None
+                api.drop(RESOURCECLAIMS, "c", "ns")
+                return conflict()
+            return None
+
+        api.fault = deleted
+        async with Life(api):
+            await until(
+                "it is missed", lambda: "c" not in api.objects["resourceclaims"] and "not found" in says(api, "p")
+            )
+            put_claim(api, "d")
+            put_pod(api, "q", "d")
+            await until("the device is free for others", lambda: node_of(api, "q"))
+
+    story(tell)
+
+
+def test_a_freed_device_wakes_who_waits_for_one() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        for name in "ab":
+            put_claim(api, f"c{name}")
+        put_pod(api, "a", "ca")
+        async with Life(api):
+            await until("a bound", lambda: node_of(api, "a"))
+            put_pod(api, "b", "cb")
+            await until("b waits", lambda: says(api, "b"))
+            api.drop(PODS, "a", "ns")
+            api.drop(RESOURCECLAIMS, "ca", "ns")
+            await until("b bound", lambda: node_of(api, "b"))
+
+    story(tell)
+
+
+def test_a_taint_keeps_devices_from_new_pods_and_a_toleration_opens_them() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        api.put(RESOURCESLICEPATCHES, patch("out", taints=[{"key": "k", "value": "v", "effect": "NoExecute"}]))
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api):
+            await until("p waits", lambda: says(api, "p"))
+            put_claim(api, "d", tolerations=[{"operator": "Exists"}])
+            put_pod(api, "q", "d")
+            await until("q bound", lambda: node_of(api, "q"))
+            api.drop(RESOURCECLAIMS, "d", "ns")
+            api.drop(RESOURCESLICEPATCHES, "out")
+            await until("p bound", lambda: node_of(api, "p"))
+
+    story(tell)
+
+
+def test_nobody_joins_a_claim_whose_users_are_driven_off() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        put_claim(api, "c")
+        put_pod(api, "a", "c")
+        async with Life(api):
+            await until("a bound", lambda: node_of(api, "a"))
+            api.put(RESOURCESLICEPATCHES, patch("out", taints=[{"key": "k", "value": "v", "effect": "NoExecute"}]))
+            await asyncio.sleep(0.05)
+            put_pod(api, "b", "c")
+            await until("b waits", lambda: "untolerated taint" in says(api, "b"))
+            api.drop(RESOURCESLICEPATCHES, "out")
+            await until("b bound", lambda: node_of(api, "b"))
+
+    story(tell)
+
+
+def test_an_unused_allocation_that_is_in_the_way_is_made_anew() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api)
+        put_claim(api, "c")
+        put_pod(api, "a", "c")
+        async with Life(api):
+            await until("a bound", lambda: node_of(api, "a"))
+            node = node_of(api, "a")
+            api.drop(PODS, "a", "ns")
+            claim = the(api, RESOURCECLAIMS, "c")
+            api.put(RESOURCECLAIMS, {**claim, "status": {**claim["status"], "reservedFor": []}})
+            other = "n1" if node == "n2" else "n2"
+            put_pod(api, "b", "c", nodeSelector={"at": other})
+            put_node(api, other, {"at": other})
+            await until("b bound elsewhere", lambda: node_of(api, "b") == other)
+
+    story(tell)
+
+
+def test_malformed_objects_of_other_servers_are_left_alone() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api)
+        api.put(RESOURCESLICES, {"metadata": {"name": "broken"}, "spec": {"driver": 5}})
+        api.put(RESOURCESLICES, {"metadata": {"name": "empty"}})
+        api.put(DEVICECLASSES, {"metadata": {"name": "odd"}, "spec": {"selectors": [5]}})
+        api.put(RESOURCESLICEPATCHES, {"metadata": {"name": "odd"}, "spec": {}})
+        api.put(
+            RESOURCECLAIMS, {"metadata": {"name": "odd", "namespace": "ns"}, "spec": {"devices": {"requests": [7]}}}
+        )
+        put_pod(api, "odd", "odd")
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api):
+            await until("p bound", lambda: node_of(api, "p"))
+            await until("the odd one is told", lambda: "wrong shape" in says(api, "odd"))
+
+    story(tell)
+
+
+def test_a_node_that_goes_is_forgotten() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api)
+        put_claim(api, "c")
+        async with Life(api):
+            api.drop(NODES, "n2")
+            put_pod(api, "p", "c")
+            await until("p bound", lambda: node_of(api, "p") == "n1")
+
+    story(tell)
