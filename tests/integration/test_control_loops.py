@@ -119,11 +119,47 @@ def test_two_pods_at_once_never_share_a_device(plane: Plane) -> None:
     plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
 
 
-def test_pods_with_claims_are_told_to_wait(plane: Plane) -> None:
-    claims = [{"name": "gpu", "resourceClaimName": "c"}]
-    apply(plane, pod("claims", 0, resourceClaims=claims))
-    until(plane, lambda: "not supported yet" in waits(plane, "claims"), "the reason")
-    plane.kubectl("delete", "pod", "claims", "--grace-period=0", "--force")
+DRA = "resource.k8s.io/v1"
+
+
+def devices(plane: Plane, count: int) -> None:
+    names = [{"name": f"dev-{at}"} for at in range(count)]
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": names}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    apply(
+        plane,
+        {"apiVersion": DRA, "kind": "ResourceSlice", "metadata": {"name": "n1-d"}, "spec": spec},
+        {"apiVersion": DRA, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+        {
+            "apiVersion": DRA,
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": "gpu", "namespace": "default"},
+            "spec": {"spec": {"devices": {"requests": [request]}}},
+        },
+    )
+
+
+def claims_of(plane: Plane, name: str) -> list[Any]:
+    listed = (get(plane, "resourceclaims") or {}).get("items", [])
+    return [claim for claim in listed if claim["metadata"]["name"].startswith(name)]
+
+
+def test_a_pod_gets_a_claim_the_claim_a_device_and_both_go_together(plane: Plane) -> None:
+    devices(plane, 1)
+    entries = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    apply(plane, pod("user", 0, resourceClaims=entries), pod("waits", 0, resourceClaims=entries))
+    first = until(plane, lambda: next((p for p in ("user", "waits") if place_of(plane, p)), ""), "a node for one")
+    second = "waits" if first == "user" else "user"
+    (claim,) = claims_of(plane, f"{first}-gpu-")
+    assert [each["device"] for each in claim["status"]["allocation"]["devices"]["results"]] == ["dev-0"]
+    assert [each["name"] for each in claim["status"]["reservedFor"]] == [first]
+    until(plane, lambda: "cannot allocate all claims" in waits(plane, second), "the reason of the other")
+    plane.kubectl("delete", "pod", first, "--grace-period=0", "--force")
+    until(plane, lambda: place_of(plane, second) == "n1", "the device for the other")
+    until(plane, lambda: not claims_of(plane, f"{first}-gpu-"), "its claim is gone")
+    plane.kubectl("delete", "pod", second, "--grace-period=0", "--force")
+    until(plane, lambda: not claims_of(plane, f"{second}-gpu-"), "the last claim is gone")
 
 
 def test_each_is_killed_and_goes_on(plane: Plane) -> None:
