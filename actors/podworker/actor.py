@@ -23,6 +23,7 @@ from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
 from actors.podworker.node_pods import NodePods
 from actors.podworker.ports import Site, World
 from actors.podworker.runtime import BusRuntime
+from actors.podworker.slices.part import DriverSlices
 from actors.podworker.statuses import StatusManager
 from actors.podworker.streaming.routes import NodeView
 from actors.podworker.streaming.wiring import node_endpoint
@@ -38,6 +39,8 @@ from protocols.messages import cri, devices, pleg
 USER = "podworker"
 RETRY_S = 0.1
 WAIT_S = 60.0
+RECONCILE_S = 60.0
+"""Between two times devices are told which pods may hold any: what a lost pod left behind is given back then."""
 
 
 class PodWorkerActor:
@@ -71,6 +74,7 @@ class PodWorkerActor:
         self._static = StaticPods(self._static_options())
         self._api.mirror = self._mirror
         self._informer = Informer(self._client, PODS, selector, self._static)
+        self._slices = DriverSlices(context, self._client)
         self._endpoint = node_endpoint(context, self._node_view())
 
     async def start(self) -> None:
@@ -84,6 +88,7 @@ class PodWorkerActor:
         follow(owner=devices.OWNER, stream=devices.NOTICES, sink=self._notices, type=devices.Notice)
         follow(owner=devices.OWNER, stream=devices.DEVICES, sink=self._inventory, type=devices.ResourceInventory)
         self._health.start(self._context.bus)
+        self._slices.start()
         spawn = self._context.spawn
         spawn(self._events.run(), "events")
         spawn(self._informer.run(), "pods")
@@ -243,7 +248,9 @@ class PodWorkerActor:
         self._manager.begin(await self._running())
         self._context.spawn(self._static.watch(), "manifests")
         self._context.spawn(self._static.keep_mirrors(), "mirrors")
-        await self._reconcile()
+        while True:
+            await self._reconcile()
+            await asyncio.sleep(RECONCILE_S)
 
     async def _running(self) -> list[tuple[str, str, str]]:
         while True:

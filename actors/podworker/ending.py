@@ -4,6 +4,7 @@ import asyncio
 import shutil
 
 from actors.podworker import history
+from actors.podworker.claims.resolve import uses_claims
 from actors.podworker.device_health import held_in, merged
 from actors.podworker.lifecycle import victims
 from actors.podworker.parts import Parts
@@ -28,7 +29,7 @@ class Ending:
         self._probes = parts.probes
 
     async def terminate(self) -> bool:
-        """True once nothing of the pod runs and its devices are free."""
+        """True once nothing of the pod runs, its claims are given back and its devices are free."""
         if self._state.held is None:
             self._state.held = self._world.health.held(self._state.spec.uid)
         status = await self._observer.confirmed()
@@ -43,6 +44,8 @@ class Ending:
             if history.live(status):
                 return await self.terminate()
         if not self._state.released:
+            if not self._state.spec.raw or uses_claims(self._state.spec):  # of an orphan only its uid is known
+                await self._world.devices.unprepare(self._state.spec.uid)
             await self._world.devices.release(self._state.spec.uid)
             self._state.released = True
         self._reporter.report(self._state, status, final=True)

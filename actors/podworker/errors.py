@@ -72,6 +72,13 @@ class MirrorMissing(NodeplaneError):
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
+class ClaimsNotReady(NodeplaneError):
+    """Raised when a pod's ResourceClaims cannot be made usable yet; the pod stays Pending and is tried again."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
 class HookFailed(NodeplaneError):
     """Raised when a lifecycle hook could not be run or said no; told as an event."""
 

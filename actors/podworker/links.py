@@ -10,21 +10,23 @@ from protocols.bus.replica import OnChange
 from protocols.errors import NodeplaneError
 from protocols.kube.client import ApiClient
 from protocols.kube.events import EventRecorder
-from protocols.kube.resources import CONFIGMAPS, PODS, SECRETS, SERVICEACCOUNTS
+from protocols.kube.resources import CONFIGMAPS, PODS, RESOURCECLAIMS, SECRETS, SERVICEACCOUNTS
 from protocols.messages import devices as device_messages
 from protocols.messages import pleg as pleg_messages
-from protocols.messages.devices import AdmitPod, AdmittedPod
+from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.pleg import PodStatus
 
 V = TypeVar("V")
 NEWER_S = 10.0
 ADMIT_S = 35.0
 RELEASE_S = 10.0
+PREPARE_S = 100.0
+"""A driver has 45 s, and may be busy with another pod of the same claim before."""
 PARALLEL_QUESTIONS = 64
 PARALLEL_READS = 16
 READ_S = 5.0
 KIND = {"apiVersion": "v1", "kind": "Pod"}
-OBJECTS = {"ConfigMap": CONFIGMAPS, "Secret": SECRETS}
+OBJECTS = {"ConfigMap": CONFIGMAPS, "Secret": SECRETS, "ResourceClaim": RESOURCECLAIMS}
 TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
 
 
@@ -68,6 +70,15 @@ class BusDevices:
     async def pre_start(self, uid: str, container: str) -> None:
         request = device_messages.PreStart(uid=uid, container=container)
         await self._call(device_messages.PRE_START, request, device_messages.Empty, ADMIT_S)
+
+    async def prepare(self, request: PrepareClaims) -> dict[str, tuple[str, ...]]:
+        reply = await self._call(device_messages.PREPARE_CLAIMS, request, device_messages.PreparedClaims, PREPARE_S)
+        names: dict[str, tuple[str, ...]] = reply.cdi_devices
+        return names
+
+    async def unprepare(self, uid: str) -> None:
+        request = device_messages.UnprepareClaims(uid)
+        await self._call(device_messages.UNPREPARE_CLAIMS, request, device_messages.Empty, PREPARE_S)
 
     async def reconcile(self, active: tuple[str, ...]) -> None:
         request = device_messages.ReconcilePods(active)

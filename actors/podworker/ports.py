@@ -7,7 +7,7 @@ import msgspec
 
 from actors.podworker.downward import Node
 from actors.podworker.types import ContainerSpec, Object, PodSpec
-from protocols.messages.devices import AdmitPod, AdmittedPod
+from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 from protocols.wire import cri_pb2
@@ -78,6 +78,14 @@ class Devices(Protocol):
 
     async def pre_start(self, uid: str, container: str) -> None: ...
 
+    async def prepare(self, request: PrepareClaims) -> dict[str, tuple[str, ...]]:
+        """CDI names by container. Raises BusError: NotFound when only what is prepared was asked for and it is not."""
+        ...
+
+    async def unprepare(self, uid: str) -> None:
+        """Quiet when the pod has no claims. Raises BusError while a driver does not let go."""
+        ...
+
 
 class Statuses(Protocol):
     """The status manager: latest wins, in order, through outages of the API."""
@@ -103,7 +111,7 @@ class Objects(Protocol):
     """What pods of this node refer to, read from the API with the node's identity."""
 
     async def read(self, kind: str, namespace: str, name: str) -> Object | None:
-        """A ConfigMap or Secret; None when there is none. Raises NodeplaneError when that cannot be told."""
+        """A ConfigMap, Secret or ResourceClaim; None: there is none. Raises NodeplaneError when that cannot be told."""
         ...
 
     async def token(self, spec: PodSpec, audience: str, seconds: int) -> tuple[str, float]:

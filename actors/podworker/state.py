@@ -24,6 +24,8 @@ class PodState:
     """Crash back-off by container name; None until the first look at the pod's history."""
     grants: dict[str, ContainerGrant] | None = None
     """What admission gave; None before it."""
+    claims: dict[str, tuple[str, ...]] | None = None
+    """CDI names of its claims' devices by container; None before they are known to be prepared."""
     rejected: Waiting | None = None
     doomed: Waiting | None = None
     """Why it is ended as Failed although it ran: it was active for too long."""

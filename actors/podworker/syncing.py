@@ -7,6 +7,7 @@ from pathlib import Path
 from actors.podworker import backoff, history
 from actors.podworker.actions import compute_actions
 from actors.podworker.admission import admit_request, refusal
+from actors.podworker.claims.claims import Claims, with_cdi
 from actors.podworker.deadline import EXCEEDED, deadline_ns
 from actors.podworker.downward import Node
 from actors.podworker.errors import SyncFailed, VolumeNotReady
@@ -34,6 +35,7 @@ class Syncing:
         self._probes = parts.probes
         self._clock = clock
         self._starter = Starter(world, parts.killer)
+        self._claims = Claims(world)
         self._volumes = Volumes(world, lambda: state.spec)
         self.wake_ns = 0
         """When a back-off ends."""
@@ -147,6 +149,7 @@ class Syncing:
             await self._clear(plan)
             if plan.start:
                 await self._prepare_volumes(status)
+                await self._prepare_claims(plan)
             place = await self._place(plan, status)
             if place is not None:
                 await self._start_all(plan.start, place)
@@ -167,6 +170,12 @@ class Syncing:
         if self.faults:
             self.faults = False
             state.problems.clear()
+
+    async def _prepare_claims(self, plan: Plan) -> None:
+        """Before each sandbox, as upstream; of a pod that runs already, once per life of this process."""
+        renew = plan.create_sandbox >= 0
+        if renew or self._state.claims is None:
+            self._state.claims = await self._claims.prepare(self._state.spec, renew)
 
     async def _clear(self, plan: Plan) -> None:
         spec, runtime = self._state.spec, self._world.runtime
@@ -215,7 +224,7 @@ class Syncing:
         if step.crashed_ns and state.book is not None:
             entry = state.book.get(step.name)
             state.book[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
-        grant = (state.grants or {}).get(step.name)
+        grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
         failure = await self._starter.start(state.spec, container, step, place, grant)
         if failure is None:
             state.problems.pop(step.name, None)

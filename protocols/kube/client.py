@@ -105,9 +105,10 @@ class ApiClient:
             options["propagationPolicy"] = policy
         return await self._write("DELETE", resource.path(name, namespace), _json(options))
 
-    async def delete_collection(self, resource: Resource, namespace: str) -> None:
-        """All there is of it in one namespace."""
-        await self._write("DELETE", resource.path("", namespace), b"")
+    async def delete_collection(self, resource: Resource, namespace: str = "", *, field_selector: str = "") -> None:
+        """All there is of it in one namespace, or of a cluster-wide kind, that the selector picks."""
+        query = _selectors(field_selector, "")
+        await self._repeat("DELETE", resource.path("", namespace), query, b"", "application/json", None)
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, query: Mapping[str, str], silence: float

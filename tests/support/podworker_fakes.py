@@ -238,6 +238,9 @@ class FakeDevices:
         self.admitted: list[AdmitPod] = []
         self.released = []
         self.pre_started = []
+        self.prepared, self.unprepared = [], []
+        self.cdi: dict[str, tuple[str, ...]] = {}
+        self.fail_claims: list[BusError] = []
         self.fail: list[BusError] = []
         self.grants: dict[str, ContainerGrant] = {}
         self.warnings: tuple[str, ...] = ()
@@ -247,6 +250,17 @@ class FakeDevices:
             raise self.fail.pop(0)
         self.admitted.append(request)
         return AdmittedPod(self.grants, self.warnings)
+
+    async def prepare(self, request):
+        self.prepared.append(request)
+        if self.fail_claims:
+            raise self.fail_claims.pop(0)
+        return self.cdi
+
+    async def unprepare(self, uid):
+        if self.fail_claims:
+            raise self.fail_claims.pop(0)
+        self.unprepared.append(uid)
 
     async def release(self, uid):
         self.released.append(uid)

@@ -457,3 +457,71 @@ def test_until_health_is_heard_a_status_keeps_what_it_showed(tmp_path):
             await scene.until(lambda: "allocatedResourcesStatus" not in scene.shown("a"))
 
     play(story())
+
+
+def claimed_pod():
+    named = container("a", resources={"claims": [{"name": "gpu"}]})
+    return pod(named, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+
+
+def allocated_claim():
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "dev-0"}
+    status = {"reservedFor": [{"uid": UID}], "allocation": {"devices": {"results": [result]}}}
+    return {"metadata": {"uid": "c-uid"}, "status": status}
+
+
+def test_claims_are_prepared_before_the_sandbox_and_given_back_after_the_containers(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, claimed_pod())
+        fake = scene.fake
+        fake.devices.cdi = {"a": ("gpu.example.com/device=dev-0",)}
+        fake.devices.fail_claims = [FailedPrecondition("DRA driver gpu.example.com is not registered")]
+        async with at_work(scene):
+            await scene.until(lambda: "FailedPrepareDynamicResources" in fake.recorder.reasons())
+            text = 'fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found'
+            kind, _, told = fake.recorder.events[0]
+            assert (kind, told) == (
+                "Warning",
+                f"Failed to prepare dynamic resources: prepare dynamic resources: {text}",
+            )
+            assert fake.devices.prepared == []
+            fake.objects.items["ResourceClaim", "c"] = allocated_claim()
+            await scene.running()
+            assert any("DRA driver gpu.example.com is not registered" in event[2] for event in fake.recorder.events)
+            assert fake.runtime.count("run_sandbox") == 1
+            (item,) = fake.runtime.running("a")
+            assert [device.name for device in item.config.CDI_devices] == ["gpu.example.com/device=dev-0"]
+            assert all(request.renew for request in fake.devices.prepared)
+            fake.devices.fail_claims = [error_for("FAILED_PRECONDITION", "busy")]
+            scene.delete()
+            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            assert (fake.devices.unprepared, fake.devices.released) == ([UID], [UID])
+
+    play(story())
+
+
+def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, claimed_pod())
+        fake = scene.fake
+        fake.objects.items["ResourceClaim", "c"] = allocated_claim()
+        async with at_work(scene):
+            await scene.running()
+        fake.objects.items.clear()
+        fake.devices.cdi = {"a": ("gpu.example.com/device=again",)}
+        later = Scene(tmp_path, claimed_pod())
+        later.fake = fake
+        later.worker = PodWorker(
+            WorkerOptions(spec=read_pod(claimed_pod()), world=fake.world, runtime_name=lambda: "n", clock=later.clock)
+        )
+        fake.runtime.changed, fake.runtime.now = later.changed, later.tick
+        later._last = scene._last
+        async with at_work(later):
+            await later.running()
+            fake.runtime.end(fake.runtime.running("a")[0].id, 1)
+            await later.until(lambda: fake.runtime.running("a"))
+            (item,) = fake.runtime.running("a")
+            assert [device.name for device in item.config.CDI_devices] == ["gpu.example.com/device=again"]
+            assert not fake.devices.prepared[-1].renew
+
+    play(story())

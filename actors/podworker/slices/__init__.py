@@ -1,0 +1,1 @@
+"""ResourceSlices of drivers that are gone: nobody else would take them away."""

@@ -1,0 +1,94 @@
+"""Claims in the life of a pod: which it has, when they are asked for, and that all are given back."""
+
+import pytest
+
+from actors.podworker.claims.claims import with_cdi
+from actors.podworker.claims.resolve import check, entries, references, uses_claims
+from actors.podworker.errors import ClaimsNotReady
+from actors.podworker.slices.gone import GRACE_S, GoneDrivers
+from actors.podworker.spec import read_pod
+from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim
+from tests.support.podworker_fakes import UID, container, pod
+
+RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "dev-0"}
+
+
+def claimed(status=None, **more):
+    named = container("a", resources={"claims": [{"name": "gpu"}, {"name": "nic", "request": "r"}]})
+    claims = [{"name": "gpu", "resourceClaimName": "shared"}, {"name": "nic", "resourceClaimTemplateName": "t"}]
+    return read_pod(pod(named, resourceClaims=claims, status=status or {}, **more))
+
+
+def claim(uid="c-uid", users=(UID,), owner="", allocation=True):
+    owners = [{"controller": True, "uid": owner}] if owner else []
+    users = [{"resource": "pods", "name": "p", "uid": uid} for uid in users]
+    status = {"reservedFor": users}
+    if allocation:
+        status["allocation"] = {"devices": {"results": [RESULT]}}
+    return {"metadata": {"uid": uid, "ownerReferences": owners}, "status": status}
+
+
+def test_claims_of_a_pod_are_named_by_it_or_by_its_status() -> None:
+    with pytest.raises(ClaimsNotReady, match=r'^pod "ns/p": ResourceClaim not created yet$'):
+        entries(claimed())
+    named = {"resourceClaimStatuses": [{"name": "nic", "resourceClaimName": "p-nic-x"}]}
+    assert [(item.entry, item.claim, item.generated) for item in entries(claimed(named))] == [
+        ("gpu", "shared", False),
+        ("nic", "p-nic-x", True),
+    ]
+    skipped = {"resourceClaimStatuses": [{"name": "nic"}]}
+    assert [item.entry for item in entries(claimed(skipped))] == ["gpu"]
+    assert references(claimed()) == (ClaimReference("a", "gpu", ""), ClaimReference("a", "nic", "r"))
+    assert not uses_claims(read_pod(pod()))
+
+
+def test_extended_resources_have_a_claim_of_their_own() -> None:
+    mapped = {"containerName": "a", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "p-ext", "requestMappings": [mapped]}}
+    spec = read_pod(pod(status=status))
+    assert [(item.entry, item.claim, item.generated) for item in entries(spec)] == [("", "p-ext", True)]
+    assert references(spec) == (ClaimReference("a", "", "container-0-request-0"),)
+
+
+def test_what_is_wrong_with_a_claim_has_upstreams_words() -> None:
+    """S50, the API's part."""
+    spec = claimed({"resourceClaimStatuses": [{"name": "nic", "resourceClaimName": "p-nic-x"}]})
+    shared, generated = entries(spec)
+    result = ClaimResult("r", "gpu.example.com", "n1", "dev-0")
+    assert check(spec, shared, claim()) == PodClaim("gpu", "ns", "shared", "c-uid", (result,))
+    assert check(spec, generated, claim(owner=UID)).name == "p-nic-x"
+    for entry, wrong, text in (
+        (generated, claim(owner="other"), "ResourceClaim ns/p-nic-x was not created for Pod ns/p (Pod is not owner)"),
+        (shared, claim(users=("x",)), f"pod p ({UID}) is not allowed to use ResourceClaim shared (c-uid)"),
+        (shared, claim(allocation=False), "ResourceClaim shared: not allocated"),
+    ):
+        with pytest.raises(ClaimsNotReady) as refused:
+            check(spec, entry, wrong)
+        assert str(refused.value) == text
+
+
+def test_cdi_names_of_plugins_and_drivers_come_together_once_each() -> None:
+    grant = ContainerGrant(envs={"A": "1"}, cdi_devices=("v/c=0", "v/c=1"))
+    both = with_cdi(grant, ("v/c=1", "v/c=2"))
+    assert both is not None
+    assert (both.envs, both.cdi_devices) == ({"A": "1"}, ("v/c=0", "v/c=1", "v/c=2"))
+    assert with_cdi(None, ()) is None
+
+
+def test_slices_of_a_driver_that_is_gone_go_after_half_a_minute() -> None:
+    """S48, the pure part."""
+    gone = GoneDrivers()
+    gone.found({"old", "here"}, {"here": True}, 0.0)
+    assert gone.due(0.0) == ["old"]
+    gone.failed("old", 0.0)
+    assert gone.due(0.9) == []
+    gone.wiped("old")
+    assert gone.next_due() is None
+    gone.observe({"here": False}, 10.0)
+    gone.observe({"here": False}, 20.0)
+    assert gone.due(9.9 + GRACE_S) == []
+    assert gone.due(10.0 + GRACE_S) == ["here"]
+    gone.observe({"here": True}, 15.0)
+    assert gone.next_due() is None
+    gone.observe({"never": False}, 50.0)  # registered, never connected; and `here` is not known any more
+    assert gone.due(50.0 + GRACE_S) == ["here", "never"]
