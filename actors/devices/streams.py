@@ -18,6 +18,8 @@ from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, Notice
 
 RING = 4096
 NOTICES_KEPT = 16
+LISTS = 64
+"""Of the stream whose every event is the whole list of a resource."""
 
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -64,7 +66,7 @@ class Streams:
         own = options.bus.own
         self._allocations = own(messages.ALLOCATIONS, self._source, ring=RING)
         self._allocations.set_mark(options.history.mark)
-        self._device_stream = own(messages.DEVICES, StateSource(self._devices), ring=RING)
+        self._device_stream = own(messages.DEVICES, StateSource(self._devices), ring=LISTS)
         self._allocatable_stream = own(messages.ALLOCATABLE, StateSource(self._allocatable), ring=RING)
         self._notices: dict[str, Notice] = {}
         self._notice_stream = own(messages.NOTICES, StateSource(self._notices), ring=NOTICES_KEPT)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from actors.health.pacer import Bucket
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
+from protocols.pace import Bucket
 
 UNKNOWN_LASTS_S = 2.0
 FIRST_UNKNOWN_LASTS_S = 15.0

@@ -26,9 +26,11 @@ from protocols.kube import times
 from protocols.kube.client import ApiClient, ApiError
 from protocols.kube.resources import NODES
 from protocols.messages.devices import ResourceInventory
+from protocols.pace import Bucket
 
 HEARTBEAT_S = 300.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
+PATCHES_S, PATCHES_AT_ONCE = 2.0, 6.0
 log = logging.getLogger("podworker")
 
 
@@ -60,6 +62,7 @@ class NodeAgent:
         self._node: Object | None = None
         self._changed = asyncio.Event()
         self._beat_due = 0.0
+        self._pace = Bucket(PATCHES_S, PATCHES_AT_ONCE, PATCHES_AT_ONCE, time.monotonic())
 
     def wake(self) -> None:
         """Something of NodeState changed."""
@@ -74,6 +77,7 @@ class NodeAgent:
         self._options.record("Normal", "Starting", "Starting kubelet.")
         failures = 0
         while True:
+            await self._paced()
             self._changed.clear()
             try:
                 await self._bring_up_to_date()
@@ -108,10 +112,16 @@ class NodeAgent:
         if patch is None and time.monotonic() >= self._beat_due:
             patch = heartbeat_patch(wanted, times.now())
         if patch is not None:
+            self._pace.take(time.monotonic())
             await self._patch(patch)
             self._tell(before, wanted)
         if self._node is not None and is_ready(self._node) and self._readiness.good:
             self._options.on_ready()
+
+    async def _paced(self) -> None:
+        """Devices that flap change what is allocatable; by the next turn much of it may have changed back."""
+        now = time.monotonic()
+        await asyncio.sleep(max(0.0, self._pace.ready(now) - now))
 
     def _view(self) -> NodeView:
         state, now = self._options.state(), time.monotonic()

@@ -10,6 +10,7 @@ from tests.bench import (
     etcd_bench,
     fanout_bench,
     growth_bench,
+    health_bench,
     list_bench,
     plane_bench,
     pleg_bench,
@@ -38,6 +39,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "recovery": plane_bench.recovery,
     "death": plane_bench.death,
     "pods": pods_bench.fill,
+    "health": health_bench.run,
 }
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 

@@ -1,0 +1,24 @@
+"""How often something may happen: a few times at once, then at a steady rate. Pure: the caller gives the seconds."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Bucket:
+    """Tokens that come back at `rate` a second, up to `most`."""
+
+    rate: float
+    most: float
+    tokens: float
+    at: float
+
+    def ready(self, now: float) -> float:
+        """When there will be a token: `now` or earlier means there is one."""
+        tokens = self._tokens(now)
+        return now if tokens >= 1 else now + (1 - tokens) / self.rate
+
+    def take(self, now: float) -> None:
+        self.tokens, self.at = self._tokens(now) - 1, now
+
+    def _tokens(self, now: float) -> float:
+        return min(self.most, self.tokens + (now - self.at) * self.rate)

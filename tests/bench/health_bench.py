@@ -1,0 +1,127 @@
+"""Device health: from a plugin's message to the pod's status on an API watch, and a node whose devices all flap."""
+
+import asyncio
+import time
+from statistics import median
+
+from protocols.kube.resources import PODS
+from tests.bench.health_lab import HealthLab
+from tests.bench.plane_bench import proportional_mb
+from tests.bench.row import Row, at_most
+from tests.support.plane import Plane
+
+PODS_COUNT = 100
+CHANGES_S, CHANGES = 100, 2000
+P50_MS, P99_MS = 10.0, 50.0
+FLAPPING, FLAP_S, LISTS_S = 1000, 40.0, 10
+RATE = 2
+"""--device-health-rate, the default."""
+GROWTH_MB, LATEST_S = 8.0, 1.0
+NODE = ("devices", "health", "podworker", "frontdoor")
+"""Whose memory must not grow. Of the API's processes the watch cache keeps 75 s of history, however much that is."""
+
+
+def run() -> list[Row]:
+    return [*asyncio.run(_latency()), *asyncio.run(_flapping())]
+
+
+async def _latency() -> list[Row]:
+    """100 changes a second over 100 pods of one device each; floor: a PATCH of the same status, to the same watch."""
+    with Plane("--store-sync", "full") as plane:
+        lab = HealthLab(plane, PODS_COUNT, 1)
+        try:
+            await lab.open()
+            bare = await _bare(lab)
+            times = await _changes(lab)
+        finally:
+            await lab.close()
+    times.sort()
+    p99 = times[int(len(times) * 0.99)]
+    return [
+        at_most("device message to status on a watch, p50, 100/s", [median(times)], "ms", P50_MS, median(bare)),
+        Row("device message to status on a watch, p99", p99, "ms", None, f"<= {P99_MS:g} ms", p99 <= P99_MS),
+    ]
+
+
+async def _changes(lab: HealthLab) -> list[float]:
+    devices = sorted(lab.by_id)
+    sent: dict[str, float] = {}
+    times: list[float] = []
+
+    def seen(name: str) -> None:
+        (device,) = lab.health[name]
+        if device in sent and lab.health[name][device] == lab.by_id[device].health:
+            times.append(1000 * (time.perf_counter() - sent.pop(device)))
+
+    lab.on_pod = seen
+    began = time.perf_counter()
+    for number in range(CHANGES):
+        device = devices[number % len(devices)]
+        await asyncio.sleep(began + number / CHANGES_S - time.perf_counter())
+        lab.set(device, healthy=bool(number // len(devices) % 2))
+        sent[device] = time.perf_counter()
+        lab.plugin.change()
+    await lab.until("every change shown", lambda: not sent, 10)
+    return times
+
+
+async def _bare(lab: HealthLab) -> list[float]:
+    """What any client pays for a status that a watch shows: no device, no plugin, no node."""
+    times: list[float] = []
+    body = {"status": {"conditions": [{"type": "example.com/bare", "status": "True"}]}}
+    for name in lab.names:
+        arrived = asyncio.Event()
+        lab.on_event = lambda shown, name=name, arrived=arrived: arrived.set() if shown == name else None  # type: ignore[misc]  # lambdas with defaults have no type
+        began = time.perf_counter()
+        writing = lab.client.patch(PODS, name, "default", body, kind="strategic", subresource="status")
+        written = asyncio.create_task(writing)
+        await arrived.wait()
+        times.append(1000 * (time.perf_counter() - began))
+        await written
+    lab.on_event = lambda name: None
+    return times
+
+
+async def _flapping() -> list[Row]:
+    """1,000 devices of 100 pods, each ill and well again every second: how often the API is told, and what it costs."""
+    with Plane("--store-sync", "full") as plane:
+        lab = HealthLab(plane, PODS_COUNT, FLAPPING // PODS_COUNT)
+        writes = dict.fromkeys(lab.names, 0)
+
+        def seen(name: str) -> None:
+            writes[name] += 1
+
+        try:
+            await lab.open()
+            await _flap(lab, 10)
+            before, lab.on_pod = _memory(plane), seen
+            began = time.perf_counter()
+            await _flap(lab, FLAP_S)
+            took, after = time.perf_counter() - began, _memory(plane)
+            ended = time.perf_counter()
+            await lab.until("the latest of every device", lab.truth_is_shown, 20)
+            latest = time.perf_counter() - ended
+        finally:
+            await lab.close()
+    most = max(writes.values()) / took
+    growth = max(after[actor] - before[actor] for actor in NODE)
+    return [
+        at_most("1,000 devices flap at 1 Hz: most status changes of a pod", [most], "/s", RATE * 1.1),
+        at_most("1,000 devices flap at 1 Hz: latest state of all shown", [latest], "s", LATEST_S),
+        at_most(f"1,000 devices flap for {FLAP_S:g} s: most an actor of the node grew", [growth], "MB", GROWTH_MB),
+    ]
+
+
+async def _flap(lab: HealthLab, seconds: float) -> None:
+    """LISTS_S lists a second, in each of which a share of the devices has changed; every device twice a second."""
+    devices, began, share = sorted(lab.by_id), time.perf_counter(), 2 * FLAPPING // LISTS_S
+    for number in range(int(seconds * LISTS_S)):
+        await asyncio.sleep(began + number / LISTS_S - time.perf_counter())
+        first = number * share % FLAPPING
+        for device in devices[first : first + share]:
+            lab.set(device, lab.by_id[device].health != "Healthy")
+        lab.plugin.change()
+
+
+def _memory(plane: Plane) -> dict[str, float]:
+    return {name: proportional_mb(actor["pid"]) for name, actor in plane.status().items()}
