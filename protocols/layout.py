@@ -9,6 +9,9 @@ from protocols.errors import SettingsInvalid
 SOCKET_PATH_LIMIT = 107
 """Bytes a unix socket path may have on Linux, without the final NUL."""
 
+SYSTEM_CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
+"""Where every runtime looks for CDI files; the later goes before the earlier."""
+
 LONGEST_RUN_NAME = "supervisor-watcher.pub"
 
 
@@ -64,6 +67,11 @@ class Layout(msgspec.Struct, frozen=True):
     @property
     def runtime_socket(self) -> Path:
         return self.runtime / "runtime.sock"
+
+    @property
+    def cdi(self) -> Path:
+        """CDI files for the embedded runtime alone, before those of the machine."""
+        return self.root / "cdi"
 
     @property
     def devices(self) -> Path:

@@ -11,6 +11,7 @@ from actors.runtime.server import RuntimeServer
 from actors.runtime.types import RuntimeOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
+from protocols.layout import SYSTEM_CDI
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
 
 
@@ -19,7 +20,9 @@ class Runtime:
         self._context = context
         layout = context.layout
         only = context.settings.images == "imported"
-        self._server = RuntimeServer(RuntimeOptions(layout.runtime, layout.runtime_socket, imported_only=only))
+        self._server = RuntimeServer(
+            RuntimeOptions(layout.runtime, layout.runtime_socket, imported_only=only, cdi=(*SYSTEM_CDI, layout.cdi))
+        )
 
     async def start(self) -> None:
         await self._server.start()

@@ -5,11 +5,14 @@ import asyncio
 import msgspec
 
 from actors.runtime import command
+from actors.runtime.cdi.apply import applied
+from actors.runtime.cdi.files import CdiFiles
 from actors.runtime.clock import Clock
 from actors.runtime.errors import GoingDown, InvalidRequest, NotFound, StartFailed, StopTimedOut, WrongState
 from actors.runtime.events import Events
 from actors.runtime.hollow import HollowDriver
 from actors.runtime.images.store import ImageStore
+from actors.runtime.images.types import Image
 from actors.runtime.lifecycle import wait_ended
 from actors.runtime.names import container_key, new_id
 from actors.runtime.orphans import boot_id
@@ -35,7 +38,9 @@ class Containers:
         processes: ProcessDriver,
         hollow: HollowDriver,
         images: ImageStore,
+        cdi: CdiFiles,
     ) -> None:
+        self._cdi = cdi
         self._pods = pods
         self._state = state
         self._events = events
@@ -50,11 +55,13 @@ class Containers:
         return self._processes if container.hollow is None else self._hollow
 
     async def create(self, sandbox_id: str, config: pb.ContainerConfig) -> str:
-        """Raises NotFound, InvalidRequest, WrongState, NameReserved, StateNotWritten."""
+        """Raises NotFound, InvalidRequest, CdiUnusable, WrongState, NameReserved, StateNotWritten."""
         sandbox = self._pods.sandbox(sandbox_id)
         image = self._images.of(config.image)
         script = command.check(config, sandbox.config, image)
         _require_ready(sandbox)
+        if config.CDI_devices and script is None:
+            config = await self._with_cdi(config, image, sandbox)
         key, id = container_key(config.metadata, sandbox.config.metadata), new_id()
         self._pods.container_names.reserve(key, id)
         life = Life(created_at=self._clock.next())
@@ -148,6 +155,14 @@ class Containers:
         if starting:
             await asyncio.wait(starting)
         await asyncio.gather(*(self.stop(entry.id, grace) for entry in running(self._pods.containers.values())))
+
+    async def _with_cdi(self, config: pb.ContainerConfig, image: Image | None, sandbox: Sandbox) -> pb.ContainerConfig:
+        """Its CDI devices as they are described now; each start of the container gets the same."""
+        names = list(dict.fromkeys(device.name for device in config.CDI_devices))
+        found = await asyncio.to_thread(self._cdi.find, names)
+        changed = applied(config, found, own_root=image is not None)
+        command.check(changed, sandbox.config, image)
+        return changed
 
     async def _save(self, record: ContainerRecord, hollow: bool) -> None:
         if hollow:

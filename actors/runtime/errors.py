@@ -30,6 +30,13 @@ class InvalidRequest(RuntimeFault):
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
+class CdiUnusable(RuntimeFault):
+    """Raised when a container names CDI devices that no file describes, or that ask for what is not done here."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "UNKNOWN"
+
+
 class NameReserved(RuntimeFault):
     """Raised when the name of a new sandbox or container belongs to one that was not removed."""
 

@@ -37,7 +37,8 @@ def isolation(
     wanted, allowed = _wanted(pod), namespaces_allowed()
     context = config.linux.security_context
     readonly = context.readonly_rootfs
-    mounts = _checked(config.mounts) if image or readonly else _moved(config.mounts)
+    wished = [*config.mounts, *_devices(config.devices)]
+    mounts = _checked(wished) if image or readonly else _moved(wished)
     if wanted and not allowed:
         raise InvalidRequest(f"annotation {ISOLATION} {_NEEDS}")
     if image and not allowed:
@@ -62,6 +63,12 @@ def resolv(pod: pb.PodSandboxConfig) -> str:
     lines += [f"search {' '.join(dns.searches)}"] if dns.searches else []
     lines += [f"options {' '.join(dns.options)}"] if dns.options else []
     return "".join(f"{line}\n" for line in lines)
+
+
+def _devices(devices: Sequence[pb.Device]) -> list[pb.Mount]:
+    """/dev is the host's: only a device that is to be found under another name needs a mount of its own."""
+    found = (pb.Mount(host_path=item.host_path, container_path=item.container_path) for item in devices)
+    return [mount for mount in found if mount.host_path != mount.container_path]
 
 
 def _wanted(pod: pb.PodSandboxConfig) -> set[str]:

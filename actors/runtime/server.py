@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 
 from actors.runtime.adopting import Adoption
+from actors.runtime.cdi.files import CdiFiles
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.clock import Clock
 from actors.runtime.containers import Containers
@@ -53,7 +54,14 @@ class RuntimeServer:
         self._processes = ProcessDriver(lifecycle, self._state, self._launcher, self.cgroups)
         self._hollow = HollowDriver(lifecycle, self._state)
         self.containers = Containers(
-            self.pods, self._state, self.events, self._clock, self._processes, self._hollow, self.images
+            self.pods,
+            self._state,
+            self.events,
+            self._clock,
+            self._processes,
+            self._hollow,
+            self.images,
+            CdiFiles(options.cdi),
         )
         self.sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
         self._streams = StreamMethods(self.pods, self.containers)

@@ -10,6 +10,7 @@ import msgspec
 
 from actors.runtime.images.types import Image
 from actors.runtime.states import Life
+from protocols.layout import SYSTEM_CDI
 from protocols.wire import cri_pb2 as pb
 
 
@@ -19,6 +20,8 @@ class RuntimeOptions(msgspec.Struct, frozen=True):
     socket: Path
     imported_only: bool = False
     """Images that were not imported do not exist; otherwise such names stand for the host's own files."""
+    cdi: tuple[Path, ...] = SYSTEM_CDI
+    """Directories of CDI files; later ones go before earlier ones."""
     events_ring: int = 4096
     """Events one subscriber may be behind before its stream ends."""
 

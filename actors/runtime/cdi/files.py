@@ -1,0 +1,106 @@
+"""The CDI files of this machine. Later directories go before earlier ones; two files of one directory that describe
+the same device make it unusable."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.runtime.cdi.types import Edits, Spec
+from actors.runtime.errors import CdiUnusable
+
+LARGEST = 16 << 20
+MOST_FILES = 1024
+ENDINGS = {".json", ".yaml", ".yml"}
+_LOG = logging.getLogger("runtime")
+Stamp = tuple[int, int, int]
+
+
+class Found(NamedTuple):
+    """What one device asks for, and what its file asks for whichever device is used."""
+
+    path: Path
+    common: Edits
+    own: Edits
+
+
+class CdiFiles:
+    """Its methods block: call them in a thread."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self._directories = directories
+        self._known: dict[Path, tuple[Stamp, Spec | None]] = {}
+
+    def find(self, names: Sequence[str]) -> list[Found]:
+        """In the order of `names`. Raises CdiUnusable with all that cannot be found."""
+        devices = self._devices()
+        missing = [name for name in names if len(devices.get(name, ())) != 1]
+        if missing:
+            twice = [name for name in missing if name in devices]
+            why = f"{twice[0]} is described by two files" if twice else f"no file in {self._where()} describes them"
+            raise CdiUnusable(f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}: {why}")
+        return [devices[name][0] for name in names]
+
+    def _devices(self) -> dict[str, list[Found]]:
+        """Every device; more than one entry where files of equal rank disagree."""
+        found: dict[str, list[Found]] = {}
+        read: dict[Path, tuple[Stamp, Spec | None]] = {}
+        for directory in self._directories:
+            here: dict[str, list[Found]] = {}
+            for path in _files(directory):
+                if (spec := self._read(path, read)) is not None:
+                    for device in spec.devices:
+                        entry = Found(path, spec.container_edits, device.container_edits)
+                        here.setdefault(f"{spec.kind}={device.name}", []).append(entry)
+            found |= here
+        self._known = read
+        return found
+
+    def _read(self, path: Path, read: dict[Path, tuple[Stamp, Spec | None]]) -> Spec | None:
+        """None for a file that cannot be used; told once per version of it."""
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+            known = self._known.get(path)
+            read[path] = known if known is not None and known[0] == stamp else (stamp, _parse(path, status.st_size))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            _LOG.warning("CDI file %s cannot be read: %s", path, error.strerror)
+            return None
+        return read[path][1]
+
+    def _where(self) -> str:
+        return ", ".join(str(directory) for directory in self._directories)
+
+
+def _files(directory: Path) -> list[Path]:
+    try:
+        return sorted(path for path in directory.iterdir() if path.suffix in ENDINGS)[:MOST_FILES]
+    except OSError:
+        return []
+
+
+def _parse(path: Path, size: int) -> Spec | None:
+    if size > LARGEST:
+        _LOG.warning("CDI file %s is larger than %d bytes and is left out", path, LARGEST)
+        return None
+    try:
+        return msgspec.convert(_load(path), Spec, strict=False)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        _LOG.warning("CDI file %s is not valid and is left out: %s", path, " ".join(str(error).split())[:200])
+        return None
+
+
+def _load(path: Path) -> Any:
+    raw = path.read_bytes()
+    if path.suffix == ".json":
+        return msgspec.json.decode(raw)
+    import yaml
+
+    try:
+        return yaml.safe_load(raw)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
