@@ -96,6 +96,7 @@ def spec(
         "isolation": mounting.isolation(config, pod, image, directory),
         "cgroups": membership.groups,
         "oom": membership.oom,
+        "cpus": membership.cpus,
         "oom_score": config.linux.resources.oom_score_adj,
         "dropped": capabilities.dropped(context) if os.geteuid() == 0 else [],
     }

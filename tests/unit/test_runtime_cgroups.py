@@ -122,7 +122,7 @@ def test_a_containers_life_in_version_2(tmp_path: Path, caplog: pytest.LogCaptur
     cgroups = Cgroups(Path("/r"), Found(True, dict.fromkeys(("cpu", "memory", "pids"), kernel.base)))
     assert cgroups.describe() == "limits by cgroup v2: cpu memory pids"
     member = cgroups.make("c1", LIMITS)
-    assert member == ([str(place)], str(place / "memory.events"))
+    assert member == ([str(place)], str(place / "memory.events"), ())
     assert (place / "memory.max").read_text() == str(64 << 20)
     assert (place / "cpu.max").read_text() == "50000 100000"
     assert not caplog.records, "files a kernel may not have are let be"

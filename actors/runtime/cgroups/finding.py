@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.runtime.cgroups.limits import CONTROLLERS
+from actors.runtime.cgroups.cpusets import seed
+from actors.runtime.cgroups.limits import CONTROLLERS, CPUSET
 
 PREFIX = "nodeplane-"
 
@@ -41,7 +42,8 @@ def find(root: Path, places: Places = Places()) -> Found | None:  # noqa: B008 #
     bases = {}
     for fields in (fields for fields in mounts if fields[2] == "cgroup"):
         for controller in set(CONTROLLERS) & set(fields[3].split(",")):
-            if base := _legacy(Path(fields[1]), own.get(controller, ""), name):
+            base = _legacy(Path(fields[1]), own.get(controller, ""), name)
+            if base is not None and (controller != CPUSET or seed(base, base.parent)):
                 bases[controller] = base
     return Found(False, bases) if bases else None
 

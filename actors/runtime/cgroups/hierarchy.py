@@ -6,22 +6,25 @@ A container without limits has none. Its processes join themselves, before they 
 import contextlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from actors.runtime.cgroups import cpusets
 from actors.runtime.cgroups.finding import Found, find
-from actors.runtime.cgroups.limits import CPU, MEMORY, Setting, settings, weight
+from actors.runtime.cgroups.limits import CPU, CPUSET, MEMORY, Setting, placement, settings, weight
 from protocols.wire import cri_pb2 as pb
 
 _LOG = logging.getLogger("runtime")
 
 
 class Membership(NamedTuple):
-    """What a shim is told. `oom`: the file that counts kills for want of memory, empty without a memory limit."""
+    """What a shim is told. `oom`: the file that counts kills for want of memory, empty without a memory limit.
+    `cpus`: what its processes keep to where no group holds them there."""
 
     groups: list[str]
     oom: str
+    cpus: Sequence[int] = ()
 
 
 NONE = Membership([], "")
@@ -44,20 +47,29 @@ class Cgroups:
 
     def make(self, id: str, resources: pb.LinuxContainerResources) -> Membership:
         """A limit that cannot be set is told in the log, and the container starts all the same."""
+        cpus = self.affinity(resources)
         if self._found is None:
-            return NONE
-        groups = self._apply(id, settings(resources, self._found.unified))
-        return Membership([str(path) for path in groups], self._oom_file(id) if groups else "")
+            return Membership([], "", cpus)
+        groups = self._apply(id, self._settings(resources))
+        return Membership([str(path) for path in groups], self._oom_file(id) if groups else "", cpus)
 
     def update(self, id: str, resources: pb.LinuxContainerResources, pids: Iterable[int]) -> None:
         """A running container's. Groups it had no need of before are made, and its processes moved there."""
+        pids = list(pids)
+        cpusets.move(pids, self.affinity(resources))
         if self._found is None:
             return
         before = {base / id for base in self._found.bases.values() if (base / id).exists()}
-        for group in set(self._apply(id, settings(resources, self._found.unified))) - before:
+        for group in set(self._apply(id, self._settings(resources))) - before:
             for pid in pids:
                 with contextlib.suppress(OSError):
                     (group / "cgroup.procs").write_text(str(pid))
+
+    def affinity(self, resources: pb.LinuxContainerResources) -> tuple[int, ...]:
+        """CPUs its processes have to keep to themselves; empty where a group does it, or nothing is asked for."""
+        if self._found is not None and cpusets.fit(placement(resources), self._found.bases.get(CPUSET)):
+            return ()
+        return cpusets.affinity(resources)
 
     def remove(self, id: str) -> None:
         """Its processes have ended. Its shim does the same; whoever comes second finds nothing."""
@@ -79,6 +91,10 @@ class Cgroups:
         for base in self._bases():
             with contextlib.suppress(OSError):
                 base.rmdir()
+
+    def _settings(self, resources: pb.LinuxContainerResources) -> list[Setting]:
+        assert self._found is not None
+        return cpusets.fit(settings(resources, self._found.unified), self._found.bases.get(CPUSET))
 
     def _bases(self) -> set[Path]:
         return set(self._found.bases.values()) if self._found is not None else set()

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from protocols.wire import cri_pb2 as pb
 
-CPU, MEMORY, PIDS = "cpu", "memory", "pids"
-CONTROLLERS = (CPU, MEMORY, PIDS)
+CPU, MEMORY, PIDS, CPUSET = "cpu", "memory", "pids", "cpuset"
+CONTROLLERS = (CPU, MEMORY, PIDS, CPUSET)
 
 _NO_SHARES = 2
 """What a pod that asks for no cpu gets: not worth a cgroup, since joining one takes milliseconds."""
@@ -24,7 +24,13 @@ class Setting(NamedTuple):
 
 def settings(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
     """In an order in which the kernel takes them; nothing for what is 0, which means unset. -1 lifts a limit."""
-    return _cpu(resources, unified) + _memory(resources, unified) + _extra(resources, unified)
+    return _cpu(resources, unified) + _memory(resources, unified) + _extra(resources, unified) + placement(resources)
+
+
+def placement(resources: pb.LinuxContainerResources) -> list[Setting]:
+    """CPUs and NUMA nodes, under the same names in both versions."""
+    wanted = (("cpuset.cpus", resources.cpuset_cpus), ("cpuset.mems", resources.cpuset_mems))
+    return [Setting(CPUSET, file, value) for file, value in wanted if value]
 
 
 def weight(shares: int) -> int:

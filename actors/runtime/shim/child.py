@@ -1,6 +1,7 @@
 """From a fork of the shim to the user's program: session, descriptors, signals, user, then exec."""
 
 import base64
+import contextlib
 import errno
 import fcntl
 import os
@@ -37,6 +38,8 @@ class Spec(NamedTuple):
     """File that counts kills for want of memory; empty without a limit."""
     oom_score: int = 0
     """0: as the plane's own."""
+    cpus: tuple[int, ...] = ()
+    """Those it keeps to; empty: a cgroup sees to it, or nobody minds."""
     dropped: tuple[int, ...] = ()
     """Capabilities it cannot have."""
 
@@ -77,7 +80,7 @@ def _become(spec: Spec, argv: list[str], ends: tuple[Stdio, int], beside: int) -
         _own_session(spec, stdio)
         _default_signals()
         os.umask(0o022)
-        _limit(spec)
+        _limit(spec, beside)
         isolation.enter(spec.isolation, beside, spec.cwd)
         _enter(spec)
         system.die_with_parent()  # after the change of user, which clears it
@@ -118,8 +121,11 @@ def _orphaned(report: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _limit(spec: Spec) -> None:
+def _limit(spec: Spec, beside: int) -> None:
     cgroups.join(spec.cgroups)
+    if spec.cpus:
+        with contextlib.suppress(OSError):  # a CPU that went offline is no reason not to start
+            os.sched_setaffinity(0, os.sched_getaffinity(beside) if beside else spec.cpus)
     if spec.oom_score:
         cgroups.adjust_oom_score(spec.oom_score)
 
