@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from actors.podworker.cpusets import CpusetOptions, Cpusets, Held
 from actors.podworker.health_link import HealthLink
 from actors.podworker.history import RUNNING
 from actors.podworker.links import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
@@ -41,6 +42,7 @@ RETRY_S = 0.1
 WAIT_S = 60.0
 RECONCILE_S = 60.0
 """Between two times devices are told which pods may hold any: what a lost pod left behind is given back then."""
+NO_GRANT = devices.ContainerGrant({})
 
 
 class PodWorkerActor:
@@ -51,7 +53,7 @@ class PodWorkerActor:
         self._events = EventRecorder(self._client, RecorderOptions(component="kubelet", host=settings.node_name))
         self._machine = read_machine(Path(settings.root))
         self._runtime = BusRuntime(context.bus)
-        self._devices = BusDevices(context.bus)
+        self._devices = BusDevices(context.bus, self._shared)
         self._connected = asyncio.Event()
         self._api = ApiPods(self._client)
         self._meter = Meter(context.registry)
@@ -65,6 +67,9 @@ class PodWorkerActor:
         self._replicate()
         self._manager = PodManager(self._manager_options())
         self._pods = NodePods(self._manager)
+        self._cpusets = Cpusets(
+            CpusetOptions(self._runtime, ApiRecorder(self._events), self._held, lambda: self._placement)
+        )
         self._node = NodeAgent(
             NodeAgentOptions(
                 settings.node_name, self._machine, self._client, self._node_state, self._on_ready, self._node_event
@@ -86,6 +91,7 @@ class PodWorkerActor:
         self._following = follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self._seen, type=pleg.PodStatus)
         follow(owner=pleg.OWNER, stream=pleg.PLEG_STATE, sink=self._relists, type=pleg.PlegState)
         follow(owner=devices.OWNER, stream=devices.NOTICES, sink=self._notices, type=devices.Notice)
+        follow(owner=devices.OWNER, stream=devices.PLACEMENT, sink=self._placements, type=devices.Placement)
         follow(owner=devices.OWNER, stream=devices.DEVICES, sink=self._inventory, type=devices.ResourceInventory)
         self._health.start(self._context.bus)
         self._slices.start()
@@ -95,6 +101,7 @@ class PodWorkerActor:
         spawn(self._node.run(), "node")
         spawn(self._node.keep_lease(), "lease")
         spawn(self._rotator().run(), "logs")
+        spawn(self._cpusets.run(), "cpusets")
         spawn(self._begin(), "begin")
 
     async def stop(self) -> None:
@@ -129,7 +136,8 @@ class PodWorkerActor:
 
     def _replicate(self) -> None:
         self._states = Watched[cri.RuntimeState](self._on_runtime, self._wake_node)
-        self._seen = Watched[pleg.PodStatus](lambda *change: self._manager.on_status(*change), self._wake_node)
+        self._seen = Watched[pleg.PodStatus](self._on_status, self._wake_node)
+        self._placements = Watched[devices.Placement](lambda *_: self._on_placement(), lambda: None)
         self._relists = Watched[pleg.PlegState](lambda *_: self._wake_node(), self._wake_node)
         self._inventory = Watched[devices.ResourceInventory](lambda *_: self._wake_node(), self._on_devices)
         self._notices = Replica[devices.Notice](self._on_notice)
@@ -201,6 +209,30 @@ class PodWorkerActor:
         if new is not None:
             self._node_event(new.kind, new.reason, new.message)
 
+    def _on_status(self, op: Op, uid: str, new: pleg.PodStatus | None, old: pleg.PodStatus | None) -> None:
+        self._manager.on_status(op, uid, new, old)
+        self._cpusets.wake()
+
+    # CPUs
+
+    @property
+    def _placement(self) -> devices.Placement | None:
+        return self._placements.items.get(devices.NODE)
+
+    def _shared(self) -> str:
+        return self._placement.shared if self._placement is not None else ""
+
+    def _on_placement(self) -> None:
+        self._cpusets.wake()
+        self._wake_node()
+
+    def _held(self) -> Iterator[Held]:
+        for uid, status in list(self._seen.items.items()):
+            if (held := self._manager.held(uid)) is not None:
+                spec, grants = held
+                running = [run for run in status.containers if run.state == RUNNING]
+                yield from (Held(run.id, run.name, spec, grants.get(run.name, NO_GRANT)) for run in running)
+
     def _wake_node(self) -> None:
         self._node.wake()
 
@@ -213,6 +245,7 @@ class PodWorkerActor:
             runtime=f"{state.name}://{state.version}" if state.name else "",
             inventory=self._inventory.items if self._inventory.heard else None,
             port=self._endpoint.port,
+            placement=self._placement,
         )
 
     def _faults(self) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.podworker.limits import milli
+from actors.podworker.limits import GUARANTEED, milli, qos_class
 from actors.podworker.types import ContainerSpec, PodSpec, Waiting
 from protocols.bus import BusError, FailedPrecondition, InvalidArgument
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.messages.pleg import ContainerStatus
 
 REASON = "UnexpectedAdmissionError"
+HUGE = "hugepages-"
 
 
 def extended_resources(container: ContainerSpec) -> dict[str, int]:
@@ -28,11 +29,29 @@ def is_extended(resource: str) -> bool:
 def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
     """`live`: its containers that run, newest first; they tell what they were started with."""
     held = {container.name: _held(container.devices) for container in reversed(live)}
-    containers = tuple(
-        ContainerRequest(name=c.name, kind=c.kind, resources=extended_resources(c), held=held.get(c.name, {}))
-        for c in spec.containers
+    return AdmitPod(
+        uid=spec.uid,
+        namespace=spec.namespace,
+        name=spec.name,
+        containers=tuple(_request(container, held.get(container.name, {})) for container in spec.containers),
+        guaranteed=qos_class(spec.raw.get("spec") or {}) == GUARANTEED,
+        running=bool(live),
     )
-    return AdmitPod(spec.uid, spec.namespace, spec.name, containers, running=bool(live))
+
+
+def _request(container: ContainerSpec, held: dict[str, tuple[str, ...]]) -> ContainerRequest:
+    """What it does not ask for but limits, it asks for."""
+    given = container.raw.get("resources") or {}
+    asked = {**(given.get("limits") or {}), **(given.get("requests") or {})}
+    memory = {name: milli(size) // 1000 for name, size in asked.items() if name == "memory" or name.startswith(HUGE)}
+    return ContainerRequest(
+        name=container.name,
+        kind=container.kind,
+        resources=extended_resources(container),
+        held=held,
+        cpu=milli(asked.get("cpu")),
+        memory=memory,
+    )
 
 
 def _held(text: str) -> dict[str, tuple[str, ...]]:

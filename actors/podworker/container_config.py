@@ -31,6 +31,8 @@ class Recipe(msgspec.Struct, frozen=True):
     image_ref: str = ""
     """What the runtime calls the image; empty: as the spec names it."""
     grant: ContainerGrant = ContainerGrant({})
+    shared: str = ""
+    """CPUs of those who have none of their own; empty: nobody is kept to any."""
     found: Found = {}
     """ConfigMaps and Secrets its environment names."""
 
@@ -57,7 +59,7 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
         stdin=bool(raw.get("stdin")),
         stdin_once=bool(raw.get("stdinOnce")),
         tty=bool(raw.get("tty")),
-        linux=_linux(recipe.spec, raw, recipe.node.memory),
+        linux=_linux(recipe),
         CDI_devices=[cri_pb2.CDIDevice(name=name) for name in grant.cdi_devices],
     )
 
@@ -89,7 +91,8 @@ def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.D
     return cri_pb2.Device(container_path=container_path, host_path=host_path, permissions=permissions or "mrw")
 
 
-def _linux(spec: PodSpec, raw: Object, memory: int) -> "cri_pb2.LinuxContainerConfig":
+def _linux(recipe: Recipe) -> "cri_pb2.LinuxContainerConfig":
+    spec, raw = recipe.spec, recipe.container.raw
     pod_context = (spec.raw.get("spec") or {}).get("securityContext") or {}
     merged = {**pod_context, **(raw.get("securityContext") or {})}
     context = cri_pb2.LinuxContainerSecurityContext(
@@ -105,7 +108,10 @@ def _linux(spec: PodSpec, raw: Object, memory: int) -> "cri_pb2.LinuxContainerCo
     if merged.get("runAsGroup") is not None:
         context.run_as_group.value = int(merged["runAsGroup"])
     resources = linux_resources(raw.get("resources") or {})
-    resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, memory)
+    resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, recipe.node.memory)
+    resources.cpuset_cpus, resources.cpuset_mems = recipe.grant.cpus or recipe.shared, recipe.grant.mems
+    if recipe.grant.cpus:
+        resources.cpu_quota = -1  # its CPUs are the limit: a quota on top of them would only make it wait
     return cri_pb2.LinuxContainerConfig(resources=resources, security_context=context)
 
 

@@ -57,8 +57,9 @@ class BusPleg:
 class BusDevices:
     """ports.Devices."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, shared: Callable[[], str] = lambda: "") -> None:
         self._bus = bus
+        self.shared = shared
 
     async def admit(self, request: AdmitPod) -> AdmittedPod:
         reply: AdmittedPod = await self._call(device_messages.ADMIT, request, AdmittedPod, ADMIT_S)

@@ -15,6 +15,7 @@ from actors.podworker.spec import TERMINAL, read_pod
 from actors.podworker.types import Object, PodSpec
 from actors.podworker.worker import PodWorker, WorkerOptions
 from protocols.bus import Op
+from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.pleg import PodStatus
 
@@ -109,6 +110,11 @@ class PodManager:
         """Pods that may still use devices."""
         ended = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") in TERMINAL}
         return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
+
+    def held(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:
+        """What an admitted pod was granted."""
+        worker = self._workers.get(uid)
+        return (worker.state.spec, worker.state.grants) if worker and worker.state.grants is not None else None
 
     def working(self, uid: str) -> bool:
         return uid in self._workers

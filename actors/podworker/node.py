@@ -7,9 +7,13 @@ import msgspec
 from actors.podworker.admission import is_extended
 from actors.podworker.machine import Machine
 from actors.podworker.types import Object
-from protocols.messages.devices import HEALTHY, ResourceInventory
+from protocols.cpulist import parse_list
+from protocols.kube.quantity import BINARY_SI, NANO, Quantity
+from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
 
 MAX_PODS = 110
+STORAGE, HUGE = "ephemeral-storage", "hugepages-"
+NATIVE = ("cpu", "memory")
 KUBELET_VERSION = "v1.36.0+nodeplane"
 """The upstream release whose behaviour this node shows."""
 PRESSURES = (
@@ -42,6 +46,8 @@ class NodeView(msgspec.Struct, frozen=True):
     """None: the device manager has not been heard yet, what the API shows of devices stays."""
     port: int = 0
     """Of the node's own endpoint (logs, exec), which listens on loopback only; 0 = it has none."""
+    placement: Placement | None = None
+    """None as `inventory`: what the API shows of CPUs and memory stays, as far as it shows any."""
 
 
 def node_labels(view: NodeView) -> dict[str, str]:
@@ -108,18 +114,39 @@ def is_ready(node: Object) -> bool:
 
 
 def _resources(view: NodeView, before: Object, kind: str) -> dict[str, str]:
-    found = {
-        "cpu": str(view.machine.cpus),
-        "memory": f"{view.machine.memory_kib}Ki",
-        "ephemeral-storage": f"{view.machine.storage_kib}Ki",
-        "pods": str(MAX_PODS),
-    }
-    devices = {name: value for name, value in (before.get(kind) or {}).items() if is_extended(name)}
+    found = {"ephemeral-storage": f"{view.machine.storage_kib}Ki", "pods": str(MAX_PODS)}
+    shown = before.get(kind) or {}
+    devices = {name: value for name, value in shown.items() if is_extended(name)}
     if view.inventory is not None:
         devices = dict.fromkeys(devices, "0") | {
             name: str(_count(inventory, kind)) for name, inventory in view.inventory.items()
         }
-    return found | dict(sorted(devices.items()))
+    return _machine(view, shown, kind) | found | _kept_storage(view, kind) | dict(sorted(devices.items()))
+
+
+def _machine(view: NodeView, shown: Object, kind: str) -> dict[str, str]:
+    """CPUs, memory and huge pages; of allocatable, without what is kept from pods."""
+    placement = view.placement
+    if placement is None:
+        known = {name: value for name, value in shown.items() if name in NATIVE or name.startswith(HUGE)}
+        return {"cpu": str(view.machine.cpus), "memory": f"{view.machine.memory_kib}Ki", **known}
+    kept = placement.reserved if kind == "allocatable" else {}
+    huge = {name: _left(size, kept.get(name, 0)) for name, size in sorted(placement.hugepages.items())}
+    pages = sum(placement.hugepages.values()) if kind == "allocatable" else 0
+    return {
+        "cpu": str(Quantity((1000 * len(parse_list(placement.online)) - kept.get("cpu", 0)) * NANO // 1000)),
+        "memory": f"{max(0, placement.memory - kept.get('memory', 0) - pages) // 1024}Ki",
+        **{name: str(Quantity(size * NANO, BINARY_SI)) for name, size in huge.items()},
+    }
+
+
+def _kept_storage(view: NodeView, kind: str) -> dict[str, str]:
+    kept = view.placement.reserved.get(STORAGE, 0) if view.placement is not None and kind == "allocatable" else 0
+    return {STORAGE: f"{_left(view.machine.storage_kib, kept // 1024)}Ki"} if kept else {}
+
+
+def _left(amount: int, kept: int) -> int:
+    return max(0, amount - kept)
 
 
 def _count(inventory: ResourceInventory, kind: str) -> int:

@@ -25,7 +25,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube import times
 from protocols.kube.client import ApiClient, ApiError
 from protocols.kube.resources import NODES
-from protocols.messages.devices import ResourceInventory
+from protocols.messages.devices import Placement, ResourceInventory
 from protocols.pace import Bucket
 
 HEARTBEAT_S = 300.0
@@ -42,6 +42,7 @@ class NodeState(msgspec.Struct, frozen=True):
     runtime: str = ""
     inventory: Mapping[str, ResourceInventory] | None = None
     port: int = 0
+    placement: Placement | None = None
 
 
 class NodeAgentOptions(msgspec.Struct, frozen=True):
@@ -134,6 +135,7 @@ class NodeAgent:
             runtime=state.runtime,
             inventory=state.inventory,
             port=state.port,
+            placement=state.placement,
         )
 
     def _wanted(self, node: Object) -> Object:

@@ -42,6 +42,10 @@ class Runtime(Protocol):
 
     async def remove_container(self, container_id: str) -> None: ...
 
+    async def set_cpus(self, container_id: str, cpus: str) -> None:
+        """The CPU list a container is kept to from now on."""
+        ...
+
     async def image(self, name: str) -> "ImageFound | None":
         """None when the runtime has none of that name."""
         ...
@@ -84,6 +88,10 @@ class Devices(Protocol):
 
     async def unprepare(self, uid: str) -> None:
         """Quiet when the pod has no claims. Raises BusError while a driver does not let go."""
+        ...
+
+    def shared(self) -> str:
+        """CPU list of containers without CPUs of their own; empty when nobody is kept to any."""
         ...
 
 

@@ -71,6 +71,11 @@ class BusRuntime:
         request = cri_pb2.RemoveContainerRequest(container_id=container_id)
         await self._call("RemoveContainer", request, cri_pb2.RemoveContainerResponse, CREATE_S, True)
 
+    async def set_cpus(self, container_id: str, cpus: str) -> None:
+        resources = cri_pb2.LinuxContainerResources(cpuset_cpus=cpus)
+        request = cri_pb2.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
+        await self._call("UpdateContainerResources", request, cri_pb2.UpdateContainerResourcesResponse, QUICK_S, True)
+
     async def image(self, name: str) -> ImageFound | None:
         request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=name))
         reply = await self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, QUICK_S, True)

@@ -83,6 +83,7 @@ class Starter:
             root=self._world.site.root,
             image_ref=image_ref,
             grant=grant or ContainerGrant({}),
+            shared=self._world.devices.shared(),
             found=await fetch(self._world.objects, spec.namespace, env_refs(container)),
         )
         config = container_config(recipe)

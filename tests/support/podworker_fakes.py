@@ -85,6 +85,9 @@ class FakeRuntime:
     async def reopen_log(self, container_id):
         self._called("reopen_log", container_id)
 
+    async def set_cpus(self, container_id, cpus):
+        self._called("set_cpus", (container_id, cpus))
+
     async def sandbox_ip(self, sandbox_id):
         return "10.0.0.1"
 
@@ -244,6 +247,7 @@ class FakeDevices:
         self.fail: list[BusError] = []
         self.grants: dict[str, ContainerGrant] = {}
         self.warnings: tuple[str, ...] = ()
+        self.pool = ""
 
     async def admit(self, request):
         if self.fail:
@@ -267,6 +271,9 @@ class FakeDevices:
 
     async def pre_start(self, uid, container):
         self.pre_started.append((uid, container))
+
+    def shared(self):
+        return self.pool
 
 
 class FakeStatuses:
