@@ -52,7 +52,7 @@ def test_a_group_serves_no_single_requests_and_no_other_groups() -> None:
     with pytest.raises(NoMemory):
         take(pool, "x", memory=9)
     with pytest.raises(NoMemory, match="preferred hint violates NUMA node allocation"):
-        take(pool, "y", Hint(0b001, True), memory=2)
+        take(pool, "y", Hint(0b010, True), memory=2)
     assert take(pool, "same", Hint(0b011, True), memory=4)[0].numa == (0, 1)
 
 
