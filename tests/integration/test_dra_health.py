@@ -2,6 +2,11 @@
 
 import asyncio
 
+from actors.devices.dra.remembered import claimed
+from actors.devices.dra.types import DeviceName
+from protocols.bus import Bus, BusOptions, Op, StateSource
+from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+from protocols.messages.podworker import ENDED_PODS, EndedPod
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
 from protocols.wire.dra import HEALTH_V1, NODE_HEALTH
@@ -186,3 +191,34 @@ def test_a_new_life_of_the_manager_shows_unknown_until_the_driver_speaks() -> No
         await lab.says(DEVICE, "Healthy")
 
     play_dra(story)
+
+
+def test_devices_of_pods_that_are_over_are_still_told_of() -> None:
+    """Their claims were given back; the device breaks only afterwards. S53 for DRA."""
+
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Healthy")
+        podworker = Bus(BusOptions(name="podworker", run_dir=lab.root / "run"))
+        await podworker.start()
+        resource = HeldResource("claim:a", (DEVICE,))
+        ended = {"p": EndedPod("p", "ns", "p", PodHeld((HeldContainer("c", (resource,)),)))}
+        stream = podworker.own(ENDED_PODS, StateSource(ended))
+        await lab.unprepare("p")
+        await until("told of again", lambda: lab.health.items)
+        driver.report(told_health("dev-0", health.UNHEALTHY, message="burnt"))
+        await lab.says(DEVICE, "Unhealthy", "burnt")
+        stream.publish(Op.DELETE, "p", ended.pop("p"))
+        await until("forgotten with the pod", lambda: lab.health.items == {})
+        await podworker.close()
+
+    play_dra(story)
+
+
+def test_names_of_devices_are_read_back_from_statuses() -> None:
+    ids = ("d.example.com/pool/with/slash/dev", "no-device", "x/y")
+    held = PodHeld(
+        (HeldContainer("c", (HeldResource("example.com/gpu", ("a/b/c",)),)),), (HeldResource("claim:a", ids),)
+    )
+    assert claimed(held) == {DeviceName("d.example.com", "pool/with/slash", "dev")}

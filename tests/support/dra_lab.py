@@ -65,9 +65,13 @@ class DraLab:
         self.limits = DraLimits(**{"reopen": 0.1, "retry_first": 0.1, **limits})
         self.drivers: list[StubDriver] = []
         self.shown: dict[str, PodClaims] = {}
-        self.health = Replica[DeviceHealth](self._note_health)
+        self._forget()
         self.history: list[tuple[str, str, str]] = []
         """Device, health and message of every change."""
+
+    def _forget(self) -> None:
+        """A life begins: what an earlier one told is no answer."""
+        self.health = Replica[DeviceHealth](self._note_health)
         self.registered = Replica[DraDriver]()
 
     @property
@@ -75,6 +79,7 @@ class DraLab:
         return self.root / "dra_manager_state"
 
     async def open(self) -> None:
+        self._forget()
         run = self.root / "run"
         run.mkdir(mode=0o700, exist_ok=True)
         log = logging.getLogger("devices")

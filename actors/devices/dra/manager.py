@@ -16,10 +16,11 @@ from actors.devices.dra.hearing import Hearing, HearingOptions
 from actors.devices.dra.keeping import Keeping, KeepingOptions
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.preparing import Preparing, PreparingOptions
+from actors.devices.dra.remembered import Remembered
 from actors.devices.dra.shares import PodClaims, cdi_devices, pod_claims
 from actors.devices.dra.strangers import Strangers, StrangersOptions
 from actors.devices.dra.streams import DraStreams, DraStreamsOptions
-from actors.devices.dra.types import DraLimits
+from actors.devices.dra.types import DeviceName, DraLimits
 from protocols.bus import Bus, Call
 from protocols.messages.devices import (
     Empty,
@@ -53,7 +54,8 @@ class DraManager:
         self._book = HealthBook(options.limits.health)
         metrics = DraMetrics(options.registry, self._cache.in_use)
         clock = asyncio.get_running_loop().time
-        self._streams = DraStreams(DraStreamsOptions(options.bus, self._book, self._cache.devices, clock))
+        self._remembered = Remembered(options.bus, lambda: self._streams.claims_changed())
+        self._streams = DraStreams(DraStreamsOptions(options.bus, self._book, self._devices, clock))
         hearing = Hearing(
             HearingOptions(self._book, clock, self._streams.refresh, metrics, options.log, options.limits.reopen)
         )
@@ -67,6 +69,10 @@ class DraManager:
         )
         self._preparing = Preparing(PreparingOptions(self._cache, self.drivers, keeping, metrics))
         self._strangers = Strangers(StrangersOptions(self._cache.pods, self._give_back, options.limits, options.log))
+
+    def _devices(self) -> set[DeviceName]:
+        """Those whose health somebody wants to know."""
+        return self._cache.devices() | self._remembered.names()
 
     async def prepare(self, asked: PrepareClaims, call: Call) -> PreparedClaims:
         self._strangers.wanted(asked.uid)

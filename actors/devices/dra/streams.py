@@ -1,4 +1,5 @@
-"""What the plane sees of DRA: drivers, and the health of every device that a claim on this node uses."""
+"""What the plane sees of DRA: drivers, and the health of every device that a claim on this node uses, or a pod that is
+over had."""
 
 import asyncio
 import time
@@ -21,7 +22,7 @@ class DraStreamsOptions:
     bus: Bus
     book: HealthBook
     names: Callable[[], set[DeviceName]]
-    """Devices of all claims in use."""
+    """Devices to be told of."""
     clock: Callable[[], float]
 
 
