@@ -17,6 +17,7 @@ from tests.bench import (
     pleg_idle,
     pods_bench,
     resume_bench,
+    scheduler_bench,
     watch_bench,
     write_bench,
 )
@@ -40,6 +41,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "death": plane_bench.death,
     "pods": pods_bench.fill,
     "health": health_bench.run,
+    "scheduler": scheduler_bench.run,
 }
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 
