@@ -1,5 +1,5 @@
 """controllers: keeps namespaces as clients expect them, tells when a node went silent, collects what lost its owners,
-makes claims of devices and frees them.
+makes claims of devices and frees them, ends pods whose devices were tainted.
 
 Why a process: what it does is nobody's way of doing something else; it may lag or die and only chores wait.
 Owns: nothing.
@@ -9,20 +9,18 @@ that holds the lease works, and this one takes over when that ends.
 
 import asyncio
 
-from actors.controllers.claims import handlers as claim_handlers
-from actors.controllers.claims.keeper import ClaimKeeper
 from actors.controllers.collector import Collector, CollectorHandler, slim
 from actors.controllers.definitions import DefinitionsHandler
+from actors.controllers.device_work import DeviceWork
 from actors.controllers.handlers import Handlers
 from actors.controllers.keeper import ContentHandler, Known, NamespaceKeeper
 from actors.controllers.kinds import Kinds, slim_definition
 from actors.controllers.namespaces import ROOT_CA
 from actors.controllers.node_keeper import NodeKeeper
-from actors.controllers.pod_keeper import PodKeeper, slim_pod
+from actors.controllers.pod_keeper import PodKeeper
 from protocols.actor import Context, run_actor
 from protocols.actor.candidate import candidate
 from protocols.kube.client import ApiClient, ClientOptions
-from protocols.kube.events import EventRecorder, RecorderOptions
 from protocols.kube.informer import Handler, Informer, InformerOptions
 from protocols.kube.resources import (
     ALL,
@@ -33,8 +31,6 @@ from protocols.kube.resources import (
     NAMESPACES,
     NODES,
     PODS,
-    RESOURCECLAIMS,
-    RESOURCECLAIMTEMPLATES,
     SERVICEACCOUNTS,
     Resource,
 )
@@ -70,8 +66,7 @@ class Controllers:
         self._inform(LEASES, self._node_keeper.leases, namespace="kube-node-lease")
         options = InformerOptions(keep=slim_definition)
         self._informers.append(Informer(self._client, DEFINITIONS, options, self._custom))
-        self._recorder = EventRecorder(self._client, RecorderOptions(component="resource_claim"))
-        self._claims = ClaimKeeper(self._client, self._recorder, context.log)
+        self._device_work = DeviceWork(self._client, context)
         self._owned = [self._follow(resource) for resource in ALL if resource is not EVENTS]
         self._pod_keeper.known = self._node_keeper.nodes
         self._leader = candidate(context, self._client, LEASE)
@@ -84,25 +79,13 @@ class Controllers:
     def _follow(self, resource: Resource) -> Informer:
         """Every object may own and be owned; only its metadata is sent and kept, save of those others work with."""
         handler: Handler = CollectorHandler(self._collector, resource)
+        others = (self._pod_keeper,) if resource is PODS else ()
+        informer = self._device_work.follow(resource, handler, *others)
+        if informer is None:
+            return Informer(self._metadata, resource, InformerOptions(keep=slim), handler)
         if resource is PODS:
-            return self._follow_pods(handler)
-        if resource is RESOURCECLAIMS:
-            handlers = Handlers(handler, claim_handlers.claims(self._claims))
-            claims = Informer(self._client, resource, InformerOptions(), handlers)
-            self._claims.claims = claims.items
-            return claims
-        if resource is RESOURCECLAIMTEMPLATES:
-            handlers = Handlers(handler, claim_handlers.templates(self._claims))
-            templates = Informer(self._client, resource, InformerOptions(), handlers)
-            self._claims.templates = templates.items
-            return templates
-        return Informer(self._metadata, resource, InformerOptions(keep=slim), handler)
-
-    def _follow_pods(self, collector: Handler) -> Informer:
-        handlers = Handlers(collector, self._pod_keeper, claim_handlers.pods(self._claims))
-        pods = Informer(self._client, PODS, InformerOptions(keep=slim_pod), handlers)
-        self._pod_keeper.pods = self._claims.pods = pods.items
-        return pods
+            self._pod_keeper.pods = informer.items
+        return informer
 
     async def start(self) -> None:
         await self._client.start()
@@ -137,9 +120,8 @@ class Controllers:
         await asyncio.gather(*(informer.wait_synced(SYNC_S) for informer in self._owned))
         await self._custom.begin(CUSTOM_S)
         self._context.spawn(self._pod_keeper.run(), "pods")
-        self._context.spawn(self._recorder.run(), "events")
-        self._context.spawn(self._claims.run(), "claims")
-        await self._collector.run()
+        self._context.spawn(self._collector.run(), "collector")
+        await self._device_work.begin(self._context.spawn, SYNC_S)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from protocols.dra.tracker.types import Change
 from protocols.dra.types import DeviceClass
 from protocols.kube.client import ApiClient
 from protocols.kube.events import EventRecorder
-from protocols.kube.informer import Informer, InformerOptions
+from protocols.kube.informer import Handler, Informer, InformerOptions
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
 
@@ -39,9 +39,10 @@ class Feed:
 
     def __init__(
         self, client: ApiClient, gates: Gates, listener: Listener, log: logging.Logger,
-        recorder: EventRecorder | None = None,
+        recorder: EventRecorder | None = None, rules: Handler | None = None,
     ) -> None:  # fmt: skip
-        """`recorder`: tells of patches with faulty selectors; of all who follow only one should."""
+        """`recorder`: tells of patches with faulty selectors; of all who follow only one should. `rules`: who is told
+        of DeviceTaintRules, which then do nothing to the slices."""
         self.tracker = Tracker(gates)
         self._listener, self._log, self._recorder = listener, log, recorder
         self._wake = asyncio.Event()
@@ -50,7 +51,7 @@ class Feed:
         tracker = self.tracker
         slices = _Handler(self, slice_of, tracker.put_slice, tracker.drop_slice)
         patches = _Handler(self, patch_of, tracker.put_patch, tracker.drop_patch)
-        rules = _Handler(self, rule_of, tracker.put_rule, tracker.drop_rule)
+        rules = rules or _Handler(self, rule_of, tracker.put_rule, tracker.drop_rule)
         classes = _Handler(self, class_of, tracker.put_class, tracker.drop_class, listener.classes_changed)
         self._slices = Informer(client, RESOURCESLICES, InformerOptions(), slices)
         self._classes = Informer(client, DEVICECLASSES, InformerOptions(), classes)

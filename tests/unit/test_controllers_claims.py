@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from actors.controllers.claims import handlers
+from actors.controllers.changes import Changes
 from actors.controllers.claims.generated import base_name
 from actors.controllers.claims.keeper import ClaimKeeper
+from actors.controllers.claims.metrics import ClaimMetrics
 from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
 from protocols.kube.meta import Object, meta, name_of
 from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
@@ -25,11 +27,12 @@ class World:
         self.api, self.events = api, Events()
         fake: Any = api
         recorder: Any = self.events
-        self.keeper = ClaimKeeper(fake, recorder, logging.getLogger("test"))
+        metrics = ClaimMetrics(CollectorRegistry())
+        keeper = self.keeper = ClaimKeeper(fake, recorder, logging.getLogger("test"), metrics)
         self.followers = [
-            Follower(api, RESOURCECLAIMTEMPLATES, handlers.templates(self.keeper)),
-            Follower(api, RESOURCECLAIMS, handlers.claims(self.keeper)),
-            Follower(api, PODS, handlers.pods(self.keeper)),
+            Follower(api, RESOURCECLAIMTEMPLATES, Changes(keeper.template_changed, lambda template: None)),
+            Follower(api, RESOURCECLAIMS, Changes(keeper.claim_changed, keeper.claim_gone)),
+            Follower(api, PODS, Changes(keeper.pod_changed, keeper.pod_gone)),
         ]
         templates, claims, pods = self.followers
         self.keeper.templates, self.keeper.claims, self.keeper.pods = templates.items, claims.items, pods.items

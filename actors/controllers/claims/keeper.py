@@ -5,6 +5,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 
 from actors.controllers.claims.generated import claim_for, found, missing, statuses
+from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.pods import PodsSeen
 from actors.controllers.worklist import Key, Worklist
 from protocols.dra.pods import (
@@ -41,9 +42,10 @@ class ClaimKeeper:
     """Handlers `pods`, `claims` and `templates` tell it what changed; decided from the informers' items, and written
     guarded by the version that the decision was made on."""
 
-    def __init__(self, client: ApiClient, recorder: EventRecorder, log: logging.Logger) -> None:
-        self._client, self._recorder, self._log = client, recorder, log
+    def __init__(self, client: ApiClient, recorder: EventRecorder, log: logging.Logger, metrics: ClaimMetrics) -> None:
+        self._client, self._recorder, self._metrics = client, recorder, metrics
         self._work = Worklist(self._step, log)
+        metrics.waiting = lambda: len(self._work)
         self._seen = PodsSeen(client)
         self._owned: defaultdict[str, set[str]] = defaultdict(set)
         """Pod uid -> keys of the claims made for it."""
@@ -51,8 +53,15 @@ class ClaimKeeper:
         """Pod uid and entry -> claim made, for until the informer tells of it."""
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
         """Template -> pods that want it and did not find it."""
-        self.claims: Mapping[str, Object] = {}
         self.templates: Mapping[str, Object] = {}
+
+    @property
+    def claims(self) -> Mapping[str, Object]:
+        return self._metrics.claims
+
+    @claims.setter
+    def claims(self, items: Mapping[str, Object]) -> None:
+        self._metrics.claims = items
 
     @property
     def pods(self) -> Mapping[str, Object]:
@@ -163,8 +172,10 @@ class ClaimKeeper:
         try:
             claim = await self._client.create(RESOURCECLAIMS, claim_for(pod, entry, template), namespace_of(pod))
         except ApiError as error:
+            self._metrics.created("failure")
             self._failed(pod, entry, str(error))
             raise
+        self._metrics.created("success")
         self._made[(uid_of(pod), entry)] = name_of(claim)
         if len(self._made) > REMEMBERED:
             self._made.popitem(last=False)

@@ -2,7 +2,7 @@
 until something they were made of changes."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from protocols.dra.allocator.slices import Part, part_of, pool_of
@@ -67,6 +67,12 @@ class Catalog:
         """The device as the newest generation of its pool has it."""
         pool = self.pool(PoolId(id.driver, id.pool))
         return next((offer for offer in pool.offers if offer.id == id), None) if pool else None
+
+    def offers(self) -> Iterator[Offer]:
+        """All devices of the newest generations."""
+        for id in list(self._members):
+            pool = self.pool(id)
+            yield from pool.offers if pool else ()
 
     def view(self, node: Node) -> View:
         candidates = self._local.get(node.name, {}).keys() | self._local.get("", {}).keys()

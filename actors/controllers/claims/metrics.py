@@ -1,0 +1,53 @@
+"""Figures of claims, under upstream's names."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from protocols.dra.pods import CLAIM_NAME, EXTENDED_CLAIM, allocation_of
+from protocols.kube.meta import Object, annotations_of
+
+Claims = Callable[[], Mapping[str, Object]]
+
+
+class ClaimMetrics(Collector):
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._creates = Counter(
+            "resourceclaim_controller_creates_total",
+            "Claims made from templates, by outcome",
+            ["status"],
+            registry=registry,
+        )
+        self.claims: Mapping[str, Object] = {}
+        self.waiting: Callable[[], int] = lambda: 0
+        registry.register(self)
+
+    def created(self, status: str) -> None:
+        self._creates.labels(status).inc()
+
+    def collect(self) -> Iterable[Metric]:
+        claims = GaugeMetricFamily(
+            "resourceclaim_controller_resource_claims", "Claims there are.", labels=["allocated", "source"]
+        )
+        counts: dict[tuple[str, str], int] = {}
+        for claim in self.claims.values():
+            labels = "true" if allocation_of(claim) is not None else "false", _source(claim)
+            counts[labels] = counts.get(labels, 0) + 1
+        for labels, count in counts.items():
+            claims.add_metric(list(labels), count)
+        yield claims
+        depth = GaugeMetricFamily("workqueue_depth", "Pods and claims that wait to be looked at.", labels=["name"])
+        depth.add_metric(["resource_claim"], self.waiting())
+        yield depth
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+
+def _source(claim: Object) -> str:
+    annotations = annotations_of(claim)
+    if CLAIM_NAME in annotations:
+        return "resource_claim_template"
+    return "extended_resource" if EXTENDED_CLAIM in annotations else ""

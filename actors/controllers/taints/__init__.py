@@ -1,0 +1,1 @@
+"""Eviction of pods whose devices were tainted NoExecute."""

@@ -1,0 +1,198 @@
+"""Deletes pods whose devices are tainted NoExecute, when their tolerations end, and tells rules how far it got."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from actors.controllers.taints.causes import Causes, Deadline, selects
+from actors.controllers.taints.metrics import EvictionMetrics
+from actors.controllers.taints.rules import RuleTeller
+from actors.controllers.taints.users import Users, runs
+from actors.controllers.worklist import Key, Worklist
+from protocols.dra.allocator import Catalog
+from protocols.dra.decode import rule_of
+from protocols.dra.errors import ObjectUnreadable
+from protocols.dra.tracker.types import Change
+from protocols.dra.types import DeviceId, Rule, Slice
+from protocols.kube.client import ApiClient
+from protocols.kube.errors import ApiError
+from protocols.kube.events import EventRecorder
+from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating, uid_of
+from protocols.kube.resources import PODS
+from protocols.kube.times import now
+
+POD, RULE = "pod", "rule"
+REASON = "DeviceTaintManagerEviction"
+MARKED, CANCELLED = "Marking for deletion", "Cancelling deletion"
+REMEMBERED = 500
+LONGEST_S = 3600.0
+"""Of one timer: a later deadline is looked at again then."""
+
+
+class Evictor:
+    """Told of pods, claims, slices (as patched, without rules) and rules. A pod's deadline is worked out anew whenever
+    one of them changes, and once more before it is deleted: timers only say when to look."""
+
+    def __init__(
+        self, client: ApiClient, recorder: EventRecorder, metrics: EvictionMetrics, log: logging.Logger
+    ) -> None:
+        self._client, self._recorder, self._metrics, self._log = client, recorder, metrics, log
+        self.users = Users()
+        self.catalog = Catalog()
+        self._rules: dict[str, Rule] = {}
+        self._causes = Causes(self.catalog, self._rules)
+        self._work = Worklist(self._step, log)
+        self._pending: dict[str, Deadline] = {}
+        """Pod key -> when it goes."""
+        self._marked: dict[str, str] = {}
+        """Pods that were told, by key: a deletion that is tried again says nothing again."""
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._evicted: OrderedDict[str, None] = OrderedDict()
+        self._teller = RuleTeller(client, self.users, self._causes, self._pending)
+
+    async def run(self) -> None:
+        await self._work.run()
+
+    # what changed
+
+    def pod_changed(self, pod: Object) -> None:
+        if runs(pod):
+            self._work.put((POD, key_of(pod)))
+
+    def pod_gone(self, pod: Object) -> None:
+        self._stop((POD, key_of(pod)))
+        self._settle(key_of(pod), None)
+
+    def claim_changed(self, claim: Object) -> None:
+        self._look(self.users.put_claim(claim))
+
+    def claim_gone(self, claim: Object) -> None:
+        self._look(self.users.drop_claim(claim))
+
+    def slices_changed(self, changes: list[Change]) -> None:
+        for old, new in changes:
+            if new is not None:
+                self.catalog.put(new)
+            elif old is not None:
+                self.catalog.remove(old.name)
+            for device in _tainted(old) ^ _tainted(new):
+                self._look(self.users.of_device(device[0]))
+
+    def classes_changed(self) -> None:
+        """Only what patches make of them matters here, and that comes as slices."""
+
+    def rule_changed(self, obj: Object) -> None:
+        try:
+            rule = rule_of(obj)
+        except ObjectUnreadable as why:
+            self._log.warning("%s", why)
+            return self.rule_gone(obj)
+        old = self._rules.get(rule.name)
+        self._rules[rule.name] = rule
+        self._teller.known[rule.name] = rule, obj
+        if old is None or (old.taint, old.selector) != (rule.taint, rule.selector):
+            self._look_at_devices(old, rule)
+        return self._work.put((RULE, rule.name))
+
+    def rule_gone(self, obj: Object) -> None:
+        old = self._rules.pop(name_of(obj), None)
+        self._teller.forget(name_of(obj))
+        self._stop((RULE, name_of(obj)))
+        self._look_at_devices(old)
+
+    def _look_at_devices(self, *rules: Rule | None) -> None:
+        for device, claims in self.users.devices():
+            if any(rule is not None and selects(rule, device) for rule in rules):
+                self._look(self.users.of_claims(claims))
+
+    def _look(self, pods: Iterable[str]) -> None:
+        self._work.put(*((POD, key) for key in pods))
+
+    # what to do
+
+    async def _step(self, key: Key) -> None:
+        kind, name = key
+        self._stop(key)
+        if kind == RULE:
+            if wait := await self._teller.tell(name):
+                self._later(key, wait)
+            return None
+        pod = self.users.pods.get(name)
+        deadline = self._deadline(pod) if pod is not None else None
+        self._settle(name, deadline, pod)
+        if deadline is None or pod is None:
+            return None
+        left = deadline.at - time.time()
+        if left > 0:
+            return self._later(key, left)
+        return await self._evict(pod, deadline)
+
+    def _deadline(self, pod: Object) -> Deadline | None:
+        if not runs(pod) or terminating(pod) or uid_of(pod) in self._evicted:
+            return None
+        return self._causes.deadline(pod, self.users.claims_of(pod), time.time())
+
+    def _settle(self, key: str, deadline: Deadline | None, pod: Object | None = None) -> None:
+        """What is now known of a pod; rules that had or have to do with it are told."""
+        old = self._pending.pop(key, None)
+        if deadline is not None:
+            self._pending[key] = deadline
+        else:
+            self._marked.pop(key, None)
+        stays = pod is not None and not terminating(pod) and uid_of(pod) not in self._evicted
+        if deadline is None and old is not None and pod is not None and stays:
+            self._recorder.event(pod, "Normal", REASON, CANCELLED)
+        before, after = (each.rules if each else frozenset() for each in (old, deadline))
+        self._work.put(*((RULE, rule) for rule in before ^ after))
+
+    async def _evict(self, pod: Object, deadline: Deadline) -> None:
+        try:
+            if self._marked.get(key_of(pod)) != uid_of(pod):
+                await self._say_why(pod)
+                self._marked[key_of(pod)] = uid_of(pod)
+                self._recorder.event(pod, "Normal", REASON, MARKED)
+            await self._client.delete(PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod))
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+        self._evicted[uid_of(pod)] = None
+        if len(self._evicted) > REMEMBERED:
+            self._evicted.popitem(last=False)
+        self._metrics.deleted(max(0.0, time.time() - deadline.at))
+        self._teller.evicted(deadline.rules)
+        self._settle(key_of(pod), None, pod)
+
+    async def _say_why(self, pod: Object) -> None:
+        entry = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByDeviceTaintManager",
+            "message": "Device Taint manager: deleting due to NoExecute taint",
+            "lastTransitionTime": now(),
+        }
+        body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [entry]}}
+        await self._client.patch(PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status")
+
+    # time
+
+    def _later(self, key: Key, seconds: float) -> None:
+        self._stop(key)
+        loop = asyncio.get_running_loop()
+        self._timers[key] = loop.call_later(min(seconds, LONGEST_S), self._work.put, key)
+
+    def _stop(self, key: Key) -> None:
+        if timer := self._timers.pop(key, None):
+            timer.cancel()
+
+
+def _tainted(slice_: Slice | None) -> set[tuple[DeviceId, tuple[object, ...]]]:
+    """Devices with taints, so that a change of either is a difference."""
+    if slice_ is None:
+        return set()
+    return {
+        (DeviceId(slice_.driver, slice_.pool, device.name), tuple(device.taints))
+        for device in slice_.devices
+        if device.taints
+    }

@@ -1,0 +1,81 @@
+"""Who uses which devices: pods, their claims, the devices of these. Pure; kept up to date by what informers tell."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from protocols.dra.pods import (
+    ENDED,
+    claim_entries,
+    claim_names,
+    consumers,
+    from_template,
+    is_pod,
+    results_of,
+    used_claims,
+)
+from protocols.dra.types import DeviceId
+from protocols.kube.meta import Object, key_of, namespace_of
+
+
+class Users:
+    """`claims` and `pods` are the informers' items."""
+
+    def __init__(self) -> None:
+        self.claims: Mapping[str, Object] = {}
+        self.pods: Mapping[str, Object] = {}
+        self._by_device: defaultdict[DeviceId, set[str]] = defaultdict(set)
+        self._devices: dict[str, frozenset[DeviceId]] = {}
+
+    def put_claim(self, claim: Object) -> set[str]:
+        """Keys of pods that may be touched."""
+        key = key_of(claim)
+        self._drop(key)
+        devices = frozenset(
+            DeviceId(str(each.get("driver")), str(each.get("pool")), str(each.get("device")))
+            for each in results_of(claim)
+        )
+        if devices:
+            self._devices[key] = devices
+            for device in devices:
+                self._by_device[device].add(key)
+        return self._pods_of(claim)
+
+    def drop_claim(self, claim: Object) -> set[str]:
+        self._drop(key_of(claim))
+        return self._pods_of(claim)
+
+    def of_device(self, device: DeviceId) -> set[str]:
+        """Keys of pods that claims with the device are reserved for."""
+        return self.of_claims(self._by_device.get(device, ()))
+
+    def of_claims(self, keys: Iterable[str]) -> set[str]:
+        return {pod for key in keys if key in self.claims for pod in self._pods_of(self.claims[key])}
+
+    def devices(self) -> Iterator[tuple[DeviceId, set[str]]]:
+        """Allocated devices and the claims that have them."""
+        yield from self._by_device.items()
+
+    def claims_of(self, pod: Object) -> Iterator[tuple[Object, bool]]:
+        """Each claim of the pod that exists, and whether it was made for it."""
+        templates = {str(each.get("name")) for each in claim_entries(pod) if from_template(each)}
+        made = {name for entry, name in claim_names(pod).items() if entry in templates}
+        for name in used_claims(pod):
+            if claim := self.claims.get(f"{namespace_of(pod)}/{name}"):
+                yield claim, name in made
+
+    def _pods_of(self, claim: Object) -> set[str]:
+        namespace = namespace_of(claim)
+        return {f"{namespace}/{each.get('name')}" for each in consumers(claim) if is_pod(each)}
+
+    def _drop(self, key: str) -> None:
+        for device in self._devices.pop(key, ()):
+            holders = self._by_device[device]
+            holders.discard(key)
+            if not holders:
+                del self._by_device[device]
+
+
+def runs(pod: Object) -> bool:
+    """It has a node and has not ended."""
+    phase = (pod.get("status") or {}).get("phase")
+    return bool((pod.get("spec") or {}).get("nodeName")) and phase not in ENDED

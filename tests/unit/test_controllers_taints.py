@@ -1,0 +1,266 @@
+"""Eviction by device taints: who goes, when, with which words, and what rules are told."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from actors.controllers.changes import Changes
+from actors.controllers.taints.evictor import Evictor
+from actors.controllers.taints.metrics import EvictionMetrics
+from protocols.dra.decode import slice_of
+from protocols.dra.tracker.tracker import Tracker
+from protocols.kube.meta import Object, condition, meta
+from protocols.kube.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS
+from protocols.kube.times import format_time, now
+from tests.support.memory_api import Events, Follower, MemoryApi, away
+
+DRIVER = "d.example.com"
+
+
+class World:
+    def __init__(self) -> None:
+        self.api, self.events = MemoryApi(), Events()
+        self.tracker = Tracker()
+        fake: Any = self.api
+        recorder: Any = self.events
+        metrics = EvictionMetrics(CollectorRegistry())
+        evictor = self.evictor = Evictor(fake, recorder, metrics, logging.getLogger("test"))
+        self.followers = [
+            Follower(self.api, RESOURCECLAIMS, Changes(evictor.claim_changed, evictor.claim_gone)),
+            Follower(self.api, PODS, Changes(evictor.pod_changed, evictor.pod_gone)),
+            Follower(self.api, DEVICETAINTRULES, Changes(evictor.rule_changed, evictor.rule_gone)),
+        ]
+        evictor.users.claims, evictor.users.pods = self.followers[0].items, self.followers[1].items
+
+    def publish(self, *taints: Object, name: str = "x") -> None:
+        """The node's only device with these taints."""
+        device = {"name": name, "taints": list(taints)}
+        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": [device]}
+        self.tracker.put_slice(slice_of({"metadata": {"name": "s"}, "spec": spec}))
+        self.evictor.slices_changed(self.tracker.settle())
+
+    def claim(self, name: str, *pods: str, tolerations: Any = (), device: str = "x", **metadata: Any) -> None:
+        result = {"request": "r", "driver": DRIVER, "pool": "n1", "device": device, "tolerations": list(tolerations)}
+        reserved = [{"resource": "pods", "name": each, "uid": f"u-{each}"} for each in pods]
+        status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+        self.api.put(
+            RESOURCECLAIMS, {"metadata": {"name": name, "namespace": "ns", **metadata}, "spec": {}, "status": status}
+        )
+
+    def pod(self, name: str, claim: str, node: str = "n1", **entry: str) -> None:
+        entries = [{"name": "e", **(entry or {"resourceClaimName": claim})}]
+        status = {"phase": "Running", "resourceClaimStatuses": [{"name": "e", "resourceClaimName": claim}]}
+        metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}"}
+        spec = {"nodeName": node, "resourceClaims": entries}
+        self.api.put(PODS, {"metadata": metadata, "spec": spec, "status": status})
+
+    def rule(self, effect: str = "NoExecute", generation: int = 1, selector: Any = "driver", **taint: Any) -> None:
+        taint = {"key": "k", "value": "v", "effect": effect, "timeAdded": now(), **taint}
+        wanted = {"driver": DRIVER} if selector == "driver" else selector
+        spec = {"taint": taint, **({} if wanted is None else {"deviceSelector": wanted})}
+        self.api.put(DEVICETAINTRULES, {"metadata": {"name": "rule", "generation": generation}, "spec": spec})
+
+    def told(self) -> tuple[str, str, str]:
+        found = condition(self.api.objects["devicetaintrules"]["rule"], "EvictionInProgress") or {}
+        return found.get("reason", ""), found.get("status", ""), found.get("message", "")
+
+    def gone(self, name: str) -> bool:
+        pod = self.api.objects["pods"].get(f"ns/{name}")
+        return pod is None or "deletionTimestamp" in meta(pod)
+
+    def said(self) -> list[str]:
+        return [message for _, _, message in self.events.told]
+
+    async def until(self, what: str, holds: Callable[[], Any]) -> None:
+        end = time.monotonic() + 20
+        while not holds() or any(each.behind for each in self.followers):
+            assert time.monotonic() < end, (what, self.told())
+            await self.turn()
+
+    async def turn(self, seconds: float = 0.002) -> None:
+        for each in self.followers:
+            each.read(100)
+        await asyncio.sleep(seconds)
+
+
+def story(tell: Callable[[World], Any]) -> None:
+    async def run() -> None:
+        world = World()
+        task = asyncio.create_task(world.evictor.run())
+        try:
+            async with asyncio.timeout(50):
+                await tell(world)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def taint(effect: str = "NoExecute", added: float = 0.0) -> Object:
+    return {"key": "k", "value": "v", "effect": effect, "timeAdded": format_time(added or time.time())}
+
+
+def test_s41_a_rule_drives_off_who_uses_its_devices() -> None:
+    async def tell(world: World) -> None:
+        world.publish()
+        world.claim("c", "p")
+        world.pod("p", "c")
+        world.api.lose = lambda verb, resource, name: None
+        world.rule()
+        await world.until("p is deleted", lambda: world.gone("p"))
+        pod = world.api.objects["pods"]["ns/p"]
+        why = condition(pod, "DisruptionTarget") or {}
+        assert (why["status"], why["reason"], why["message"]) == (
+            "True",
+            "DeletionByDeviceTaintManager",
+            "Device Taint manager: deleting due to NoExecute taint",
+        )
+        assert world.events.told == [("ns/p", "DeviceTaintManagerEviction", "Marking for deletion")]
+
+    story(tell)
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "None", "Later"])
+def test_only_no_execute_evicts(effect: str) -> None:
+    async def tell(world: World) -> None:
+        world.publish(taint(effect))
+        world.claim("c", "p")
+        world.pod("p", "c")
+        await world.until("all is read", lambda: True)
+        await world.turn(0.05)
+        assert not world.gone("p")
+
+    story(tell)
+
+
+def test_drivers_taints_count_and_one_that_goes_in_time_harms_nobody() -> None:
+    async def tell(world: World) -> None:
+        world.publish(taint())
+        world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 600}])
+        world.pod("p", "c")
+        await world.until("it has a deadline", lambda: world.evictor._pending)
+        world.publish()
+        await world.until("it is called off", lambda: world.said() == ["Cancelling deletion"])
+        assert not world.gone("p")
+        world.publish(taint())
+        world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 0}])
+        await world.until("p is deleted", lambda: world.gone("p"))
+
+    story(tell)
+
+
+def test_s42_toleration_seconds_run_from_the_taints_time() -> None:
+    async def tell(world: World) -> None:
+        world.publish()
+        bears = [{"operator": "Exists", "tolerationSeconds": 2}]
+        world.claim("c", "p", tolerations=bears)
+        world.pod("p", "c")
+        world.rule()
+        began = int(time.time())
+        await world.until("p is deleted", lambda: world.gone("p"))
+        assert time.time() >= began + 2
+        world.claim("past", "q", tolerations=bears)
+        world.rule(generation=2, timeAdded=format_time(time.time() - 60))
+        world.pod("q", "past")
+        await world.until("the time was over before", lambda: world.gone("q"))
+
+    story(tell)
+
+
+def test_s43_without_effect_the_rule_is_told_what_would_be() -> None:
+    async def tell(world: World) -> None:
+        world.publish()
+        world.claim("c", "p", "q")
+        world.pod("p", "c")
+        world.pod("q", "c")
+        world.rule("None")
+        await world.until("the dry run", lambda: world.told()[0])
+        assert world.told() == (
+            "NoEffect",
+            "False",
+            "1 published device selected. 1 allocated device selected. 2 pods would be evicted in 1 namespace if the"
+            " effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to"
+            " trigger an update.",
+        )
+        world.api.fault = lambda verb, resource, name: away() if verb == "delete" else None
+        world.rule("NoExecute", generation=2)
+        await world.until("in progress", lambda: world.told()[0] == "PodsPendingEviction")
+        assert world.told()[1:] == ("True", "2 pods need to be evicted in 1 namespace.")
+        world.api.fault = lambda verb, resource, name: None
+        await world.until("both go", lambda: world.gone("p") and world.gone("q"))
+        world.rule("NoExecute", generation=3)
+        await world.until("it is told", lambda: world.told()[0] == "Completed")
+        assert world.told()[1:] == ("False", "2 pods evicted since starting the controller.")
+        world.rule("NoSchedule", generation=4)
+        await world.until("another effect", lambda: world.told()[0] == "OtherEffect")
+        assert world.told()[2] == "Eviction only happens for the NoExecute effect."
+        assert len(world.api.objects["devicetaintrules"]["rule"]["status"]["conditions"]) == 1
+
+    story(tell)
+
+
+def test_a_rule_nobody_minds_has_not_started() -> None:
+    async def tell(world: World) -> None:
+        world.rule()
+        await world.until("it is told", lambda: world.told() == ("NotStarted", "False", ""))
+        writes = world.api.writes
+        for _ in range(5):
+            await world.turn()
+        assert world.api.writes == writes, "nothing is written that is there already"
+
+    story(tell)
+
+
+def test_s44_who_is_not_meant_stays() -> None:
+    async def tell(world: World) -> None:
+        world.publish(taint())
+        world.claim("of-old", "replaced")
+        world.pod("replaced", "of-old")
+        replaced = world.api.objects["pods"]["ns/replaced"]
+        world.api.put(PODS, {**replaced, "metadata": {**meta(replaced), "uid": "another"}})
+        world.claim("early", "unplaced")
+        world.pod("unplaced", "early", node="")
+        world.claim("borne", "bearing", tolerations=[{"key": "k", "operator": "Equal", "value": "v"}])
+        world.pod("bearing", "borne")
+        world.claim("foreign", "posing", ownerReferences=[])
+        world.pod("posing", "foreign", resourceClaimTemplateName="t")
+        await world.until("all is read", lambda: True)
+        await world.turn(0.05)
+        assert not any(world.gone(each) for each in ("replaced", "unplaced", "bearing", "posing"))
+
+    story(tell)
+
+
+@pytest.mark.parametrize(("selector", "goes"), [(None, False), ({}, True), ({"device": "y"}, False)])
+def test_s45_what_a_selector_means(selector: Any, goes: bool) -> None:
+    async def tell(world: World) -> None:
+        world.claim("c", "p")
+        world.pod("p", "c")
+        world.rule(selector=selector)
+        await world.until("all is read", lambda: world.told()[0])
+        await world.until("as it should", lambda: world.gone("p") == goes)
+        await world.turn(0.02)
+        assert world.gone("p") == goes, "also of a device that no slice has any more"
+
+    story(tell)
+
+
+def test_a_pod_that_is_gone_by_then_is_no_fault() -> None:
+    async def tell(world: World) -> None:
+        world.publish(taint())
+        world.claim("c", "p")
+        world.pod("p", "c")
+        world.api.fault = lambda verb, resource, name: away() if verb == "patch" else None
+        await world.turn(0.05)
+        world.api.drop(PODS, "p", "ns")
+        world.api.fault = lambda verb, resource, name: None
+        await world.until("nothing is left", lambda: not world.evictor._pending)
+
+    story(tell)
