@@ -43,6 +43,10 @@ class Changes:
             return
         self._event.clear()
 
+    def wake(self) -> None:
+        """As if something had changed."""
+        self._event.set()
+
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._descriptor)
         os.close(self._descriptor)

@@ -10,6 +10,7 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import REGISTER, VERSION
 from protocols.wire.methods import unix_channel
 from supervisor.plugin.inotify import Changes
+from supervisor.plugin.script import Register
 from supervisor.plugin.server import PluginServer
 from supervisor.plugin.types import PluginOptions
 
@@ -25,13 +26,28 @@ class Registration:
         self._registered_at: tuple[int, int] | None = None
         self._retry = RETRY_FIRST
         self._complaint = ""
+        self._changes: Changes | None = None
+        self._held = False
+        self.first = asyncio.Event()
+        """Set once the plugin has been registered."""
+        self._words = Register()
+
+    def hold(self) -> None:
+        """Do not register until `again`."""
+        self._held = True
+
+    def again(self, words: Register) -> None:
+        """Serve and register anew; with other words than the true ones only once."""
+        self._held, self._registered_at, self._words = False, None, words
+        if self._changes is not None:
+            self._changes.wake()
 
     async def keep(self) -> None:
         """Register now and whenever the node comes back. Never ends; nothing runs while all is well."""
         while not self._options.directory.is_dir():
             self._complain(f"waiting for {self._options.directory}")
             await asyncio.sleep(RETRY_MOST)
-        changes = Changes(self._options.directory)
+        changes = self._changes = Changes(self._options.directory)
         try:
             while True:
                 settled = await self._once()
@@ -41,6 +57,8 @@ class Registration:
 
     async def _once(self) -> bool:
         """Whether there is nothing to do until the directory changes."""
+        if self._held:
+            return True
         node = self._node()
         if node is None:
             self._complain(f"waiting for {self._options.kubelet_socket}")
@@ -51,17 +69,22 @@ class Registration:
 
     async def _register(self, node: tuple[int, int]) -> bool:
         await self._server.start()
+        words, self._words = self._words, Register()
         request = pb.RegisterRequest(
-            version=VERSION, endpoint=self._options.endpoint, resource_name=self._options.resource
+            version=words.version or VERSION,
+            endpoint=words.endpoint or self._options.endpoint,
+            resource_name=words.resource or self._options.resource,
         )
         try:
             async with unix_channel(self._options.kubelet_socket) as channel:
                 await REGISTER.unary(channel)(request, timeout=REGISTER_TIMEOUT)
         except grpc.aio.AioRpcError as error:
             self._complain(f"registration failed: {error.details()}")
-            return False
+            self._held = words != Register()
+            return self._held
         self._registered_at, self._retry, self._complaint = node, RETRY_FIRST, ""
-        self._say(f"registered {self._options.resource} with {self._options.devices} devices")
+        self.first.set()
+        self._say(f"registered {request.resource_name} with {len(self._server.devices)} devices")
         return True
 
     def _node(self) -> tuple[int, int] | None:

@@ -1,36 +1,49 @@
-"""The plugin's process: serve, stay registered, end cleanly on SIGTERM and SIGINT."""
+"""The plugin's process: serve, stay registered, play the script, end cleanly on SIGTERM and SIGINT."""
 
 import asyncio
 import signal
 from collections.abc import Callable
 
+from supervisor.plugin.devices import Devices, numbered
+from supervisor.plugin.director import Cast, Director
 from supervisor.plugin.health import follow
 from supervisor.plugin.registration import Registration
-from supervisor.plugin.server import PluginServer
+from supervisor.plugin.script import PluginScript
+from supervisor.plugin.scripted import ScriptedServer
 from supervisor.plugin.types import PluginOptions
 
 
-async def run_plugin(options: PluginOptions, say: Callable[[str], None]) -> None:
-    """Until a signal; the socket is gone afterwards."""
-    server = PluginServer(options, say)
-    tasks = [asyncio.create_task(Registration(options, server, say).keep())]
+async def run_plugin(options: PluginOptions, script: PluginScript, say: Callable[[str], None]) -> int:
+    """Until a signal or the script's last word; the exit code. The socket is gone afterwards."""
+    server = ScriptedServer(options, _devices(options, script), say, script)
+    registration = Registration(options, server, say)
+    director = Director(Cast(script, server, registration, say))
+    ends = [asyncio.create_task(_signalled())]
+    tasks: list[asyncio.Task[None]] = [asyncio.create_task(registration.keep())]
+    if script.steps:
+        ends.append(asyncio.create_task(director.run()))
     if options.health_file is not None:
         tasks.append(asyncio.create_task(follow(options.health_file, server, say)))
-    stop = asyncio.create_task(_signalled())
     try:
-        done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        done, _ = await asyncio.wait([*ends, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        code = max(task.result() or 0 for task in done)
     finally:
-        for task in tasks:
+        for task in (*ends, *tasks):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*ends, *tasks, return_exceptions=True)
         await server.stop()
     say("stopped")
+    return code
 
 
-async def _signalled() -> None:
+def _devices(options: PluginOptions, script: PluginScript) -> Devices:
+    given = script.devices
+    return Devices(options.name, numbered(options.name, given, script.numa) if isinstance(given, int) else given)
+
+
+async def _signalled() -> int:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     await stopped.wait()
+    return 0

@@ -10,7 +10,9 @@ from protocols.sockets import private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 from protocols.wire.methods import LIMITS, Service
-from supervisor.plugin.types import HEALTHY, PluginOptions
+from supervisor.plugin.devices import Devices
+from supervisor.plugin.script import DeviceSpec
+from supervisor.plugin.types import PluginOptions
 
 Context = grpc.aio.ServicerContext[Any, Any]
 STOP_GRACE = 0.5
@@ -19,10 +21,10 @@ STOP_GRACE = 0.5
 class PluginServer:
     """Serves the devices of one resource on one socket. `say` gets one line for everything that happens."""
 
-    def __init__(self, options: PluginOptions, say: Callable[[str], None]) -> None:
+    def __init__(self, options: PluginOptions, devices: Devices, say: Callable[[str], None]) -> None:
         self._options = options
+        self.devices = devices
         self._say = say
-        self._health = dict.fromkeys(options.device_ids, HEALTHY)
         self._changed = asyncio.Event()
         self._ending = False
         self._server: grpc.aio.Server | None = None
@@ -48,11 +50,13 @@ class PluginServer:
 
     def set_health(self, health: dict[str, str]) -> None:
         """Devices not named are healthy. Every open ListAndWatch sends the new list."""
-        fresh = {id: health.get(id, HEALTHY) for id in self._options.device_ids}
-        for id in [id for id in fresh if fresh[id] != self._health[id]]:
-            self._say(f"{id} is {fresh[id]}")
-        if fresh != self._health:
-            self._health = fresh
+        self.changed(self.devices.set_all(health))
+
+    def changed(self, lines: list[str]) -> None:
+        """Say what changed; with nothing changed nothing is sent."""
+        for line in lines:
+            self._say(line)
+        if lines:
             self._notify()
 
     def _notify(self) -> None:
@@ -73,7 +77,7 @@ class PluginServer:
         """The whole list now, and again on each change. When this ends, the node counts our devices as gone."""
         while not self._ending:
             changed = self._changed
-            yield pb.ListAndWatchResponse(devices=[self._device(*item) for item in enumerate(self._health)])
+            yield self._list()
             await changed.wait()
 
     async def _allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:
@@ -99,7 +103,9 @@ class PluginServer:
         ]
         return pb.PreferredAllocationResponse(container_responses=answers)
 
-    def _device(self, index: int, id: str) -> pb.Device:
-        node = self._options.numa_node(index)
-        topology = None if node is None else pb.TopologyInfo(nodes=[pb.NUMANode(ID=node)])
-        return pb.Device(ID=id, health=self._health[id], topology=topology)
+    def _list(self) -> pb.ListAndWatchResponse:
+        return pb.ListAndWatchResponse(devices=[self._device(spec) for spec in self.devices.specs()])
+
+    def _device(self, spec: DeviceSpec) -> pb.Device:
+        topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=node) for node in spec.nodes]) if spec.nodes else None
+        return pb.Device(ID=spec.id, health=self.devices.health[spec.id], topology=topology)

@@ -1,4 +1,4 @@
-"""What a plugin is told at its start, and the devices that follow from it."""
+"""What a plugin is told at its start."""
 
 import re
 from dataclasses import dataclass
@@ -11,9 +11,6 @@ HEALTHY = "Healthy"
 class PluginOptions:
     resource: str
     """DOMAIN/NAME, e.g. example.com/gpu; devices are called after NAME."""
-    devices: int
-    numa: int
-    """NUMA nodes to spread the devices over, in equal blocks; 0 = devices without topology."""
     directory: Path
     """The device-plugins directory of the node: kubelet.sock is there, and our own socket."""
     health_file: Path | None = None
@@ -21,12 +18,8 @@ class PluginOptions:
     pid: int = 0
 
     @property
-    def device_ids(self) -> list[str]:
-        name = self.resource.rpartition("/")[2]
-        return [f"{name}-{index}" for index in range(self.devices)]
-
-    def numa_node(self, index: int) -> int | None:
-        return index * self.numa // self.devices if self.numa else None
+    def name(self) -> str:
+        return self.resource.rpartition("/")[2]
 
     @property
     def variable(self) -> str:
@@ -36,7 +29,7 @@ class PluginOptions:
     @property
     def endpoint(self) -> str:
         """Name of our socket. Holds the pid, so an old and a new plugin of one resource can run side by side."""
-        return f"{re.sub(r'[^A-Za-z0-9.]', '-', self.resource)}-{self.pid}.sock"
+        return f"{re.sub(r'[^A-Za-z0-9.]', '-', self.resource)[:40]}-{self.pid}.sock"
 
     @property
     def socket(self) -> Path:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import grpc.aio
 
-from protocols.bus import Bus, BusOptions, Replica
+from protocols.bus import Bus, BusOptions, Op, Replica
 from protocols.layout import Layout
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
@@ -66,17 +66,25 @@ async def until(what: str, holds: Callable[[], Any], timeout: float = 10.0) -> A
     raise AssertionError(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
 
 
+def figures(view: ResourceInventory) -> tuple[int, int]:
+    healthy = [device for device in view.devices if device.health == messages.HEALTHY]
+    return len(healthy) if view.connected else 0, len(view.devices)
+
+
 class DeviceNode:
     def __init__(self, actors: tuple[str, ...] = ("devices", "frontdoor"), **settings: Any) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.layout = Layout(root=self.root, kubelet=self.root / "kubelet")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._actors = actors
+        self.expected_codes: set[int] = set()
         self._stubs: list[StubPlugin] = []
         self.layout.run.mkdir(mode=0o700)
         save_settings(self.layout.settings, Settings(**{**self._settings(), **settings}))
         self.bus = Bus(BusOptions(name="", run_dir=self.layout.run))
-        self.resources = Replica[ResourceInventory]()
+        self.seen: dict[str, list[tuple[int, int]]] = {}
+        """Every (allocatable, capacity) of each resource, as the stream told them."""
+        self.resources = Replica[ResourceInventory](self._on_resource)
         self.allocations = Replica[PodAllocation]()
 
     def _settings(self) -> dict[str, Any]:
@@ -111,7 +119,7 @@ class DeviceNode:
     async def close(self) -> None:
         """End everything in good order and prove that nothing is left."""
         codes, left = await self.end()
-        assert set(codes.values()) <= {0, -signal.SIGTERM}, f"exit codes: {codes}"
+        assert set(codes.values()) <= {0, -signal.SIGTERM, *self.expected_codes}, f"exit codes: {codes}"
         assert left == [], f"sockets left: {left}"
 
     async def end(self) -> tuple[dict[str, int], list[Path]]:
@@ -208,13 +216,14 @@ class DeviceNode:
 
     # what the streams say
 
+    def _on_resource(self, op: Op, name: str, new: ResourceInventory | None, old: ResourceInventory | None) -> None:
+        if new is not None:
+            self.seen.setdefault(name, []).append(figures(new))
+
     def figures(self, resource: str = RESOURCE) -> tuple[int, int] | None:
         """(allocatable, capacity), None when the resource was never registered."""
         view = self.resources.items.get(resource)
-        if view is None:
-            return None
-        healthy = [device for device in view.devices if device.health == messages.HEALTHY]
-        return len(healthy) if view.connected else 0, len(view.devices)
+        return None if view is None else figures(view)
 
     async def settled(self, allocatable: int, capacity: int, resource: str = RESOURCE) -> None:
         await until(f"{allocatable}/{capacity}", lambda: self.figures(resource) == (allocatable, capacity))
