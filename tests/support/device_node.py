@@ -134,6 +134,10 @@ class DeviceNode:
         shutil.rmtree(self.root)
         return codes, left
 
+    def change(self, **settings: Any) -> None:
+        """Settings for the next life of an actor."""
+        save_settings(self.layout.settings, Settings(**{**self._settings(), **settings}))
+
     def start(self, actor: str) -> None:
         command = [sys.executable, "-m", f"actors.{actor}.actor", "--settings", str(self.layout.settings)]
         with open(self.root / f"{actor}.log", "ab") as log:

@@ -39,8 +39,10 @@ class Agent:
         return (await GET.unary(self.channel)(request, timeout=5)).pod_resources
 
     async def allocatable(self) -> list[str]:
-        reply = await GET_ALLOCATABLE.unary(self.channel)(v1.AllocatableResourcesRequest(), timeout=5)
-        return ids(reply.devices)
+        return ids((await self.machine()).devices)
+
+    async def machine(self) -> v1.AllocatableResourcesResponse:
+        return await GET_ALLOCATABLE.unary(self.channel)(v1.AllocatableResourcesRequest(), timeout=5)
 
     async def watch(self, *metadata: tuple[str, str]) -> "PodWatch":
         call = LIST_AND_WATCH.stream(self.channel)(v1.ListAndWatchPodResourcesRequest(), metadata=metadata)

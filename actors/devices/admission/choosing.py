@@ -1,5 +1,6 @@
 """What each container of a pod gets: hints merged, CPUs and memory placed, devices picked; all of it reserved."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,13 +57,10 @@ class Chooser:
         plan = PodPlan()
         for container in in_order(pod):
             for resource, ids in sorted(container.held.items()):
-                if mine := self._unclaimed(pod.uid, resource, ids):
+                if "/" in resource and (mine := self._unclaimed(pod.uid, resource, ids)):
                     plan.take(container, resource, mine)
-        for container in in_order(pod):
-            try:
-                self._placer.place(pod, container, Hint(None, False), plan.passing)
-            except (CannotPlace, AdmissionRefused):
-                break  # it shares, as it may do already
+            with contextlib.suppress(CannotPlace, AdmissionRefused):  # it shares then, as it may do already
+                self._placer.keep(pod, container, plan.passing)
         return plan
 
     def _unclaimed(self, uid: str, resource: str, ids: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from actors.devices.admission.refusals import ids_by_resource
+from actors.devices.machine.types import CPUS, NODES
 from actors.devices.types import PodRecord
 from protocols.cpulist import format_list
 from protocols.messages.devices import AdmittedPod, ContainerAllocation, ContainerGrant, GrantedDevice, GrantedMount
@@ -48,7 +49,8 @@ class Merge:
                 self.conflicts.append(f"{what} conflicts with that of another resource, which is used: {key}")
 
     def grant(self, container: ContainerAllocation) -> ContainerGrant:
-        nodes = {node for block in container.memory for node in block.numa}
+        nodes = sorted({node for block in container.memory for node in block.numa})
+        own = {CPUS: tuple(map(str, container.cpus)), NODES: tuple(map(str, nodes))}
         return ContainerGrant(
             envs=self._envs,
             mounts=tuple(self._mounts.values()),
@@ -56,8 +58,8 @@ class Merge:
             annotations=self._annotations,
             cdi_devices=tuple(self._names),
             cpus=format_list(container.cpus),
-            mems=",".join(map(str, sorted(nodes))),
-            held={resource: tuple(ids) for resource, ids in ids_by_resource(container).items()},
+            mems=",".join(map(str, nodes)),
+            held={name: tuple(ids) for name, ids in (ids_by_resource(container) | own).items() if ids},
         )
 
 

@@ -106,6 +106,15 @@ class CpuPool:
         self.held[uid] = dict(containers)
         return True
 
+    def restore(self, uid: str, container: str, cpus: Cpus) -> None:
+        """What a running container says it has, unless that is somebody else's or reserved by now."""
+        others = frozenset(cpu for other, held in self.held.items() if other != uid for c in held.values() for cpu in c)
+        if cpus and not self.placed(uid, container) and cpus <= self.allocatable - others:
+            self.held.setdefault(uid, {})[container] = cpus
+
+    def placed(self, uid: str, container: str) -> Cpus:
+        return self.held.get(uid, {}).get(container, NOTHING)
+
 
 def reserve_cpus(topology: CpuTopology, named: Cpus, millis: int) -> Cpus:
     """Those the settings name; else as many as the reserved amount needs, taken as for a container."""

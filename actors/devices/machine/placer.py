@@ -9,7 +9,7 @@ from typing import NamedTuple
 from actors.devices.cpu.pool import CpuPool, pod_need
 from actors.devices.cpu.types import NOTHING
 from actors.devices.errors import TopologyAffinity
-from actors.devices.machine.types import Passing, Placed, bound_memory, in_order, whole_cpus
+from actors.devices.machine.types import Passing, Placed, bound_memory, in_order, remembered, whole_cpus
 from actors.devices.memory.pool import MemoryPool
 from actors.devices.memory.reuse import Reuse
 from actors.devices.topology.merge import Merging
@@ -102,6 +102,15 @@ class Placer:
         if self.memory is not None and request and not held.memory:
             self.memory.take(pod.uid, container.name, request, hint, passing.memory)
         passing.took(container, self.placed(pod.uid, container.name))
+
+    def keep(self, pod: AdmitPod, container: ContainerRequest, passing: Passing) -> None:
+        """As `place`, for a container that runs: on the CPUs and nodes it was started with, if they are its to have."""
+        cpus, hint = remembered(container)
+        if self.cpus is not None and len(cpus) == whole_cpus(pod, container):
+            self.cpus.restore(pod.uid, container.name, cpus)
+        if hint.mask is not None and hint.mask & ~self.rules.numa.everything:
+            hint = NOWHERE_GOOD
+        self.place(pod, container, hint, passing)
 
     def asks(self, pod: AdmitPod, container: ContainerRequest) -> tuple[bool, bool]:
         """Whether it is to have CPUs, and memory, of its own."""

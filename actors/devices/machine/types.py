@@ -5,9 +5,13 @@ from typing import NamedTuple
 from actors.devices.cpu.types import NOTHING, Cpus
 from actors.devices.memory.reuse import Reuse
 from actors.devices.memory.types import Blocks
+from actors.devices.topology.types import Hint, mask_of
+from protocols.cpulist import MOST
 from protocols.messages.devices import AdmitPod, ContainerRequest
 
 INIT, APP = "init", "app"
+CPUS, NODES = "cpu", "numa"
+"""Beside devices by resource, in what a running container tells of itself: its CPUs, the nodes of its memory."""
 
 
 class Placed(NamedTuple):
@@ -28,6 +32,14 @@ class Passing:
         """A sidecar and an app container keep what they take."""
         self.cpus = self.cpus | placed.cpus if container.kind == INIT else self.cpus - placed.cpus
         self.memory.took(container.name, container.kind, placed.memory)
+
+
+def remembered(container: ContainerRequest) -> tuple[Cpus, Hint]:
+    """CPUs and place of the memory that a running container was started with; garbage is nothing."""
+    cpus, nodes = (container.held.get(name, ()) for name in (CPUS, NODES))
+    if not all(text.isascii() and text.isdigit() and int(text) < MOST for text in (*cpus, *nodes)):
+        return NOTHING, Hint(None, False)
+    return frozenset(map(int, cpus)), Hint(mask_of(map(int, nodes)) or None, False)
 
 
 def in_order(pod: AdmitPod) -> list[ContainerRequest]:

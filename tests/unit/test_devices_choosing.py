@@ -1,0 +1,227 @@
+"""Devices, CPUs and memory of a pod are chosen together (scenarios S15, S19, S20 of the device facts)."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from actors.devices.admission.choosing import Chooser, ChooserOptions
+from actors.devices.errors import AdmissionRefused, TopologyAffinity
+from actors.devices.ledger.ledger import Ledger
+from actors.devices.machine.metrics import MachineMetrics
+from actors.devices.machine.setup import make_placer
+from actors.devices.machine.sysfs import read_hardware
+from actors.devices.plugins.inventory import Inventory
+from actors.devices.types import DeviceKey, PluginDevice, PluginOptions
+from protocols.alignment import Alignment
+from protocols.messages.devices import AdmitPod, ContainerRequest
+from tests.support.machines import GIB, Described, write_machine
+
+GPU = "example.com/gpu"
+TWO = Described(sockets=2, cores_per_node=4, memory=8 * GIB)
+
+
+class FakePlugins:
+    """One plugin that prefers what the test says, and lets something happen while it thinks."""
+
+    def __init__(self) -> None:
+        self.options = PluginOptions(preferred=True)
+        self.wish: list[str] = []
+        self.asked: list[tuple[list[str], list[str], int]] = []
+        self.meanwhile = lambda: None
+
+    async def returned(self, resource: str) -> None: ...
+
+    def serving(self, resource: str) -> "FakePlugins":
+        return self
+
+    async def preferred(self, available: list[str], included: list[str], size: int) -> list[str]:
+        self.asked.append((available, included, size))
+        self.meanwhile()
+        return self.wish
+
+
+class Node:
+    def __init__(self, path: Path, policy: str, *, scope: str = "container", machine: Described = TWO, **more) -> None:
+        settings = Alignment(
+            cpuManagerPolicy="static",
+            reservedSystemCPUs="0",
+            topologyManagerPolicy=policy,
+            topologyManagerScope=scope,
+            **more,
+        )
+        self.ledger, self.inventory, self.plugins = Ledger(), Inventory(), FakePlugins()
+        self.placer = make_placer(settings, read_hardware(write_machine(path, machine)))
+        self.registry = CollectorRegistry()
+        self.chooser = Chooser(
+            ChooserOptions(self.ledger, self.inventory, self.plugins, self.placer, MachineMetrics(self.registry))
+        )
+
+    def devices(self, **numa: tuple[int, ...]) -> "Node":
+        listed = [PluginDevice(id, True, nodes) for id, nodes in numa.items()]
+        self.inventory.report(GPU, self.inventory.register(GPU), self.plugins.options, listed)
+        return self
+
+    def choose(self, uid: str, *containers: ContainerRequest):
+        return asyncio.run(self.chooser.choose(AdmitPod(uid, "ns", uid, containers, guaranteed=True)))
+
+    def cpus(self, uid: str, container: str = "c") -> set[int]:
+        return set(self.placer.placed(uid, container).cpus)
+
+
+def container(name: str = "c", cpu: int = 0, gpu: int = 0, kind: str = "app", memory: int = 0) -> ContainerRequest:
+    return ContainerRequest(name, kind, {GPU: gpu} if gpu else {}, cpu=cpu * 1000, memory={"memory": memory})
+
+
+def four(path: Path, policy: str, **more) -> Node:
+    return Node(path, policy, **more).devices(a=(0,), b=(0,), c=(1,), d=(1,))
+
+
+def test_single_numa_node_puts_devices_and_cpus_on_one_node(tmp_path: Path) -> None:
+    node = four(tmp_path, "single-numa-node")
+    assert node.choose("p", container(cpu=2, gpu=2)).chosen == {"c": {GPU: ["a", "b"]}}
+    assert node.cpus("p") == {1, 2}
+    assert node.choose("q", container(cpu=4, gpu=1)).chosen == {"c": {GPU: ["c"]}}
+    assert node.cpus("q") == {4, 5, 6, 7}
+    with pytest.raises(TopologyAffinity, match=r"^Resources cannot be allocated with Topology locality$"):
+        node.choose("r", container(cpu=1, gpu=1))
+    assert node.cpus("r") == set()
+
+
+def test_three_devices_of_two_nodes(tmp_path: Path) -> None:
+    for policy, admitted in (("single-numa-node", False), ("restricted", True), ("best-effort", True), ("none", True)):
+        node = four(tmp_path / policy, policy)
+        if admitted:
+            assert len(node.choose("p", container(gpu=3)).chosen["c"][GPU]) == 3
+        else:
+            with pytest.raises(TopologyAffinity):
+                node.choose("p", container(gpu=3))
+
+
+def test_restricted_wants_what_an_empty_machine_could_give(tmp_path: Path) -> None:
+    """A full machine does not make two nodes a good place for what one could hold."""
+    for policy, admitted in (("restricted", False), ("best-effort", True)):
+        node = four(tmp_path / policy, policy)
+        node.ledger.reserve("other", [DeviceKey(GPU, "a"), DeviceKey(GPU, "c")])
+        if admitted:
+            assert node.choose("p", container(gpu=2)).chosen["c"][GPU] == ["b", "d"]
+        else:
+            with pytest.raises(TopologyAffinity):
+                node.choose("p", container(gpu=2))
+
+
+def test_by_pod_all_containers_end_on_one_node_by_container_they_may_not(tmp_path: Path) -> None:
+    both = (container("x", gpu=1, cpu=2), container("y", gpu=1, cpu=2))
+    together = four(tmp_path / "pod", "single-numa-node", scope="pod")
+    assert set(together.choose("p", *both).chosen["y"][GPU]) == {"d"}, "node 0 has three CPUs, the pod wants four"
+    assert together.cpus("p", "x") | together.cpus("p", "y") == {4, 5, 6, 7}
+    apart = four(tmp_path / "container", "single-numa-node")
+    apart.choose("p", *both)
+    assert apart.cpus("p", "x") == {1, 2}
+    assert apart.cpus("p", "y") == {4, 5}
+
+
+def test_the_plugin_is_asked_about_aligned_devices_only(tmp_path: Path) -> None:
+    node = Node(tmp_path, "single-numa-node").devices(a=(0,), b=(0,), c=(0,), d=(1,))
+    node.plugins.wish = ["c", "d", "nonsense"]
+    assert node.choose("p", container(gpu=2, cpu=1)).chosen["c"][GPU] == ["a", "c"]
+    assert node.plugins.asked == [(["a", "b", "c"], [], 2)]
+
+
+def test_just_enough_aligned_devices_need_no_opinion(tmp_path: Path) -> None:
+    node = four(tmp_path, "best-effort")
+    node.choose("p", container(gpu=2, cpu=1))
+    assert node.plugins.asked == []
+
+
+def test_a_place_taken_while_the_plugin_thinks_is_looked_for_again(tmp_path: Path) -> None:
+    node = Node(tmp_path, "single-numa-node").devices(a=(0,), b=(0,), c=(1,), d=(1,))
+    node.plugins.meanwhile = lambda: node.ledger.reserve("other", [DeviceKey(GPU, "a"), DeviceKey(GPU, "b")])
+    assert node.choose("p", container(gpu=1, cpu=1)).chosen["c"][GPU] == ["c"]
+    assert node.cpus("p") == {4}, "the CPU went along, and the first one is free again"
+    assert 1 in node.placer.cpus.free
+
+
+def test_init_containers_hand_on_what_they_had(tmp_path: Path) -> None:
+    node = four(tmp_path, "single-numa-node")
+    node.choose("p", container("i", cpu=2, kind="init"), container("s", cpu=1, kind="sidecar"), container(cpu=1))
+    assert node.cpus("p", "i") == {1, 2}
+    assert node.cpus("p", "s") | node.cpus("p") == {1, 2}
+    assert len(node.placer.cpus.exclusive) == 2
+
+
+def test_refusals_of_cpus_give_everything_back(tmp_path: Path) -> None:
+    node = four(tmp_path, "none")
+    text = "Allocate failed due to not enough cpus available to satisfy request: requested=8, available=7, which is"
+    with pytest.raises(AdmissionRefused, match=text):
+        node.choose("p", container("x", gpu=1), container("y", cpu=8))
+    node.chooser.give_back("p")
+    assert node.ledger.owners == {}
+    assert node.placer.cpus.exclusive == frozenset()
+
+
+def test_smt_alignment(tmp_path: Path) -> None:
+    machine = Described(cores_per_node=4, threads=2)
+    node = Node(tmp_path, "none", machine=machine, cpuManagerPolicyOptions={"full-pcpus-only": "true"})
+    with pytest.raises(AdmissionRefused) as refused:
+        node.choose("p", container(cpu=3))
+    assert str(refused.value) == "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"
+    assert refused.value.details == {"reason": "SMTAlignmentError"}
+
+
+def test_memory_follows_the_hint(tmp_path: Path) -> None:
+    memory = {"memoryManagerPolicy": "Static", "reservedMemory": {"0": {"memory": "1Gi"}}}
+    node = Node(tmp_path, "single-numa-node", **memory)
+    node.choose("p", container(cpu=1, memory=6 * GIB))
+    assert node.placer.placed("p", "c").memory[0].numa == (0,)
+    node.choose("q", container(cpu=1, memory=6 * GIB))
+    assert node.placer.placed("q", "c").memory[0].numa == (1,)
+    assert node.cpus("q") == {4}
+    with pytest.raises(TopologyAffinity):
+        node.choose("r", container(cpu=1, memory=6 * GIB))
+
+
+def test_pods_that_are_not_guaranteed_and_parts_of_cpus_share(tmp_path: Path) -> None:
+    node = Node(tmp_path, "single-numa-node")
+    pod = AdmitPod("p", "ns", "p", (container(cpu=2),))
+    asyncio.run(node.chooser.choose(pod))
+    asyncio.run(node.chooser.choose(AdmitPod("q", "ns", "q", (ContainerRequest("c", cpu=1500),), guaranteed=True)))
+    assert node.placer.cpus.exclusive == frozenset()
+
+
+def test_a_running_pod_nobody_remembers_keeps_what_it_says_it_has(tmp_path: Path) -> None:
+    node = four(tmp_path, "single-numa-node")
+    node.choose("other", container(cpu=1))
+    held = {GPU: ("d",), "cpu": ("5", "6"), "numa": ("1",)}
+    told = ContainerRequest("c", resources={GPU: 1}, cpu=2000, held=held)
+    assert node.chooser.keep_running(AdmitPod("p", "ns", "p", (told,), guaranteed=True)).chosen == {"c": {GPU: ["d"]}}
+    assert node.cpus("p") == {5, 6}
+    for claimed in (("1", "2"), ("0", "3"), ("x",), ("99999999999999999999", "5")):
+        liar = ContainerRequest("c", cpu=2000, held={"cpu": claimed})
+        node.chooser.keep_running(AdmitPod("liar", "ns", "liar", (liar,), guaranteed=True))
+        assert len(node.cpus("liar")) == 2, "others' and reserved CPUs are not believed, it gets free ones"
+        assert not node.cpus("liar") & {0, 1, 5, 6}
+        node.chooser.give_back("liar")
+
+
+def test_what_is_counted(tmp_path: Path) -> None:
+    node = four(tmp_path, "single-numa-node")
+    node.choose("p", container(cpu=2))
+    with pytest.raises(TopologyAffinity):
+        node.choose("q", container(cpu=7))
+    page = generate_latest(node.registry).decode()
+    assert "kubelet_cpu_manager_pinning_requests_total 1.0" in page
+    labels = '{boundary="numa_node",scope="container"}'
+    assert f"kubelet_container_aligned_compute_resources_count{labels} 1.0" in page
+    assert f"kubelet_container_aligned_compute_resources_failure_count{labels} 1.0" in page
+
+
+def test_a_plan_of_nothing_asks_nobody(tmp_path: Path) -> None:
+    placer = make_placer(Alignment(), read_hardware(write_machine(tmp_path, TWO)))
+    pod = AdmitPod("p", "ns", "p", (container(cpu=2),), guaranteed=True)
+    assert placer.container_hints(pod, pod.containers[0], SimpleNamespace(memory=None, cpus=frozenset())) == [
+        None,
+        None,
+    ]
