@@ -154,7 +154,7 @@ class Manager:
     def _changed(self, resource: str) -> None:
         """Healthy devices are part of kubelet's checkpoint."""
         self._streams.refresh(resource)
-        self.commits.touch()
+        self.commits.touch_lazily()
 
     def _overridden(self, key: DeviceKey) -> None:
         self.commits.touch()

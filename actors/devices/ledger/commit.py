@@ -15,6 +15,9 @@ from actors.devices.ledger.history import History
 from actors.devices.types import PodRecord
 from protocols.messages.devices import LedgerEvent
 
+LAZY_S = 0.5
+"""Nobody waits for the health of devices to be on disk: flapping ones cost two writes a second, not hundreds."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -52,6 +55,7 @@ class Commits:
         self._dirty = False
         self._wake = asyncio.Event()
         self._trouble = ""
+        self._lazy: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -70,8 +74,20 @@ class Commits:
         self._idle.clear()
         self._wake.set()
 
+    def touch_lazily(self) -> None:
+        """Something changed that only a later life reads, and that plugins will tell it anyway."""
+        if self._lazy is None:
+            self._lazy = asyncio.get_running_loop().call_later(LAZY_S, self._no_longer_lazy)
+
+    def _no_longer_lazy(self) -> None:
+        if self._lazy is not None:
+            self._lazy.cancel()
+            self._lazy = None
+            self.touch()
+
     async def flushed(self) -> None:
         """Wait until all that was handed in is on disk; raises CheckpointNotWritten when the disk refuses it."""
+        self._no_longer_lazy()
         await self._idle.wait()
         if self._trouble:
             raise CheckpointNotWritten(self._trouble)
