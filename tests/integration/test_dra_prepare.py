@@ -177,6 +177,10 @@ def test_two_instances_the_newest_that_answers_is_used() -> None:
         await lab.unprepare("p")
         assert len(old.called("unprepare")) == 1
         assert lab.registered.items[GPU].connected
+        for number in range(20):
+            await lab.manager.drivers.register(GPU, f"/nowhere/{number}", ["v1.DRAPlugin"])
+        assert len(lab.manager.drivers._instances[GPU]) == 16
+        assert lab.manager.drivers.serving(GPU).options.endpoint == str(old.socket)
         twice = lab.stub(instance="-twice")
         twice.info.endpoint = str(old.socket)
         await twice.register()

@@ -45,7 +45,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], 2, "a command is needed"),
         (["fly"], 2, "no command is called 'fly'"),
-        (["dra-driver"], 1, "dra-driver is not supported yet"),
+        (["dra-driver", "--driver", "No"], 2, "'No' is not a DNS name, such as gpu.example.com"),
         (["status"], 1, "no plane runs below"),
         (["down"], 1, "start it with `nodeplane up`"),
         (["logs", "nobody"], 2, "no log of 'nobody'"),

@@ -16,7 +16,7 @@ from actors.devices.errors import RegistrationRefused
 from protocols.messages.devices import DraDriver
 
 MOST_INSTANCES = 16
-"""Of one driver."""
+"""Of one driver, that answer; of those that do not, the oldest are dropped."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ class Drivers:
         mine = self._instances.get(name, [])
         if any(instance.options.endpoint == endpoint for instance in mine):
             raise RegistrationRefused(f"endpoint {endpoint} already registered for DRA driver plugin {name}")
-        if len(mine) >= MOST_INSTANCES:
+        if len([instance for instance in mine if instance.connected]) >= MOST_INSTANCES:
             raise RegistrationRefused(f"DRA driver plugin {name} has {MOST_INSTANCES} instances already")
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         """It need not answer yet; it is dialled from now on until it is taken off."""
         self.validate(name, endpoint, versions)
+        await self._make_room(name)
         instance = Instance(
             InstanceOptions(
                 driver=name,
@@ -64,6 +65,13 @@ class Drivers:
         self._instances.setdefault(name, []).append(instance)
         self._options.hearing.begin(instance)
         self._turned(name)
+
+    async def _make_room(self, name: str) -> None:
+        """A driver that dies again and again leaves sockets behind at which nobody answers."""
+        mine = self._instances.get(name, [])
+        dead = [item for item in mine if not item.connected]
+        for instance in dead[: max(0, len(mine) - MOST_INSTANCES + 1)]:
+            await self.deregister(name, instance.options.endpoint)
 
     async def deregister(self, name: str, endpoint: str) -> None:
         for instance in [item for item in self._instances.get(name, []) if item.options.endpoint == endpoint]:

@@ -1,0 +1,86 @@
+"""Which of our devices are well, by file: lines `DEVICE HEALTH [MESSAGE]`."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor.dra_driver.types import Device
+from supervisor.plugin.errors import HealthFileInvalid
+from supervisor.plugin.inotify import Changes
+
+HEALTHY = "Healthy"
+
+
+class Health(NamedTuple):
+    health: str = HEALTHY
+    message: str = ""
+
+
+class HealthBoard:
+    """The devices there are, and how each is. `changed()` ends whenever that changes."""
+
+    def __init__(self, devices: list[Device]) -> None:
+        self.devices = devices
+        self.health: dict[str, Health] = {}
+        self.silent = False
+        """No more reports are sent, and the streams stay open."""
+        self._event = asyncio.Event()
+
+    def of(self, device: Device) -> Health:
+        return self.health.get(device.name, Health())
+
+    def set(self, health: dict[str, Health]) -> list[str]:
+        """Devices not named are well. Returns a line for each that changed."""
+        told = [
+            f"{device.name} is {new.health}{': ' + new.message if new.message else ''}"
+            for device in self.devices
+            if (new := health.get(device.name, Health())) != self.of(device)
+        ]
+        self.health = health
+        if told:
+            self.notify()
+        return told
+
+    def notify(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def changed(self, timeout: float) -> None:
+        try:
+            await asyncio.wait_for(self._event.wait(), timeout)
+        except TimeoutError:
+            return
+
+
+def parse(text: str) -> dict[str, Health]:
+    """Raises HealthFileInvalid."""
+    found: dict[str, Health] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split(maxsplit=2)
+        if len(words) == 1:
+            raise HealthFileInvalid(
+                f"line {number} of the health file is not `DEVICE HEALTH [MESSAGE]`: {line.strip()}"
+            )
+        if words:
+            found[words[0]] = Health(words[1], words[2].strip() if len(words) > 2 else "")
+    return found
+
+
+def _read(path: Path) -> dict[str, Health]:
+    return parse(path.read_text() if path.exists() else "")
+
+
+async def follow(path: Path, board: HealthBoard, say: Callable[[str], None]) -> None:
+    """Apply the file now and on each change; a missing file means all is well. Never ends."""
+    changes = Changes(path.parent)
+    try:
+        while True:
+            try:
+                for line in board.set(_read(path)):
+                    say(line)
+            except (HealthFileInvalid, OSError, UnicodeDecodeError) as error:
+                say(str(error))
+            await changes.wait()
+    finally:
+        changes.close()
