@@ -57,8 +57,7 @@ class Cpusets:
             await asyncio.sleep(SETTLE_S)
             self._wake.clear()
             if not await self.put_right():
-                await asyncio.sleep(RETRY_S)
-                self._wake.set()
+                asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
 
     async def put_right(self) -> bool:
         """False when a container could not be moved and is to be tried again."""

@@ -121,7 +121,7 @@ def _resources(view: NodeView, before: Object, kind: str) -> dict[str, str]:
         devices = dict.fromkeys(devices, "0") | {
             name: str(_count(inventory, kind)) for name, inventory in view.inventory.items()
         }
-    return _machine(view, shown, kind) | found | _kept_storage(view, kind) | dict(sorted(devices.items()))
+    return _machine(view, shown, kind) | found | _kept_storage(view, shown, kind) | dict(sorted(devices.items()))
 
 
 def _machine(view: NodeView, shown: Object, kind: str) -> dict[str, str]:
@@ -140,7 +140,9 @@ def _machine(view: NodeView, shown: Object, kind: str) -> dict[str, str]:
     }
 
 
-def _kept_storage(view: NodeView, kind: str) -> dict[str, str]:
+def _kept_storage(view: NodeView, shown: Object, kind: str) -> dict[str, str]:
+    if view.placement is None and kind == "allocatable":
+        return {STORAGE: shown[STORAGE]} if STORAGE in shown else {}
     kept = view.placement.reserved.get(STORAGE, 0) if view.placement is not None and kind == "allocatable" else 0
     return {STORAGE: f"{_left(view.machine.storage_kib, kept // 1024)}Ki"} if kept else {}
 

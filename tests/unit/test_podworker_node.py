@@ -1,7 +1,7 @@
 from actors.podworker.machine import Machine, read_machine
 from actors.podworker.node import NodeView, heartbeat_patch, is_ready, new_node, node_events, node_patch, node_status
 from actors.podworker.readiness import GRACE_S, Readiness
-from protocols.messages.devices import Device, ResourceInventory
+from protocols.messages.devices import Device, Placement, ResourceInventory
 
 MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -95,3 +95,25 @@ def test_what_becomes_of_the_node_is_told_once():
     assert node_events("n1", ready, node_status(view(), ready, T2)) == []
     before = {**ready, "nodeInfo": {**ready["nodeInfo"], "bootID": "earlier"}}
     assert [(kind, reason) for kind, reason, _ in node_events("n1", before, ready)] == [("Warning", "Rebooted")]
+
+
+def test_the_machine_is_what_devices_says_of_it_less_what_is_kept():
+    kept = {"cpu": 1500, "memory": 1 << 20, "hugepages-2Mi": 2 << 20, "ephemeral-storage": 1024}
+    placement = Placement(online="0-3,6", memory=64 << 20, hugepages={"hugepages-2Mi": 8 << 20}, reserved=kept)
+    status = node_status(view(placement=placement), {}, T1)
+    assert status["capacity"] == {
+        "cpu": "5",
+        "memory": "65536Ki",
+        "hugepages-2Mi": "8Mi",
+        "ephemeral-storage": "2048Ki",
+        "pods": "110",
+    }
+    assert status["allocatable"] == {
+        "cpu": "3500m",
+        "memory": "56320Ki",
+        "hugepages-2Mi": "6Mi",
+        "ephemeral-storage": "2047Ki",
+        "pods": "110",
+    }
+    silent = node_status(view(placement=None), status, T2)
+    assert silent["allocatable"] == status["allocatable"]
