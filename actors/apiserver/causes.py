@@ -39,6 +39,14 @@ def too_long(field: str, limit: int) -> Cause:
     return Cause(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
 
 
+def too_many(field: str, actual: int, limit: int) -> Cause:
+    return Cause(field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items")
+
+
+def not_found(field: str, value: object) -> Cause:
+    return Cause(field, "FieldValueNotFound", f"Not found: {_show(value)}")
+
+
 def unsupported(field: str, value: object, allowed: Sequence[str]) -> Cause:
     listed = ", ".join(f'"{item}"' for item in allowed)
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")

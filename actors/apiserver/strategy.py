@@ -49,6 +49,10 @@ class Strategy:
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
         return []
 
+    def check_namespace(self, obj: Obj, namespace: Obj) -> list[Cause]:
+        """What is wrong with a new object because of the namespace it goes to."""
+        return []
+
     def counts(self, new: Obj, old: Obj) -> bool:
         """Whether this change makes a new generation, if there are generations."""
         return bool(new.get("spec") != old.get("spec"))

@@ -69,7 +69,7 @@ DEVICECLASSES = Resource(DRA, "v1", "deviceclasses", "DeviceClass", False)
 RESOURCECLAIMS = Resource(DRA, "v1", "resourceclaims", "ResourceClaim", True)
 RESOURCECLAIMTEMPLATES = Resource(DRA, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
 RESOURCESLICEPATCHES = Resource(DRA, "v1alpha3", "resourceslicepatches", "ResourceSlicePatch", False)
-DEVICETAINTRULES = Resource(DRA, "v1alpha3", "devicetaintrules", "DeviceTaintRule", False)
+DEVICETAINTRULES = Resource(DRA, "v1beta2", "devicetaintrules", "DeviceTaintRule", False)
 ROLES = Resource(RBAC, "v1", "roles", "Role", True)
 ROLEBINDINGS = Resource(RBAC, "v1", "rolebindings", "RoleBinding", True)
 CLUSTERROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", False)
@@ -107,6 +107,7 @@ ALL = (
     RESOURCECLAIMS,
     RESOURCECLAIMTEMPLATES,
     RESOURCESLICEPATCHES,
+    DEVICETAINTRULES,
     ROLES,
     ROLEBINDINGS,
     CLUSTERROLES,

@@ -1,47 +1,28 @@
-"""resource.k8s.io: slices, classes, claims, templates and patches; stored and served, checked only where cheap."""
+"""resource.k8s.io: slices, classes, claims, templates, patches and rules, each stored in one version and served in all
+that have it."""
 
-from actors.apiserver.causes import Cause, forbidden, required
+from dataclasses import replace
+
 from actors.apiserver.cells import AGE, NAME, cell, field
 from actors.apiserver.objects import Obj, at, items, text
-from actors.apiserver.strategy import Strategy, restore
+from actors.apiserver.resources.dra.claims import ClaimStrategy, TemplateStrategy
+from actors.apiserver.resources.dra.classes import ClassStrategy
+from actors.apiserver.resources.dra.patches import PatchStrategy
+from actors.apiserver.resources.dra.rules import RuleStrategy
+from actors.apiserver.resources.dra.slices import SliceStrategy
+from actors.apiserver.resources.dra.versions import (
+    GROUP,
+    Convert,
+    VersionFace,
+    VersionStrategy,
+    exact_requests,
+    flat_requests,
+    in_template,
+    plain_devices,
+    same,
+    wrapped_devices,
+)
 from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
-
-GROUP = "resource.k8s.io"
-
-
-class GenerationStrategy(Strategy):
-    has_generation = True
-
-
-class SliceStrategy(GenerationStrategy):
-    def validate_create(self, obj: Obj) -> list[Cause]:
-        causes = [] if text(obj, "spec", "driver") else [required("spec.driver")]
-        return causes if text(obj, "spec", "pool", "name") else [*causes, required("spec.pool.name")]
-
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
-        causes = self.validate_create(new)
-        for path in (("driver",), ("pool", "name"), ("nodeName",)):
-            if at(new, "spec", *path) != at(old, "spec", *path):
-                causes.append(forbidden(f"spec.{'.'.join(path)}", "field is immutable"))
-        return causes
-
-
-class ImmutableSpecStrategy(Strategy):
-    def validate_create(self, obj: Obj) -> list[Cause]:
-        return [] if isinstance(obj.get("spec"), dict) else [required("spec")]
-
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
-        return [] if new.get("spec") == old.get("spec") else [forbidden("spec", "field is immutable")]
-
-
-class ClaimStrategy(ImmutableSpecStrategy):
-    has_status = True
-
-    def prepare_status(self, new: Obj, old: Obj) -> None:
-        super().prepare_status(new, old)
-        version = new["metadata"].get("resourceVersion")
-        restore(new, old, "metadata")
-        new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
 
 
 def claim_state(obj: Obj) -> str:
@@ -51,6 +32,16 @@ def claim_state(obj: Obj) -> str:
     states.append("allocated")
     return ",".join([*states, "reserved"] if items(obj, "status", "reservedFor") else states)
 
+
+def patch_filter(obj: Obj) -> str:
+    """What a patch is for, in a word for each part of its filter."""
+    filter = at(obj, "spec", "devices", "filter") or {}
+    names = [f"{key}={text(filter, field)}" for key, field in FILTER_WORDS.items() if text(filter, field)]
+    selectors = len(items(filter, "selectors"))
+    return ",".join([*names, f"cel({selectors})"] if selectors else names) or "<all>"
+
+
+FILTER_WORDS = {"class": "deviceClassName", "driver": "driver", "pool": "pool", "device": "device"}
 
 SLICES = Resource(
     group=GROUP,
@@ -78,7 +69,7 @@ CLASSES = Resource(
     singular="deviceclass",
     kind="DeviceClass",
     namespaced=False,
-    strategy=GenerationStrategy(),
+    strategy=ClassStrategy(),
     columns=(NAME, AGE),
     returns_object=True,
 )
@@ -103,7 +94,7 @@ TEMPLATES = Resource(
     singular="resourceclaimtemplate",
     kind="ResourceClaimTemplate",
     namespaced=True,
-    strategy=ImmutableSpecStrategy(),
+    strategy=TemplateStrategy(),
     columns=(NAME, AGE),
     returns_object=True,
 )
@@ -115,9 +106,57 @@ PATCHES = Resource(
     singular="resourceslicepatch",
     kind="ResourceSlicePatch",
     namespaced=False,
-    strategy=GenerationStrategy(),
-    columns=(NAME, AGE),
+    strategy=PatchStrategy(),
+    columns=(
+        NAME,
+        Column("Priority", lambda obj: at(obj, "spec", "devices", "priority") or 0, type="integer"),
+        Column("Filter", patch_filter),
+        AGE,
+    ),
     returns_object=True,
 )
 
-ROWS = (SLICES, CLASSES, CLAIMS, TEMPLATES, PATCHES)
+RULES = Resource(
+    group=GROUP,
+    version="v1beta2",
+    plural="devicetaintrules",
+    singular="devicetaintrule",
+    kind="DeviceTaintRule",
+    namespaced=False,
+    strategy=RuleStrategy(),
+    columns=(NAME, AGE),
+    subresources=(Subresource("status", STATUS_VERBS, "DeviceTaintRule", GROUP, "v1beta2"),),
+    returns_object=True,
+)
+
+
+def in_version(row: Resource, version: str, show: Convert = same, store: Convert = same) -> Resource:
+    """The same objects under another version."""
+    strategy = row.strategy if show is same else VersionStrategy(row.strategy, show, store)
+    subresources = tuple(replace(sub, version=version) for sub in row.subresources)
+    return replace(
+        row,
+        version=version,
+        strategy=strategy,
+        subresources=subresources,
+        stored_as=row.full_name,
+        face=VersionFace(version, row.version, show, store),
+    )
+
+
+STORED = (SLICES, CLASSES, CLAIMS, TEMPLATES)
+CONVERSIONS: dict[str, tuple[Convert, Convert]] = {
+    SLICES.plural: (wrapped_devices, plain_devices),
+    CLASSES.plural: (same, same),
+    CLAIMS.plural: (flat_requests, exact_requests),
+    TEMPLATES.plural: (in_template(flat_requests), in_template(exact_requests)),
+}
+"""To v1beta1 and back."""
+ROWS = (
+    *STORED,
+    *(in_version(row, "v1beta2") for row in STORED),
+    RULES,
+    *(in_version(row, "v1beta1", *CONVERSIONS[row.plural]) for row in STORED),
+    in_version(RULES, "v1alpha3"),
+    PATCHES,
+)

@@ -60,6 +60,8 @@ def registry() -> Registry:
     core_texts = (*core, cluster.CORE_STORAGE)
     texts: dict[str, tuple[str, ...]] = {META: (meta.META,), f"{API}core.v1": core_texts}
     texts[f"{API}resource.v1"] = (resource.RESOURCE,)
+    texts[f"{API}resource.v1beta2"] = (resource.RESOURCE_BETA2,)
+    texts[f"{API}resource.v1beta1"] = (resource.RESOURCE_BETA1,)
     texts[f"{API}resource.v1alpha3"] = (resource.RESOURCE_ALPHA,)
     for name in ("discovery", "node", "scheduling", "storage"):
         texts[f"{API}{name}.v1"] = (getattr(cluster, name.upper()),)

@@ -1,4 +1,4 @@
-"""resource.k8s.io/v1: slices, classes, claims and templates; v1alpha3: slice patches."""
+"""resource.k8s.io: slices, classes, claims and templates in v1 and as older versions have them; rules; patches."""
 
 RESOURCE = """
 DeviceClass+: metadata:meta.ObjectMeta spec!:DeviceClassSpec
@@ -53,11 +53,30 @@ DeviceToleration: effect:str key:str operator:str tolerationSeconds:int64 value:
 CapacityRequestPolicyRange: max:quantity min!:quantity step:quantity
 """
 
+RULES = """
+DeviceTaintRule+: metadata:meta.ObjectMeta spec!:DeviceTaintRuleSpec status:DeviceTaintRuleStatus
+DeviceTaintRuleSpec: deviceSelector:DeviceTaintSelector taint!:%sDeviceTaint
+DeviceTaintRuleStatus: conditions:[meta.Condition]=type
+DeviceTaintSelector: device:str driver:str pool:str
+"""
+RESOURCE_BETA2 = RESOURCE + RULES.removeprefix("\n") % ""
+
+_FLAT = """DeviceRequest: adminAccess:bool allocationMode:str capacity:CapacityRequirements count:int64
+    deviceClassName:str firstAvailable:[DeviceSubRequest] name!:str selectors:[DeviceSelector]
+    tolerations:[DeviceToleration]"""
+RESOURCE_BETA1 = (
+    RESOURCE.replace("DeviceRequest: exactly:ExactDeviceRequest firstAvailable:[DeviceSubRequest] name!:str", _FLAT)
+    .replace("\nDevice: ", "\nDevice: basic:BasicDevice name!:str\nBasicDevice: ")
+    .replace("consumesCounters:[DeviceCounterConsumption] name!:str", "consumesCounters:[DeviceCounterConsumption]")
+)
+
 RESOURCE_ALPHA = """
 ResourceSlicePatch+: metadata:meta.ObjectMeta spec!:ResourceSlicePatchSpec
 ResourceSlicePatchSpec: devices!:DevicePatch
-DevicePatch: attributes:{PatchedAttribute} capacity:{resource.DeviceCapacity} filter:DevicePatchFilter priority:int32
-    taints:[resource.DeviceTaint]
+DevicePatch: attributes:{NullableDeviceAttribute} capacity:{resource.DeviceCapacity} filter:DevicePatchFilter
+    priority:int32 taints:[resource.DeviceTaint]
 DevicePatchFilter: device:str deviceClassName:str driver:str pool:str selectors:[resource.DeviceSelector]
-PatchedAttribute: bool:bool int:int64 null:any string:str version:str
+NullableDeviceAttribute: bool:bool int:int64 null:NullValue string:str version:str
+NullValue:
 """
+RESOURCE_ALPHA += RULES.removeprefix("\n") % "resource."

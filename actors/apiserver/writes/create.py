@@ -66,6 +66,8 @@ class Creator:
             raise not_found(namespaces, target.namespace)
         if found.obj["metadata"].get("deletionTimestamp"):
             raise _terminating(target, body["metadata"]["name"])
+        if causes := target.resource.strategy.check_namespace(body, found.obj):
+            raise invalid_object(target.resource.kind, target.resource.group, body["metadata"]["name"], causes)
 
 
 def _prepare(target: Target, body: Obj) -> None:

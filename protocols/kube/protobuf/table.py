@@ -31,11 +31,13 @@ TEXTS = {
     "authentication": others.AUTHENTICATION,
     "authorization": others.AUTHORIZATION,
     "resource": resource.RESOURCE,
+    "resource-v1beta1": resource.RESOURCE_BETA1,
     "discovery": cluster.DISCOVERY,
     "scheduling": cluster.SCHEDULING,
     "node": cluster.NODE,
     "storage": cluster.STORAGE,
 }
+DRA = "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice"
 KINDS = {
     "v1": (
         "core",
@@ -55,7 +57,10 @@ KINDS = {
         "authorization",
         "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
     ),
-    "resource.k8s.io/v1": ("resource", "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice"),
+    "resource.k8s.io/v1": ("resource", DRA),
+    "resource.k8s.io/v1beta2": ("resource", f"{DRA} DeviceTaintRule"),
+    "resource.k8s.io/v1beta1": ("resource-v1beta1", DRA),
+    "resource.k8s.io/v1alpha3": ("resource", "DeviceTaintRule"),
 }
 """The package of each version, and what can stand at the top of a body. Each has a list of the same form."""
 EVERYWHERE = ("DeleteOptions", "Status")

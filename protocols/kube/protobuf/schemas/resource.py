@@ -1,4 +1,5 @@
-"""resource/v1: slices, classes, claims, templates. ResourceSlicePatch is in no release: it has no numbers."""
+"""resource.k8s.io: slices, classes, claims and templates in v1 and v1beta2, and where v1beta1 differs; rules.
+ResourceSlicePatch is in no release: it has no numbers."""
 
 RESOURCE = """
 ResourceSlice: 1:metadata:meta.ObjectMeta 2:spec:ResourceSliceSpec
@@ -53,3 +54,33 @@ CapacityRequestPolicyRange: 1:min:Quantity 2:max:Quantity 3:step:Quantity
 DeviceToleration: 1:key:string 2:operator:string 3:value:string 4:effect:string 5:tolerationSeconds:int64!
 CapacityRequirements: 1:requests:{}Quantity
 """
+
+RULES = """DeviceTaintRule: 1:metadata:meta.ObjectMeta 2:spec:DeviceTaintRuleSpec 3:status:DeviceTaintRuleStatus
+DeviceTaintRuleSpec: 1:deviceSelector:DeviceTaintSelector 2:taint:DeviceTaint
+DeviceTaintRuleStatus: 1:conditions:[]meta.Condition
+DeviceTaintSelector: 2:driver:string 3:pool:string 4:device:string
+"""
+RESOURCE += RULES
+
+
+def _beta1() -> str:
+    """v1's text with the messages that have other fields."""
+    other = dict(line.split(":", 1) for line in _BETA1.strip().replace("\n ", " ").split("\n"))
+    lines = RESOURCE.strip().replace("\n ", " ").split("\n")
+    kept = [line for line in lines if line.split(":", 1)[0] not in other]
+    return "\n" + "\n".join([*kept, *(f"{name}:{fields}" for name, fields in other.items())]) + "\n"
+
+
+_BETA1 = """
+Device: 1:name:string! 2:basic:BasicDevice
+BasicDevice: 1:attributes:{}DeviceAttribute 2:capacity:{}DeviceCapacity 3:consumesCounters:[]DeviceCounterConsumption
+    4:nodeName:string! 5:nodeSelector:core.NodeSelector 6:allNodes:bool! 7:taints:[]DeviceTaint 8:bindsToNode:bool!
+    9:bindingConditions:[]string 10:bindingFailureConditions:[]string 11:allowMultipleAllocations:bool!
+    12:nodeAllocatableResourceMappings:{}NodeAllocatableResourceMapping
+DeviceRequest: 1:name:string! 2:deviceClassName:string! 3:selectors:[]DeviceSelector 4:allocationMode:string
+    5:count:int64 6:adminAccess:bool! 7:firstAvailable:[]DeviceSubRequest 8:tolerations:[]DeviceToleration
+    9:capacity:CapacityRequirements
+DeviceSubRequest: 1:name:string! 2:deviceClassName:string! 3:selectors:[]DeviceSelector 4:allocationMode:string
+    5:count:int64 7:tolerations:[]DeviceToleration 8:capacity:CapacityRequirements
+"""
+RESOURCE_BETA1 = _beta1()

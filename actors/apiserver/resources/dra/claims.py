@@ -1,0 +1,88 @@
+"""ResourceClaim and its template: the spec never changes, the status belongs to scheduler and drivers."""
+
+from typing import Any
+
+from actors.apiserver.causes import Cause, forbidden, invalid, required
+from actors.apiserver.objects import Obj, at
+from actors.apiserver.resources.dra.allocation import drop_strays, status_causes
+from actors.apiserver.resources.dra.lists import rows, table
+from actors.apiserver.resources.dra.requests import default_devices, devices_causes, parts
+from actors.apiserver.resources.dra.selectors import spec_of
+from actors.apiserver.strategy import Strategy, restore
+
+IMMUTABLE = "field is immutable"
+ADMIN = "resource.kubernetes.io/admin-access"
+NO_ADMIN = f"admin access to devices requires the `{ADMIN}: true` label on the containing namespace"
+TAINTS_GATE = "DRADeviceTaints"
+
+
+class _SpecStrategy(Strategy):
+    """`_path` leads from the object to the ResourceClaimSpec."""
+
+    _path: tuple[str, ...]
+
+    def _devices(self, obj: Obj) -> Obj:
+        return table(at(obj, *self._path, "devices"))
+
+    def default(self, obj: Obj) -> None:
+        default_devices(self._devices(obj))
+
+    def prepare_create(self, obj: Obj) -> None:
+        super().prepare_create(obj)
+        if not self.gate(TAINTS_GATE):
+            for part in _parts(self._devices(obj)):
+                part.pop("tolerations", None)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        if not isinstance(at(obj, *self._path), dict):
+            return [required(".".join(self._path))]
+        return devices_causes(".".join((*self._path, "devices")), self._devices(obj))
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        if new.get("spec") == old.get("spec"):
+            return []
+        return [invalid("spec", new.get("spec"), IMMUTABLE)]
+
+    def check_namespace(self, obj: Obj, namespace: Obj) -> list[Cause]:
+        """Devices that others use are given to namespaces that somebody marked for it."""
+        if table(at(namespace, "metadata", "labels")).get(ADMIN) == "true":
+            return []
+        path = ".".join((*self._path, "devices.requests"))
+        return [
+            forbidden(f"{path}[{index}].exactly.adminAccess", NO_ADMIN)
+            for index, request in enumerate(rows(self._devices(obj).get("requests")))
+            if at(request, "exactly", "adminAccess") is True
+        ]
+
+
+class ClaimStrategy(_SpecStrategy):
+    has_status = True
+    _path = ("spec",)
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        super().prepare_status(new, old)
+        version = new["metadata"].get("resourceVersion")
+        restore(new, old, "metadata")
+        new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
+        drop_strays(table(new.get("status")))
+
+    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+        return status_causes(new, old)
+
+
+class TemplateStrategy(_SpecStrategy):
+    _path = ("spec", "spec")
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        if not isinstance(spec_of(obj).get("spec"), dict):
+            return [required("spec.spec")] if obj.get("spec") is not None else [required("spec")]
+        return _metadata_causes(table(spec_of(obj).get("metadata"))) + super().validate_create(obj)
+
+
+def _metadata_causes(metadata: Obj) -> list[Cause]:
+    extra = [name for name in metadata if name not in ("labels", "annotations") and metadata[name]]
+    return [forbidden(f"spec.metadata.{name}", "may not be set in a template") for name in sorted(extra)]
+
+
+def _parts(devices: Any) -> list[Obj]:
+    return [part for request in rows(table(devices).get("requests")) for part in parts(request)]

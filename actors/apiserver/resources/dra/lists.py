@@ -1,0 +1,37 @@
+"""Lists and maps: how many, which of them twice. Over the limit one cause is told and nothing inside is looked at."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from actors.apiserver.causes import Cause, duplicate, too_many
+from actors.apiserver.objects import Obj
+
+Check = Callable[[str, Any], list[Cause]]
+
+
+def each(path: str, values: Any, limit: int, check: Check, key: Callable[[Any], Any] | None = None) -> list[Cause]:
+    """`key` tells elements apart; without it they need not differ."""
+    if not isinstance(values, list):
+        return []
+    if len(values) > limit:
+        return [too_many(path, len(values), limit)]
+    causes = [cause for index, value in enumerate(values) for cause in check(f"{path}[{index}]", value)]
+    return causes + (repeated(path, map(key, values)) if key else [])
+
+
+def repeated(path: str, keys: Iterable[Any]) -> list[Cause]:
+    seen, causes = set(), []
+    for index, key in enumerate(keys):
+        if key in seen:
+            causes.append(duplicate(f"{path}[{index}]", key))
+        seen.add(key)
+    return causes
+
+
+def table(value: Any) -> Obj:
+    """A map, whatever stands there."""
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> list[Obj]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

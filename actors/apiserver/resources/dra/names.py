@@ -1,0 +1,104 @@
+"""Names in resource.k8s.io, and what is said of those that are none; the sentences are upstream's."""
+
+import re
+
+from actors.apiserver.causes import Cause, invalid, required, too_long
+from actors.apiserver.name_rules import (
+    LABEL,
+    LABEL_TEXT,
+    QUALIFIED,
+    QUALIFIED_TEXT,
+    SUBDOMAIN,
+    SUBDOMAIN_TEXT,
+    VALUE_TEXT,
+)
+
+DRIVER, POOL, ID, LABEL_LENGTH, SUBDOMAIN_LENGTH = 63, 253, 32, 63, 253
+KEY_SHOWN = DRIVER + 1 + ID
+C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+C_TEXT = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
+    "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
+)
+NO_DOMAIN = "a fully qualified name must be a domain and a name separated by a slash"
+
+
+def keyed(path: str, key: str) -> str:
+    """`spec.devices[0].attributes[dom/id]`; a long key loses its middle."""
+    if len(key) > KEY_SHOWN:
+        half = (KEY_SHOWN - 3) // 2
+        key = f"{key[:half]}...{key[-half:]}"
+    return f"{path}[{key}]"
+
+
+def driver_causes(path: str, name: str) -> list[Cause]:
+    """Checked in lower case, kept as it is."""
+    if not name:
+        return [required(path)]
+    if len(name) > DRIVER:
+        return [too_long(path, DRIVER)]
+    return [] if SUBDOMAIN.fullmatch(name.lower()) else [invalid(path, name.lower(), SUBDOMAIN_TEXT)]
+
+
+def pool_causes(path: str, name: str) -> list[Cause]:
+    """One or more subdomains with slashes between them."""
+    if not name:
+        return [required(path)]
+    if len(name) > POOL:
+        return [too_long(path, POOL)]
+    return [invalid(path, part, SUBDOMAIN_TEXT) for part in name.split("/") if not SUBDOMAIN.fullmatch(part)]
+
+
+def label_causes(path: str, name: str) -> list[Cause]:
+    """Devices, requests, counter sets, counters."""
+    if not name:
+        return [required(path)]
+    if len(name) > LABEL_LENGTH:
+        return [invalid(path, name, f"must be no more than {LABEL_LENGTH} characters")]
+    return [] if LABEL.fullmatch(name) else [invalid(path, name, LABEL_TEXT)]
+
+
+def class_causes(path: str, name: str) -> list[Cause]:
+    if not name:
+        return [required(path)]
+    if len(name) > SUBDOMAIN_LENGTH:
+        return [invalid(path, name, f"must be no more than {SUBDOMAIN_LENGTH} characters")]
+    return [] if SUBDOMAIN.fullmatch(name) else [invalid(path, name, SUBDOMAIN_TEXT)]
+
+
+def qualified_causes(path: str, name: str) -> list[Cause]:
+    """`id` or `domain/id`: keys of attributes and capacities in slices."""
+    domain, slash, own = name.rpartition("/")
+    causes = []
+    if slash:
+        causes += driver_causes(path, domain) if domain else [invalid(path, "", "the domain must not be empty")]
+    if not own:
+        return [*causes, invalid(path, own, "the name must not be empty") if slash else required(path)]
+    if len(own) > ID:
+        return [*causes, too_long(path, ID)]
+    return causes if C_IDENTIFIER.fullmatch(own) else [*causes, invalid(path, own, C_TEXT)]
+
+
+def full_causes(path: str, name: str) -> list[Cause]:
+    """`domain/id` only: what constraints and patches name."""
+    if not name:
+        return [required(path, NO_DOMAIN)]
+    return qualified_causes(path, name) if "/" in name else [invalid(path, name, NO_DOMAIN)]
+
+
+def label_key_causes(path: str, key: str) -> list[Cause]:
+    """Keys of taints and tolerations, names of conditions."""
+    prefix, slash, own = key.rpartition("/")
+    if slash and not SUBDOMAIN.fullmatch(prefix):
+        return [invalid(path, key, f"prefix part {SUBDOMAIN_TEXT}" if prefix else "prefix part must be non-empty")]
+    if not own:
+        return [invalid(path, key, "name part must be non-empty"), invalid(path, key, QUALIFIED_TEXT)]
+    if len(own) > LABEL_LENGTH:
+        return [invalid(path, key, f"name part must be no more than {LABEL_LENGTH} characters")]
+    return [] if QUALIFIED.fullmatch(own) else [invalid(path, key, QUALIFIED_TEXT)]
+
+
+def label_value_causes(path: str, value: str) -> list[Cause]:
+    if len(value) > LABEL_LENGTH:
+        return [invalid(path, value, f"must be no more than {LABEL_LENGTH} characters")]
+    return [] if not value or QUALIFIED.fullmatch(value) else [invalid(path, value, VALUE_TEXT)]

@@ -1,0 +1,126 @@
+"""What a claim asks for: requests, alternatives, constraints and configuration."""
+
+from typing import Any
+
+from actors.apiserver.causes import Cause, invalid, required, unsupported
+from actors.apiserver.objects import Obj
+from actors.apiserver.resources.dra.lists import each, repeated, rows, table
+from actors.apiserver.resources.dra.names import class_causes, full_causes, keyed, label_causes, qualified_causes
+from actors.apiserver.resources.dra.selectors import Budget, opaque_causes, selectors_causes
+from actors.apiserver.resources.dra.tolerations import default_tolerations, tolerations_causes
+
+REQUESTS, ALTERNATIVES, CONSTRAINTS, CONFIGS = 32, 8, 32, 32
+MODES = ("All", "ExactCount")
+ONE_FORM = "exactly one of `exactly` or `firstAvailable` is required"
+REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+
+
+def parts(request: Obj) -> list[Obj]:
+    """What asks for devices in one request."""
+    exactly = request.get("exactly")
+    return ([exactly] if isinstance(exactly, dict) else []) + rows(request.get("firstAvailable"))
+
+
+def default_devices(devices: Obj) -> None:
+    for part in (part for request in rows(devices.get("requests")) for part in parts(request)):
+        if not part.get("allocationMode"):
+            part["allocationMode"] = "ExactCount"
+        if part["allocationMode"] == "ExactCount" and not part.get("count"):
+            part.setdefault("count", 1)
+        default_tolerations(part)
+
+
+def devices_causes(path: str, devices: Obj) -> list[Cause]:
+    """Of spec.devices."""
+    requests, budget = devices.get("requests"), Budget()
+    names = _names(requests)
+    causes = each(
+        f"{path}.requests", requests, REQUESTS, lambda at, value: _request_causes(at, table(value), budget)
+    ) + _twice(f"{path}.requests", requests, REQUESTS)
+    causes += each(
+        f"{path}.constraints",
+        devices.get("constraints"),
+        CONSTRAINTS,
+        lambda at, value: _constraint_causes(at, table(value), names),
+    )
+    return causes + each(
+        f"{path}.config",
+        devices.get("config"),
+        CONFIGS,
+        lambda at, value: (
+            references_causes(f"{at}.requests", table(value).get("requests"), names) + opaque_causes(at, value)
+        ),
+    )
+
+
+def _names(requests: Any) -> set[str]:
+    found = set()
+    for request in rows(requests):
+        name = request.get("name") or ""
+        found.add(name)
+        found |= {f"{name}/{sub.get('name')}" for sub in rows(request.get("firstAvailable"))}
+    return found
+
+
+def _twice(path: str, values: Any, limit: int) -> list[Cause]:
+    if len(rows(values)) > limit:
+        return []
+    found = repeated(path, [value.get("name") for value in rows(values)])
+    return [cause._replace(field=f"{cause.field}.name") for cause in found]
+
+
+def _request_causes(path: str, request: Obj, budget: Budget) -> list[Cause]:
+    causes = label_causes(f"{path}.name", request.get("name") or "")
+    exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
+    if not isinstance(exactly, dict) and not alternatives:
+        return [*causes, required(path, ONE_FORM)]
+    if isinstance(exactly, dict) and alternatives:
+        causes.append(invalid(path, "{`exactly`, `firstAvailable`}", f"{ONE_FORM}, but multiple fields are set"))
+    if isinstance(exactly, dict):
+        causes += _part_causes(f"{path}.exactly", exactly, budget)
+    causes += each(
+        f"{path}.firstAvailable",
+        alternatives,
+        ALTERNATIVES,
+        lambda at, value: (
+            label_causes(f"{at}.name", table(value).get("name") or "") + _part_causes(at, table(value), budget)
+        ),
+    )
+    return causes + _twice(f"{path}.firstAvailable", alternatives, ALTERNATIVES)
+
+
+def _part_causes(path: str, part: Obj, budget: Budget) -> list[Cause]:
+    causes = class_causes(f"{path}.deviceClassName", part.get("deviceClassName") or "")
+    causes += selectors_causes(f"{path}.selectors", part.get("selectors"), budget)
+    causes += _count_causes(path, part.get("allocationMode") or "", part.get("count") or 0)
+    amounts = table(table(part.get("capacity")).get("requests"))
+    for name in sorted(amounts):
+        causes += qualified_causes(keyed(f"{path}.capacity.requests", name), name)
+    return causes + tolerations_causes(f"{path}.tolerations", part.get("tolerations"))
+
+
+def _count_causes(path: str, mode: str, count: int) -> list[Cause]:
+    if mode == "All":
+        text = "must not be specified when allocationMode is 'All'"
+        return [invalid(f"{path}.count", count, text)] if count else []
+    if mode == "ExactCount":
+        return [] if count > 0 else [invalid(f"{path}.count", count, "must be greater than zero")]
+    return [unsupported(f"{path}.allocationMode", mode, MODES)]
+
+
+def _constraint_causes(path: str, constraint: Obj, names: set[str]) -> list[Cause]:
+    causes = references_causes(f"{path}.requests", constraint.get("requests"), names)
+    given = [name for name in ("matchAttribute", "distinctAttribute") if constraint.get(name) is not None]
+    if not given:
+        return [*causes, required(f"{path}.matchAttribute")]
+    if len(given) > 1:
+        text = "exactly one of `matchAttribute` or `distinctAttribute` is required, but multiple fields are set"
+        return [*causes, invalid(path, "{`matchAttribute`, `distinctAttribute`}", text)]
+    return causes + full_causes(f"{path}.{given[0]}", constraint[given[0]])
+
+
+def references_causes(path: str, references: Any, names: set[str]) -> list[Cause]:
+    def check(at: str, name: Any) -> list[Cause]:
+        return [] if name in names else [invalid(at, name, REFERENCE)]
+
+    return each(path, references, REQUESTS, check, str)

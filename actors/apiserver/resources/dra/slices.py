@@ -1,0 +1,161 @@
+"""ResourceSlice: what drivers may publish."""
+
+from typing import Any
+
+from actors.apiserver.causes import Cause, invalid, required, too_many
+from actors.apiserver.objects import Obj
+from actors.apiserver.resources.dra.counters import consumption_causes, counter_sets_causes
+from actors.apiserver.resources.dra.lists import each, repeated, rows, table
+from actors.apiserver.resources.dra.names import (
+    driver_causes,
+    keyed,
+    label_causes,
+    label_key_causes,
+    pool_causes,
+    qualified_causes,
+)
+from actors.apiserver.resources.dra.selectors import spec_of
+from actors.apiserver.resources.dra.values import attribute_causes, capacity_causes, stamp, taints_causes
+from actors.apiserver.strategy import Strategy
+
+DEVICES, RICH_DEVICES, ENTRIES, CONDITIONS = 128, 64, 32, 4
+PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+OWN_PLACES = PLACES[:3]
+ONE_PLACE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+ONE_OWN_PLACE = (
+    "exactly one of `nodeName`, `nodeSelector` or `allNodes` is required when `perDeviceNodeSelection` is set to true"
+)
+NO_OWN_PLACE = "may only be set when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+SEVERAL = ", but multiple fields are set"
+IMMUTABLE = "field is immutable"
+TAINTS_GATE = "DRADeviceTaints"
+
+
+class SliceStrategy(Strategy):
+    has_generation = True
+
+    def prepare_create(self, obj: Obj) -> None:
+        self.prepare_update(obj, {})
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Taints go while their gate is off, unless the slice had some before."""
+        used = any(device.get("taints") for device in rows(spec_of(old).get("devices")))
+        if not used and not self.gate(TAINTS_GATE):
+            for device in rows(spec_of(new).get("devices")):
+                device.pop("taints", None)
+        before = {device.get("name"): rows(device.get("taints")) for device in rows(spec_of(old).get("devices"))}
+        for device in rows(spec_of(new).get("devices")):
+            stamp(rows(device.get("taints")), before.get(device.get("name"), []))
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        return slice_causes(spec_of(obj))
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        spec, before = spec_of(new), spec_of(old)
+        fixed = [
+            ("spec.driver", spec.get("driver"), before.get("driver")),
+            ("spec.pool.name", table(spec.get("pool")).get("name"), table(before.get("pool")).get("name")),
+            ("spec.nodeName", spec.get("nodeName"), before.get("nodeName")),
+        ]
+        return slice_causes(spec) + [invalid(path, mine, IMMUTABLE) for path, mine, was in fixed if mine != was]
+
+
+def slice_causes(spec: Obj) -> list[Cause]:
+    causes = driver_causes("spec.driver", spec.get("driver") or "") + _pool_causes(table(spec.get("pool")))
+    causes += places_causes("spec", spec, PLACES, ONE_PLACE)
+    causes += selector_causes("spec.nodeSelector", spec.get("nodeSelector"))
+    devices, counters = spec.get("devices"), spec.get("sharedCounters")
+    if devices and counters:
+        text = "only one of `sharedCounters` or `devices` is allowed"
+        causes.append(invalid("spec", "{`sharedCounters`, `devices`}", text))
+    return causes + _devices_causes(devices, spec) + counter_sets_causes("spec.sharedCounters", counters)
+
+
+def _pool_causes(pool: Obj) -> list[Cause]:
+    causes = pool_causes("spec.pool.name", pool.get("name") or "")
+    generation, count = pool.get("generation") or 0, pool.get("resourceSliceCount") or 0
+    if generation < 0:
+        causes.append(invalid("spec.pool.generation", generation, "must be greater than or equal to zero"))
+    if count <= 0:
+        causes.append(invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
+    return causes
+
+
+def places_causes(path: str, holder: Obj, names: tuple[str, ...], text: str) -> list[Cause]:
+    """Of the fields that say where devices are, exactly one."""
+    causes, found = [], [name for name in names if holder.get(name) is not None]
+    for name in found:
+        if name == "nodeName" and not holder[name]:
+            causes.append(invalid(f"{path}.{name}", "", "must be either unset or set to a non-empty string"))
+        if name in ("allNodes", "perDeviceNodeSelection") and not holder[name]:
+            causes.append(invalid(f"{path}.{name}", False, "must be either unset or set to true"))
+    if not found:
+        return [*causes, required(path, text)]
+    if len(found) > 1:
+        shown = ", ".join(f"`{name}`" for name in found)
+        causes.append(invalid(path, f"{{{shown}}}", text + SEVERAL))
+    return causes
+
+
+def selector_causes(path: str, selector: Any) -> list[Cause]:
+    if not isinstance(selector, dict):
+        return []
+    terms = selector.get("nodeSelectorTerms") or []
+    if len(terms) != 1:
+        return [invalid(f"{path}.nodeSelectorTerms", terms, "must have exactly one node selector term")]
+    return []
+
+
+def _devices_causes(devices: Any, spec: Obj) -> list[Cause]:
+    rich = any(device.get("taints") or device.get("consumesCounters") for device in rows(devices))
+    limit = RICH_DEVICES if rich else DEVICES
+    if len(rows(devices)) > limit:
+        return [too_many("spec.devices", len(devices), limit)]
+    causes = each("spec.devices", devices, limit, lambda path, device: _device_causes(path, table(device), spec))
+    return causes + repeated_names("spec.devices", devices)
+
+
+def repeated_names(path: str, values: Any) -> list[Cause]:
+    """Told at the name of the second."""
+    found = repeated(path, [value.get("name") for value in rows(values)])
+    return [cause._replace(field=f"{cause.field}.name") for cause in found]
+
+
+def _device_causes(path: str, device: Obj, spec: Obj) -> list[Cause]:
+    attributes, capacity = table(device.get("attributes")), table(device.get("capacity"))
+    causes = label_causes(f"{path}.name", device.get("name") or "")
+    if (count := len(attributes) + len(capacity)) > ENTRIES:
+        text = f"the total number of attributes and capacities must not exceed {ENTRIES}"
+        return [*causes, invalid(path, count, text)]
+    for name in sorted(attributes):
+        causes += qualified_causes(at := keyed(f"{path}.attributes", name), name)
+        causes += attribute_causes(at, attributes[name])
+    for name in sorted(capacity):
+        causes += qualified_causes(at := keyed(f"{path}.capacity", name), name)
+        causes += capacity_causes(at, capacity[name], bool(device.get("allowMultipleAllocations")))
+    causes += taints_causes(f"{path}.taints", device.get("taints"))
+    causes += consumption_causes(f"{path}.consumesCounters", device.get("consumesCounters"))
+    return causes + _own_place(path, device, spec) + _binding_causes(path, device)
+
+
+def _own_place(path: str, device: Obj, spec: Obj) -> list[Cause]:
+    if spec.get("perDeviceNodeSelection"):
+        causes = places_causes(path, device, OWN_PLACES, ONE_OWN_PLACE)
+        return causes + selector_causes(f"{path}.nodeSelector", device.get("nodeSelector"))
+    return [
+        invalid(f"{path}.{name}", device[name], NO_OWN_PLACE) for name in OWN_PLACES if device.get(name) is not None
+    ]
+
+
+def _binding_causes(path: str, device: Obj) -> list[Cause]:
+    wanted, failing = device.get("bindingConditions") or [], device.get("bindingFailureConditions") or []
+    causes = []
+    for name, found in (("bindingConditions", wanted), ("bindingFailureConditions", failing)):
+        at = f"{path}.{name}"
+        causes += each(at, found, CONDITIONS, lambda where, key: label_key_causes(where, str(key)), str)
+    if bool(wanted) != bool(failing):
+        missing, given = ("bindingFailureConditions", "bindingConditions")[:: 1 if wanted else -1]
+        causes.append(required(f"{path}.{missing}", f"`{missing}` are required to use `{given}`"))
+    both = [index for index, name in enumerate(failing) if name in wanted]
+    text = "bindingFailureConditions must not overlap with bindingConditions"
+    return causes + [invalid(f"{path}.bindingFailureConditions[{index}]", failing[index], text) for index in both]

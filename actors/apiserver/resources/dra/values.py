@@ -1,0 +1,136 @@
+"""Attributes, capacities and taints: what may stand in a slice, and in a patch."""
+
+from typing import Any
+
+from actors.apiserver.causes import Cause, forbidden, invalid, required, too_long, unsupported
+from actors.apiserver.clock import now
+from actors.apiserver.objects import Obj
+from actors.apiserver.resources.dra.lists import each, table
+from actors.apiserver.resources.dra.names import label_key_causes, label_value_causes
+from protocols.cel.semver import parse_version
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.quantity import Quantity, parse_quantity
+
+KINDS = ("int", "bool", "string", "version")
+VALUE_LENGTH = 64
+TAINTS, VALID_VALUES = 16, 10
+EFFECTS = ("NoExecute", "NoSchedule", "None")
+ONE_VALUE = "exactly one value must be specified"
+SEMVER = "must be a string compatible with semver.org spec 2.0.0"
+
+
+def attribute_causes(path: str, value: Any, kinds: tuple[str, ...] = KINDS) -> list[Cause]:
+    said = [kind for kind in kinds if table(value).get(kind) is not None]
+    if not said:
+        return [required(path, ONE_VALUE)]
+    if len(said) > 1:
+        return [invalid(path, value, ONE_VALUE)]
+    text = value.get(said[0])
+    if said[0] in ("string", "version") and len(str(text).encode()) > VALUE_LENGTH:
+        return [too_long(f"{path}.{said[0]}", VALUE_LENGTH)]
+    if said[0] == "version" and not _is_version(text):
+        return [invalid(f"{path}.version", text, SEMVER)]
+    return []
+
+
+def _is_version(text: Any) -> bool:
+    try:
+        parse_version(str(text))
+    except ValueError:
+        return False
+    return True
+
+
+def capacity_causes(path: str, value: Any, shared: bool) -> list[Cause]:
+    """`shared`: the device allows several allocations; only then may a policy say which amounts."""
+    amount = _quantity(table(value).get("value"))
+    if amount is None:
+        return [required(f"{path}.value")]
+    policy = table(value).get("requestPolicy")
+    if policy is None:
+        return []
+    if not shared:
+        return [forbidden(f"{path}.requestPolicy", "allowMultipleAllocations must be true")]
+    return _policy_causes(f"{path}.requestPolicy", table(policy), amount)
+
+
+def _quantity(value: Any) -> Quantity | None:
+    try:
+        return None if value is None else parse_quantity(value)
+    except QuantityInvalid:
+        return None
+
+
+def _policy_causes(path: str, policy: Obj, amount: Quantity) -> list[Cause]:
+    values, bounds, default = policy.get("validValues"), policy.get("validRange"), _quantity(policy.get("default"))
+    if values and bounds is not None:
+        return [
+            forbidden(f"{path}.validRange", "exactly one policy can be specified, cannot specify `validValues` too")
+        ]
+    if (values or bounds is not None) and default is None:
+        return [required(f"{path}.default")]
+    if default is not None and default > amount:
+        return [invalid(f"{path}.default", str(default), f"must not be larger than the capacity value {amount}")]
+    if values:
+        return _values_causes(f"{path}.validValues", values, default, amount)
+    return _range_causes(f"{path}.validRange", table(bounds), amount) if bounds is not None else []
+
+
+def _values_causes(path: str, values: Any, default: Quantity | None, amount: Quantity) -> list[Cause]:
+    found = [_quantity(value) for value in values]
+    causes = each(path, values, VALID_VALUES, lambda at, value: [])
+    if causes:
+        return causes
+    for index, value in enumerate(found):
+        if value is not None and value > amount:
+            causes.append(
+                invalid(f"{path}[{index}]", str(value), f"must not be larger than the capacity value {amount}")
+            )
+        if index and value is not None and (before := found[index - 1]) is not None and value <= before:
+            causes.append(invalid(f"{path}[{index}]", str(value), "must be in ascending order"))
+    if default is not None and default not in found:
+        causes.append(invalid(path, str(default), "must contain the default value"))
+    return causes
+
+
+def _range_causes(path: str, bounds: Obj, amount: Quantity) -> list[Cause]:
+    low, high, step = (_quantity(bounds.get(name)) for name in ("min", "max", "step"))
+    if low is None:
+        return [required(f"{path}.min")]
+    causes = []
+    for name, value in (("min", low), ("max", high)):
+        if value is not None and value > amount:
+            causes.append(invalid(f"{path}.{name}", str(value), f"must not be larger than the capacity value {amount}"))
+    if high is not None and high < low:
+        causes.append(invalid(f"{path}.max", str(high), f"must not be less than the min value {low}"))
+    if step is not None and step.nanos <= 0:
+        causes.append(invalid(f"{path}.step", str(step), "must be greater than zero"))
+    return causes
+
+
+def taint_causes(path: str, taint: Any) -> list[Cause]:
+    held = table(taint)
+    key, effect = held.get("key") or "", held.get("effect") or ""
+    causes = label_key_causes(f"{path}.key", key) if key else [required(f"{path}.key")]
+    causes += label_value_causes(f"{path}.value", held.get("value") or "")
+    if not effect:
+        return [*causes, required(f"{path}.effect")]
+    return causes if effect in EFFECTS else [*causes, unsupported(f"{path}.effect", effect, EFFECTS)]
+
+
+def taints_causes(path: str, taints: Any) -> list[Cause]:
+    return each(path, taints, TAINTS, taint_causes)
+
+
+def stamp(taints: list[Obj], before: list[Obj]) -> None:
+    """When a taint's author gives no time it counts from the second in which it came: one that was there before, with
+    the same effect, keeps its time, so writing it again changes nothing. One whose effect changed counts from now, also
+    if it was written back with the old time."""
+    times = {(taint.get("key"), taint.get("effect")): taint.get("timeAdded") for taint in before}
+    old = {(taint.get("key"), taint.get("timeAdded")) for taint in before}
+    for taint in taints:
+        identity, added = (taint.get("key"), taint.get("effect")), taint.get("timeAdded")
+        if not added:
+            taint["timeAdded"] = times.get(identity) or now()
+        elif identity not in times and (taint.get("key"), added) in old:
+            taint["timeAdded"] = now()

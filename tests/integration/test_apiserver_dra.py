@@ -1,0 +1,124 @@
+"""resource.k8s.io with an unmodified kubectl: one set of objects in every version, patches and rules."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.dra_objects import device, patch_object, slice_object
+
+SLICE = """
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceSlice
+metadata: {name: old}
+spec:
+  driver: d.example.com
+  pool: {name: p, generation: 1, resourceSliceCount: 1}
+  allNodes: true
+  devices:
+  - name: dev-0
+    basic:
+      attributes: {model: {string: A}, firmware: {version: 1.2.0}}
+      capacity: {memory: {value: 1.5Gi}}
+"""
+PATCH = """
+apiVersion: resource.k8s.io/v1alpha3
+kind: ResourceSlicePatch
+metadata: {name: fix}
+spec:
+  devices:
+    priority: 3
+    filter:
+      driver: d.example.com
+      selectors: [{cel: {expression: 'device.attributes["d.example.com"].model == "A"'}}]
+    attributes:
+      d.example.com/model: {"null": {}}
+      d.example.com/zone: {string: z}
+    taints: [{key: k, effect: NoSchedule}]
+"""
+RULE = """
+apiVersion: resource.k8s.io/v1alpha3
+kind: DeviceTaintRule
+metadata: {name: out}
+spec:
+  deviceSelector: {driver: d.example.com}
+  taint: {key: k, effect: NoExecute}
+"""
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        yield started
+
+
+def bare(obj: dict[str, Any]) -> dict[str, Any]:
+    """Without what the server sets."""
+    return {**obj, "metadata": {"name": obj["metadata"]["name"]}}
+
+
+def test_one_slice_in_three_versions(plane: Plane) -> None:
+    plane.kubectl("apply", "-f", "-", stdin=SLICE)
+    shown = {}
+    for version in ("v1", "v1beta2", "v1beta1"):
+        found = json.loads(plane.kubectl("get", f"resourceslices.{version}.resource.k8s.io", "old", "-o", "json"))
+        assert found["apiVersion"] == f"resource.k8s.io/{version}"
+        shown[version] = found["spec"]["devices"][0]
+    assert shown["v1"] == shown["v1beta2"] == {"name": "dev-0", **shown["v1beta1"]["basic"]}
+    assert "unchanged" in plane.kubectl("apply", "-f", "-", stdin=SLICE)
+    changed = plane.kubectl(
+        "patch", "resourceslice", "old", "--type=merge", "-p", '{"spec":{"pool":{"name":"q"}}}', check=False
+    )
+    assert 'spec.pool.name: Invalid value: "q": field is immutable' in changed
+
+
+def test_patches_are_applied_explained_and_counted(plane: Plane) -> None:
+    assert "created" in plane.kubectl("apply", "-f", "-", stdin=PATCH)
+    plane.kubectl("apply", "-f", "-", stdin=PATCH)  # no time for the taint: it keeps the one it has
+    stored = json.loads(plane.kubectl("get", "resourceslicepatch", "fix", "-o", "json"))
+    assert stored["metadata"]["generation"] == 1
+    assert stored["spec"]["devices"]["attributes"]["d.example.com/model"] == {"null": {}}
+    assert stored["spec"]["devices"]["taints"][0]["timeAdded"]
+    table = plane.kubectl("get", "resourceslicepatches").splitlines()
+    assert table[0].split() == ["NAME", "PRIORITY", "FILTER", "AGE"]
+    assert table[1].split()[:3] == ["fix", "3", "driver=d.example.com,cel(1)"]
+    told = plane.kubectl("explain", "resourceslicepatch.spec.devices.attributes")
+    assert "null\t<NullValue>" in told
+    assert "A CEL expression" in plane.kubectl("explain", "resourceslicepatch.spec.devices.filter.selectors.cel")
+    refused = plane.kubectl("apply", "-f", "-", stdin=PATCH.replace('== "A"', "== "), check=False)
+    assert "spec.devices.filter.selectors[0].cel.expression: Invalid value" in refused
+    assert "Syntax error" in refused
+
+
+def test_managers_share_a_patch(plane: Plane) -> None:
+    mine, theirs = (json.dumps(bare(patch_object("shared", attrs))) for attrs in ({"d/x": 1}, {"d/y": None}))
+    for manager, text in (("me", mine), ("you", theirs)):
+        plane.kubectl("apply", "--server-side", f"--field-manager={manager}", "-f", "-", stdin=text)
+    stored = json.loads(plane.kubectl("get", "resourceslicepatch", "shared", "-o", "json"))
+    assert stored["spec"]["devices"]["attributes"] == {"d/x": {"int": 1}, "d/y": {"null": {}}}
+    assert stored["metadata"]["generation"] == 2
+    changed = mine.replace('"int": 1', '"int": 2')
+    told = plane.kubectl("apply", "--server-side", "--field-manager=you", "-f", "-", stdin=changed, check=False)
+    assert ".spec.devices.attributes.d/x" in told
+
+
+def test_rules_in_both_of_their_versions(plane: Plane) -> None:
+    plane.kubectl("apply", "-f", "-", stdin=RULE)
+    stored = json.loads(plane.kubectl("get", "devicetaintrules.v1beta2.resource.k8s.io", "out", "-o", "json"))
+    stored["status"] = {"conditions": [{"type": "EvictionInProgress", "status": "False", "reason": "NotStarted",
+                                        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}  # fmt: skip
+    plane.kubectl("replace", "--subresource=status", "-f", "-", stdin=json.dumps(stored))
+    found = json.loads(plane.kubectl("get", "devicetaintrules.v1alpha3.resource.k8s.io", "out", "-o", "json"))
+    assert found["status"]["conditions"][0]["reason"] == "NotStarted"
+    assert found["metadata"]["generation"] == 1
+
+
+def test_a_whole_slice_of_devices_is_checked(plane: Plane) -> None:
+    many = [device(f"d{number}", {"x": number}, {"c": "1"}) for number in range(128)]
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(bare(slice_object("many", many))))
+    told = plane.kubectl(
+        "create", "-f", "-", stdin=json.dumps(bare(slice_object("more", [*many, device("z")]))), check=False
+    )
+    assert "spec.devices: Too many: 129: must have at most 128 items" in told

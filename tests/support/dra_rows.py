@@ -1,0 +1,32 @@
+"""Rows of resource.k8s.io, and what becomes of an object that is created through one."""
+
+import copy
+
+from actors.apiserver.objects import Obj
+from actors.apiserver.table import TABLE
+from actors.apiserver.types import Resource
+from actors.apiserver.validation.walk import clean
+
+GROUP = "resource.k8s.io"
+LABELLED = {"key": "k", "effect": "NoSchedule"}
+SLICE: Obj = {"driver": "D.example.com", "pool": {"name": "n/p", "resourceSliceCount": 1}, "allNodes": True}
+
+
+def row(plural: str, version: str = "v1") -> Resource:
+    found = TABLE.find(GROUP, version, plural)
+    assert found is not None
+    return found
+
+
+def body(resource: Resource, spec: Obj) -> Obj:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "x"}, "spec": spec}
+
+
+def created(resource: Resource, spec: Obj) -> tuple[Obj, list[str]]:
+    """The object as it would be stored, and what is wrong with it."""
+    obj = body(resource, copy.deepcopy(spec))
+    assert resource.shape is not None
+    assert clean(obj, resource.shape) == []
+    resource.strategy.default(obj)
+    resource.strategy.prepare_create(obj)
+    return obj, [f"{cause.field}: {cause.message}" for cause in resource.strategy.validate_create(obj)]
