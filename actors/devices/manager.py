@@ -224,7 +224,8 @@ class Manager:
     def _publish(self, event: LedgerEvent) -> None:
         """A released device that nobody reports any more leaves the health stream with its pod."""
         self._streams.allocation(event)
-        self._machine_changed()
+        if self.machine.placer.pins:
+            self._machine_changed()
         unreported = (key for key in held_by(event.allocation) if self._inventory.reported(key) is None)
         for resource in {key.resource for key in unreported}:
             self._streams.refresh(resource)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tests.bench import (
     bus_bench,
+    devices_bench,
     etcd_bench,
     fanout_bench,
     growth_bench,
@@ -40,6 +41,8 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "recovery": plane_bench.recovery,
     "death": plane_bench.death,
     "pods": pods_bench.fill,
+    "devices.allocations": devices_bench.allocations,
+    "devices.registration": devices_bench.registration,
     "health": health_bench.run,
     "scheduler": scheduler_bench.run,
 }

@@ -27,3 +27,9 @@ def at_most(name: str, values: list[float], unit: str, limit: float, floor: floa
     """The median of several runs against an upper limit."""
     value = median(values)
     return Row(name, value, unit, floor, f"<= {limit:g} {unit}", value <= limit)
+
+
+def at_least(name: str, values: list[float], unit: str, limit: float, floor: float | None = None) -> Row:
+    """The median of several runs against a lower limit."""
+    value = median(values)
+    return Row(name, value, unit, floor, f">= {limit:g} {unit}", value >= limit)

@@ -40,6 +40,11 @@ class Placer:
         return self.rules.policy != NONE
 
     @property
+    def pins(self) -> bool:
+        """Pods may have CPUs or memory of their own: what is left changes with them."""
+        return self.cpus is not None or self.memory is not None
+
+    @property
     def strict(self) -> bool:
         """What was hinted must be kept, or the pod is refused."""
         return self.rules.policy not in (NONE, BEST_EFFORT)
