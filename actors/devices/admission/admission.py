@@ -137,6 +137,8 @@ class Admissions:
         except AdmissionRefused:
             await self._free(pod.uid)
             raise
+        if not known.named:
+            self._chooser.keep_place(pod, PodPlan())
         allocation = self._records.named(pod, known)
         return msgspec.structs.replace(known, allocation=allocation, boot=self._boot_again(pod, known))
 

@@ -59,9 +59,14 @@ class Chooser:
             for resource, ids in sorted(container.held.items()):
                 if "/" in resource and (mine := self._unclaimed(pod.uid, resource, ids)):
                     plan.take(container, resource, mine)
-            with contextlib.suppress(CannotPlace, AdmissionRefused):  # it shares then, as it may do already
-                self._placer.keep(pod, container, plan.passing)
+        self.keep_place(pod, plan)
         return plan
+
+    def keep_place(self, pod: AdmitPod, plan: PodPlan) -> None:
+        """CPUs and memory of a pod that is let in whatever there is left: what it cannot have it shares."""
+        for container in in_order(pod):
+            with contextlib.suppress(CannotPlace, AdmissionRefused):
+                self._placer.keep(pod, container, plan.passing)
 
     def _unclaimed(self, uid: str, resource: str, ids: Sequence[str]) -> list[str]:
         """Reserved for the pod, those that no other pod has."""

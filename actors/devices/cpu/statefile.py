@@ -5,7 +5,7 @@ import msgspec
 from actors.devices.cpu.pool import Holdings
 from actors.devices.cpu.types import Cpus
 from actors.devices.errors import StateFileCorrupt
-from actors.devices.machine.spew import Field, fnv32a, mapping, struct
+from actors.devices.machine.spew import Field, checksum_of, mapping, struct
 from protocols.cpulist import format_list, parse_list
 from protocols.errors import SettingsInvalid
 
@@ -48,4 +48,4 @@ def checksum(state: CpuState) -> int:
         Field("Entries", "map[string]map[string]string", entries),
         Field("Checksum", "checksum.Checksum", "0"),
     )
-    return fnv32a(f"(*state.CPUManagerCheckpoint){struct(fields)}")
+    return checksum_of(f"(*state.CPUManagerCheckpoint){struct(fields)}")

@@ -6,7 +6,7 @@ Structs print the type of each field; elements of maps and lists print none; poi
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-_PRIME, _OFFSET = 0x01000193, 0x811C9DC5
+from actors.devices.ledger.fnv import OFFSET, fold
 
 
 class Field(NamedTuple):
@@ -15,11 +15,8 @@ class Field(NamedTuple):
     text: str
 
 
-def fnv32a(text: str) -> int:
-    value = _OFFSET
-    for byte in text.encode():
-        value = (value ^ byte) * _PRIME & 0xFFFFFFFF
-    return value
+def checksum_of(text: str) -> int:
+    return fold(OFFSET, text.encode())
 
 
 def struct(fields: Iterable[Field]) -> str:

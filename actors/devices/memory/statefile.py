@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.devices.errors import StateFileCorrupt
-from actors.devices.machine.spew import Field, fnv32a, mapping, numbered, sequence, struct
+from actors.devices.machine.spew import Field, checksum_of, mapping, numbered, sequence, struct
 from actors.devices.memory.types import Blocks, Holdings, NodeMemory, Nodes, Table
 from protocols.messages.devices import AllocatedMemory
 
@@ -91,7 +91,7 @@ def checksum(policy: str, nodes: Nodes, holdings: Holdings) -> int:
         ),
         Field("Checksum", "checksum.Checksum", "0"),
     )
-    return fnv32a(f"(*state.MemoryManagerCheckpoint){struct(fields)}")
+    return checksum_of(f"(*state.MemoryManagerCheckpoint){struct(fields)}")
 
 
 def _node(memory: NodeMemory) -> Mapping[str, Any]:
