@@ -6,7 +6,7 @@ venv=${VENV:-.venv}
         -r tests/requirements.txt 2>/dev/null ||
     echo "could not install traefik: tests that need it will be skipped"
 missing=""
-for pair in etcd:etcd-server etcdctl:etcd-client containerd:containerd runc:runc busybox:busybox-static faketime:faketime; do
+for pair in etcd:etcd-server etcdctl:etcd-client containerd:containerd runc:runc busybox:busybox-static; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 [ -z "$missing" ] && exit 0

@@ -28,7 +28,7 @@ def plane() -> Iterator[Plane]:
         yield started
 
 
-@pytest.mark.timeout(0 if EXAMPLES else 60)
+@pytest.mark.timeout(0 if EXAMPLES else 240)
 @pytest.mark.parametrize("mode", list(EACH))
 def test_every_operation(plane: Plane, mode: GenerationMode) -> None:
     client = Client(plane.port, plane.tls())

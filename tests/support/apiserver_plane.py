@@ -206,7 +206,7 @@ class Plane:
     @contextlib.asynccontextmanager
     async def client(self, user: str = "admin"):  # type: ignore[no-untyped-def]  # an async generator of one session
         connector = aiohttp.TCPConnector(ssl=self.tls(user))
-        timeout = aiohttp.ClientTimeout(total=30)
+        timeout = aiohttp.ClientTimeout(total=120)
         async with aiohttp.ClientSession(self.url, connector=connector, timeout=timeout) as session:
             yield session
         await asyncio.sleep(0.05)  # the TLS transports close in the background

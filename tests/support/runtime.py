@@ -116,7 +116,7 @@ class RuntimeProcess:
         if self._channel is not None:
             await self._channel.close()
         self._channel = grpc.aio.insecure_channel(f"unix:{self.socket}", options=OPTIONS)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while True:
             try:
                 await self.call("Version")
