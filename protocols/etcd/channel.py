@@ -1,14 +1,19 @@
-"""One gRPC channel to one member of a cluster, or to the only one."""
+"""One channel to one member of a cluster, or to the only one: over gRPC's library, or over connections of our own.
+
+The library knows how to tell which members let it connect, so clusters of several are spoken to by it.
+"""
 
 import ipaddress
+import ssl
 from pathlib import Path
 from typing import cast
 
 import grpc
 
-from protocols.etcd.door import DoorChannel
+from protocols.etcd.door import door_channel
 from protocols.etcd.errors import BadEndpoint
-from protocols.etcd.options import DOOR, EtcdOptions
+from protocols.etcd.http2.line import http2_channel
+from protocols.etcd.options import DOOR, SOCKET, EtcdOptions
 
 KEEPALIVE = [
     ("grpc.keepalive_time_ms", 6_000),  # etcd ends connections that ask more often than each 5 s
@@ -22,7 +27,10 @@ Credentials = grpc.ChannelCredentials
 def open_channel(endpoint: str, options: EtcdOptions, credentials: Credentials | None) -> grpc.aio.Channel:
     """A channel that reconnects within half a second. Raises BadEndpoint."""
     if endpoint.startswith(DOOR):
-        return cast(grpc.aio.Channel, DoorChannel(Path(endpoint.removeprefix(DOOR))))
+        return cast(grpc.aio.Channel, door_channel(Path(endpoint.removeprefix(DOOR))))
+    if len(options.endpoints) == 1:
+        _target(endpoint)
+        return cast(grpc.aio.Channel, http2_channel(endpoint, tls_of(options), options.max_message))
     arguments: list[tuple[str, str | int]] = [
         ("grpc.max_receive_message_length", options.max_message),
         ("grpc.max_send_message_length", options.max_message),
@@ -31,11 +39,11 @@ def open_channel(endpoint: str, options: EtcdOptions, credentials: Credentials |
         ("grpc.max_reconnect_backoff_ms", 500),
         ("grpc.use_local_subchannel_pool", 1),
     ]
-    if endpoint.startswith("unix:"):
-        arguments.append(("grpc.default_authority", "localhost"))
-        return grpc.aio.insecure_channel(endpoint, options=arguments)
-    arguments += KEEPALIVE
     target = _target(endpoint)
+    if endpoint.startswith(SOCKET):
+        arguments.append(("grpc.default_authority", "localhost"))
+        return grpc.aio.insecure_channel(target, options=arguments)
+    arguments += KEEPALIVE
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=arguments)
     return grpc.aio.secure_channel(target, credentials, options=arguments)
@@ -53,8 +61,24 @@ def credentials_of(options: EtcdOptions) -> Credentials | None:
     return grpc.ssl_channel_credentials(ca, key, cert)
 
 
+def tls_of(options: EtcdOptions) -> ssl.SSLContext | None:
+    """None = not TLS. Raises BadEndpoint."""
+    if options.ca is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=str(options.ca))
+        if options.cert is not None and options.key is not None:
+            context.load_cert_chain(options.cert, options.key)
+    except (OSError, ssl.SSLError) as error:
+        raise BadEndpoint(f"cannot use {options.ca} with {options.cert}: {error.strerror or error}") from None
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
 def _target(endpoint: str) -> str:
-    """Names are resolved by the channel, again whenever it has to connect anew."""
+    """Names are resolved by the channel, again whenever it has to connect anew. Raises BadEndpoint."""
+    if endpoint.startswith(SOCKET):
+        return endpoint
     host, _, port = endpoint.rpartition(":")
     if not host or not port.isdigit():
         raise BadEndpoint(f"store endpoint {endpoint!r} is not host:port or unix:PATH")

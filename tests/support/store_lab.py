@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocols.etcd.door import DoorChannel
+from protocols.etcd.door import door_channel
 from protocols.etcd.options import DOOR, door_of
 from protocols.settings import Settings, save_settings
 from protocols.wire import etcd_pb2 as pb
@@ -58,7 +58,7 @@ class Api:
         """`door:PATH` goes through the embedded store's second door; streams it does not have use its socket."""
         self._timeout = timeout
         path = target.removeprefix(DOOR)
-        self._quick = DoorChannel(Path(path)) if path != target else None
+        self._quick = door_channel(Path(path)) if path != target else None
         target = f"unix:{Path(path).with_suffix('.sock')}" if self._quick else target
         options = [("grpc.default_authority", "localhost")] if target.startswith("unix:") else []
         limits = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]

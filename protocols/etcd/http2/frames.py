@@ -1,0 +1,80 @@
+"""Frames of HTTP/2 (RFC 9113): names of their kinds and flags, and how they are cut and packed. Pure."""
+
+import struct
+from collections.abc import Iterator
+
+from protocols.etcd.http2.errors import BadHttp2
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
+ACK = END_STREAM = 0x1
+END_HEADERS, PADDED, PRIORITIZED = 0x4, 0x8, 0x20
+HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = range(1, 6)
+NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 1, 2, 7, 8, 11
+LARGEST_FRAME = 16_384
+"""What we take, and what anybody takes who has not said otherwise."""
+_HEAD = struct.Struct(">HBBBI")
+_SETTING = struct.Struct(">HI")
+
+Frame = tuple[int, int, int, bytes]
+"""Kind, flags, stream, payload."""
+
+
+def pack(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    size = len(payload)
+    return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream) + payload
+
+
+def pack_settings(pairs: dict[int, int]) -> bytes:
+    return pack(SETTINGS, 0, 0, b"".join(_SETTING.pack(*pair) for pair in pairs.items()))
+
+
+def read_settings(payload: bytes) -> list[tuple[int, int]]:
+    """Raises BadHttp2."""
+    if len(payload) % _SETTING.size:
+        raise BadHttp2("settings are cut off")
+    return list(_SETTING.iter_unpack(payload))
+
+
+def number_of(payload: bytes) -> int:
+    """Of a frame that holds one. Raises BadHttp2."""
+    if len(payload) != 4:
+        raise BadHttp2("a frame that holds one number has another size")
+    return int.from_bytes(payload) & 0x7FFFFFFF
+
+
+def unpadded(flags: int, payload: bytes) -> bytes:
+    """What DATA and HEADERS carry. Raises BadHttp2."""
+    if not flags & (PADDED | PRIORITIZED):
+        return payload
+    start, end = 0, len(payload)
+    if flags & PADDED:
+        start, end = 1, end - (payload[0] if payload else 0)
+    if flags & PRIORITIZED:
+        start += 5
+    if start > end:
+        raise BadHttp2("a frame is padded with more than it holds")
+    return payload[start:end]
+
+
+class Splitter:
+    """Bytes as they come, frames as they were sent. Holds at most one unfinished frame."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Raises BadHttp2."""
+        buffer = self._buffer + data if self._buffer else data
+        at, size = 0, len(buffer)
+        while size - at >= 9:
+            high, low, kind, flags, stream = _HEAD.unpack_from(buffer, at)
+            length = high << 8 | low
+            if length > LARGEST_FRAME:
+                raise BadHttp2(f"a frame of {length} bytes")
+            end = at + 9 + length
+            if end > size:
+                break
+            yield kind, flags, stream & 0x7FFFFFFF, buffer[at + 9 : end]
+            at = end
+        self._buffer = buffer[at:]

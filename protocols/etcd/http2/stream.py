@@ -1,0 +1,82 @@
+"""One call on a connection: what waits to be sent, what has arrived, and how it ended. Pure."""
+
+import struct
+from collections.abc import Iterator
+from urllib.parse import unquote_to_bytes
+
+from protocols.etcd.http2.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
+from protocols.etcd.http2.hpack import Header
+
+CODES = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+"""Names of gRPC's codes; a code is its place."""
+RESETS = {
+    NO_ERROR: "UNAVAILABLE",
+    REFUSED_STREAM: "UNAVAILABLE",
+    CANCEL: "CANCELLED",
+    ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
+}
+HTTP = {400: "INTERNAL", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "UNIMPLEMENTED"}
+_PREFIX = struct.Struct(">BI")
+
+End = tuple[str, str]
+"""Name of the code, and the text."""
+
+
+class Stream:
+    def __init__(self, number: int, headers: tuple[Header, ...], largest: int) -> None:
+        self.number = number
+        """As its caller knows it."""
+        self.id = 0
+        """As the connection knows it, once it is open."""
+        self.headers = headers
+        self.window = 0
+        """Bytes the server takes of this stream."""
+        self.pending = b""
+        self.last = False
+        """Nothing comes after what is pending."""
+        self.taken = 0
+        """Bytes received that the server has not been told of."""
+        self._largest = largest
+        self._buffer = b""
+        self._told: dict[bytes, bytes] = {}
+
+    def queue(self, message: bytes, last: bool) -> None:
+        self.pending += _PREFIX.pack(0, len(message)) + message
+        self.last = last
+
+    def take(self, data: bytes) -> Iterator[bytes]:
+        """Whole messages. Raises ValueError for one that cannot be read."""
+        self._buffer += data
+        while len(self._buffer) >= _PREFIX.size:
+            packed, size = _PREFIX.unpack_from(self._buffer)
+            if packed or size > self._largest:
+                raise ValueError(f"a message is packed, or larger than {self._largest} bytes")
+            end = _PREFIX.size + size
+            if len(self._buffer) < end:
+                return
+            message, self._buffer = self._buffer[_PREFIX.size : end], self._buffer[end:]
+            yield message
+
+    def hear(self, headers: list[Header]) -> None:
+        """At the beginning, and at the end."""
+        self._told.update(headers)
+
+    def end(self) -> End:
+        """By what the server told; without a status it is not gRPC that answers."""
+        told = self._told.get(b"grpc-status", b"")
+        if told.isdigit():
+            code = int(told)
+            text = unquote_to_bytes(self._told.get(b"grpc-message", b"")).decode(errors="replace")
+            return (CODES[code] if code < len(CODES) else "UNKNOWN"), text
+        status = self._told.get(b":status", b"")
+        known = HTTP.get(int(status), "UNAVAILABLE") if status.isdigit() else "UNAVAILABLE"
+        return known, f"what answers does not speak gRPC (HTTP status {status.decode(errors='replace') or 'none'})"
+
+
+def reset(code: int) -> End:
+    """The server gave the call up."""
+    return RESETS.get(code, "INTERNAL"), f"the store reset the call (HTTP/2 error {code})"

@@ -1,0 +1,202 @@
+"""A gRPC channel over connections of our own (line.py): who uses gRPC's can use this one. Without gRPC's threads a call
+costs the process a fraction: no wake-up but the socket's."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.message import Message
+
+from protocols.etcd.frames import ERROR, LARGEST_REQUEST
+from protocols.etcd.line import LOST, Dial, Line, rpc_error
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+"""Seconds between two tries to connect: the store may be starting."""
+AHEAD = 64
+"""Messages of a stream that wait here; further ones wait in the kernel."""
+SERVICE = "/etcdserverpb."
+
+
+async def persistently(dial: Callable[[], Any]) -> Line:
+    """However long the store is away; the caller's deadline ends it."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            line: Line = await dial()
+        except OSError:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        else:
+            return line
+
+
+class LineChannel:
+    """Calls share a connection, opened when it is needed, also after it broke; a stream has its own."""
+
+    def __init__(self, name: str, dial: Dial) -> None:
+        self._name, self._dial = name, dial
+        self._line: Line | None = None
+        self._why = ""
+        self._connecting = asyncio.Lock()
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._number = 0
+        self._streams: set[LineStream] = set()
+
+    def unary_unary(self, path: str, request_serializer: Any, response_deserializer: Any) -> Callable[..., Any]:
+        method = path.removeprefix(SERVICE)
+
+        async def ask(request: Message, timeout: float, wait_for_ready: bool = True) -> Any:
+            return response_deserializer(await self._ask(method, request_serializer(request), timeout))
+
+        return ask
+
+    def stream_stream(self, path: str, request_serializer: Any, response_deserializer: Any) -> Callable[..., Any]:
+        method = path.removeprefix(SERVICE)
+
+        def begin(metadata: object = (), wait_for_ready: bool = True) -> "LineStream":
+            stream = LineStream(self._dial, method, request_serializer, response_deserializer, self._streams.discard)
+            self._streams.add(stream)
+            return stream
+
+        return begin
+
+    async def close(self, grace: float | None = None) -> None:
+        if self._line is not None:
+            self._line.close()
+        for stream in list(self._streams):
+            stream.cancel()
+
+    async def _ask(self, method: str, body: bytes, timeout: float) -> bytes:
+        if len(body) > LARGEST_REQUEST:
+            raise rpc_error("INVALID_ARGUMENT", "etcdserver: request is too large")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        line = self._line
+        if line is None or line.draining:
+            line = await self._connect(timeout)
+        self._number = number = self._number % 0xFFFFFFFF + 1
+        answer: asyncio.Future[bytes] = loop.create_future()
+        self._waiting[number] = answer
+        end = loop.call_at(deadline, _expire, answer)
+        line.send(number, method, body, last=True)
+        try:
+            return await answer
+        except (grpc.aio.AioRpcError, asyncio.CancelledError):
+            line.cancel(number)
+            raise
+        finally:
+            end.cancel()
+            self._waiting.pop(number, None)
+
+    async def _connect(self, timeout: float) -> Line:
+        try:
+            async with asyncio.timeout(timeout), self._connecting:
+                if self._line is None or self._line.draining:
+                    self._line = await persistently(self._open)
+                return self._line
+        except TimeoutError:
+            text = f"the store at {self._name} does not let us connect: {self._why}".removesuffix(": ")
+            raise rpc_error("DEADLINE_EXCEEDED", text) from None
+
+    async def _open(self) -> Line:
+        made: list[Line] = []
+
+        def lost() -> None:
+            """It may have been replaced already."""
+            if made and self._line is made[0]:
+                self._line = None
+
+        try:
+            made.append(await self._dial(self._take, lost))
+        except OSError as error:
+            self._why = str(error)
+            raise
+        return made[0]
+
+    def _take(self, number: int, kind: int, body: bytes) -> None:
+        answer = self._waiting.get(number)
+        if answer is None or answer.done():
+            return
+        if kind == ERROR:
+            answer.set_exception(_told(body))
+        else:
+            answer.set_result(body)
+
+
+class LineStream:
+    """A stream of messages both ways. What is not read waits in the kernel, not here."""
+
+    def __init__(
+        self,
+        dial: Dial,
+        method: str,
+        serializer: Callable[[Message], bytes],
+        deserializer: Callable[[bytes], Message],
+        on_end: Callable[["LineStream"], None],
+    ) -> None:
+        self._dial, self._method, self._on_end = dial, method, on_end
+        self._serializer, self._deserializer = serializer, deserializer
+        self._line: Line | None = None
+        self._arrived: deque[bytes] = deque()
+        self._more = asyncio.Event()
+        self._end: grpc.aio.AioRpcError | None = None
+        self._cancelled = self._paused = False
+
+    async def write(self, request: Message) -> None:
+        if self._line is None and self._end is None:
+            self._line = await persistently(lambda: self._dial(self._take, self._lose))
+        if self._end is not None or self._line is None:
+            raise self._end or rpc_error("UNAVAILABLE", LOST)
+        self._line.send(1, self._method, self._serializer(request), last=False)
+
+    async def read(self) -> Message:
+        """The next message. Raises AioRpcError at the end, CancelledError after cancel()."""
+        while not self._arrived:
+            if self._end is not None:
+                self._raise_end(self._end)
+            self._pause(False)
+            self._more.clear()
+            await self._more.wait()
+        return self._deserializer(self._arrived.popleft())
+
+    def _raise_end(self, end: grpc.aio.AioRpcError) -> NoReturn:
+        raise asyncio.CancelledError if self._cancelled else end
+
+    def _take(self, number: int, kind: int, body: bytes) -> None:
+        if kind == ERROR:
+            self._end = self._end or _told(body)
+        else:
+            self._arrived.append(body)
+            self._pause(len(self._arrived) > AHEAD)
+        self._more.set()
+
+    def _pause(self, pause: bool) -> None:
+        if self._line is not None and pause is not self._paused:
+            self._paused = pause
+            self._line.pause(pause)
+
+    def _lose(self) -> None:
+        self._end = self._end or rpc_error("UNAVAILABLE", LOST)
+        self._on_end(self)
+        self._more.set()
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._end = self._end or rpc_error("CANCELLED", "cancelled here")
+        self._arrived.clear()
+        self._on_end(self)
+        if self._line is not None:
+            self._line.close()
+        self._more.set()
+
+
+def _expire(answer: asyncio.Future[bytes]) -> None:
+    if not answer.done():
+        answer.set_exception(rpc_error("DEADLINE_EXCEEDED", "the store did not answer in time"))
+
+
+def _told(body: bytes) -> grpc.aio.AioRpcError:
+    code, _, text = body.decode(errors="replace").partition("\0")
+    return rpc_error(code if code in grpc.StatusCode.__members__ else "UNKNOWN", text)

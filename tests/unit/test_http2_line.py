@@ -1,0 +1,129 @@
+"""Calls over sockets to servers that hang, close and come back: each ends with a fault of gRPC, none hangs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from protocols.etcd.http2 import frames as h2
+from protocols.etcd.http2 import line as line_module
+from protocols.etcd.http2.frames import PREFACE, Splitter, pack
+from protocols.etcd.http2.line import http2_channel
+from protocols.etcd.line_channel import LineChannel
+
+Story = Callable[[LineChannel, "Member"], Awaitable[None]]
+
+
+class Member:
+    """Answers settings with settings, and calls with `answers`, else with silence."""
+
+    def __init__(self) -> None:
+        self.answers = True
+        self.connections = 0
+        self.pings = 0
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.append(writer)
+        splitter = Splitter()
+        writer.write(pack(h2.SETTINGS, 0, 0))
+        data = (await reader.readexactly(len(PREFACE)))[len(PREFACE) :]
+        while data or not reader.at_eof():
+            for kind, flags, stream, _ in splitter.feed(data):
+                self.pings += kind == h2.PING
+                if self.answers and flags & h2.END_STREAM and kind == h2.DATA:
+                    writer.write(answer(stream))
+            data = await reader.read(65_536)
+
+    def drop(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+
+def answer(stream: int) -> bytes:
+    """:status 200, the message `m`, grpc-status 0."""
+    status = b"\0\x0bgrpc-status\x010"
+    head = pack(h2.HEADERS, h2.END_HEADERS, stream, b"\x88")
+    return head + pack(h2.DATA, 0, stream, b"\0\0\0\0\1m") + pack(h2.HEADERS, 5, stream, status)
+
+
+def tell(story: Story) -> None:
+    async def told() -> None:
+        member = Member()
+        server = await asyncio.start_server(member.serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        channel = http2_channel(f"127.0.0.1:{port}", None, 1 << 20)
+        try:
+            async with asyncio.timeout(20):
+                await story(channel, member)
+        finally:
+            await channel.close()
+            member.drop()
+            server.close()
+            await asyncio.sleep(0.01)
+
+    asyncio.run(told())
+
+
+async def ask(channel: LineChannel, timeout: float = 10.0) -> Any:
+    stub = channel.unary_unary("/etcdserverpb.KV/Range", lambda body: body, bytes)
+    return await stub(b"q", timeout=timeout)
+
+
+def test_calls_share_a_connection_and_a_new_one_is_made_when_it_broke() -> None:
+    async def story(channel: LineChannel, member: Member) -> None:
+        assert await asyncio.gather(*(ask(channel) for _ in range(5))) == [b"m"] * 5
+        assert member.connections == 1
+        member.answers = False
+        asking = asyncio.create_task(ask(channel))
+        await asyncio.sleep(0.05)
+        member.drop()
+        with pytest.raises(grpc.aio.AioRpcError) as broken:
+            await asking
+        assert broken.value.code() is grpc.StatusCode.UNAVAILABLE
+        member.answers = True
+        assert await ask(channel) == b"m"
+        assert member.connections == 2
+
+    tell(story)
+
+
+def test_a_member_that_hangs_is_asked_whether_it_lives_and_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_module, "QUIET_S", 0.1)
+    monkeypatch.setattr(line_module, "PATIENCE_S", 0.1)
+
+    async def story(channel: LineChannel, member: Member) -> None:
+        member.answers = False
+        with pytest.raises(grpc.aio.AioRpcError) as broken:
+            await ask(channel)
+        assert broken.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert member.pings == 1
+
+    tell(story)
+
+
+def test_a_call_ends_at_its_deadline_and_the_next_one_is_answered() -> None:
+    async def story(channel: LineChannel, member: Member) -> None:
+        member.answers = False
+        with pytest.raises(grpc.aio.AioRpcError) as late:
+            await ask(channel, timeout=0.1)
+        assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        member.answers = True
+        assert await ask(channel) == b"m"
+
+    tell(story)
+
+
+def test_nobody_there_is_told_at_the_deadline() -> None:
+    async def story() -> None:
+        channel = http2_channel("127.0.0.1:1", None, 1 << 20)
+        with pytest.raises(grpc.aio.AioRpcError, match=r"127\.0\.0\.1:1 does not let us connect: .Errno 111") as away:
+            await ask(channel, timeout=0.2)
+        assert away.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        await channel.close()
+
+    asyncio.run(story())
