@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from supervisor.dra_driver.script import DriverStep
 from supervisor.dra_driver.types import Device
 from supervisor.plugin.errors import HealthFileInvalid
 from supervisor.plugin.inotify import Changes
 
-HEALTHY = "Healthy"
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
 class Health(NamedTuple):
@@ -21,11 +22,17 @@ class HealthBoard:
     """The devices there are, and how each is. `changed()` ends whenever that changes."""
 
     def __init__(self, devices: list[Device]) -> None:
-        self.devices = devices
+        self._all = devices
+        self._away: set[str] = set()
         self.health: dict[str, Health] = {}
         self.silent = False
         """No more reports are sent, and the streams stay open."""
         self._event = asyncio.Event()
+
+    @property
+    def devices(self) -> list[Device]:
+        """Those that are offered now."""
+        return [device for device in self._all if device.name not in self._away]
 
     def of(self, device: Device) -> Health:
         return self.health.get(device.name, Health())
@@ -41,6 +48,19 @@ class HealthBoard:
         if told:
             self.notify()
         return told
+
+    def apply(self, step: DriverStep) -> list[str]:
+        """Lines about what changed; a device that is not there is passed over."""
+        words = {**dict.fromkeys(step.unhealthy, UNHEALTHY), **dict.fromkeys(step.healthy, HEALTHY), **step.health}
+        names = {device.name for device in self._all}
+        lines = [f"{name} is not there" for name in sorted((words.keys() | {*step.add, *step.remove}) - names)]
+        self._away = (self._away | set(step.remove)) - set(step.add)
+        if step.silent is not None:
+            self.silent = step.silent
+            lines.append("is silent" if step.silent else "speaks again")
+        lines += self.set({**self.health, **{name: Health(word, step.message) for name, word in words.items()}})
+        self.notify()
+        return lines
 
     def notify(self) -> None:
         self._event.set()

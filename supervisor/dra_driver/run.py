@@ -6,49 +6,56 @@ from collections.abc import Callable
 
 from protocols.kube.client import ApiClient
 from supervisor.dra_driver.claims import Claims
-from supervisor.dra_driver.faults import Faults
+from supervisor.dra_driver.director import Cast, Director
 from supervisor.dra_driver.health import HealthBoard, follow
 from supervisor.dra_driver.kubeconfig import client_options
 from supervisor.dra_driver.publisher import Publisher
+from supervisor.dra_driver.script import DriverScript
 from supervisor.dra_driver.server import DriverServer
 from supervisor.dra_driver.types import DriverOptions
+from supervisor.scripted.faults import Faults
 
 
-async def run_driver(options: DriverOptions, say: Callable[[str], None]) -> None:
-    """Until a signal; the sockets are gone afterwards. The slices stay: the node deletes them when we do not return."""
+async def run_driver(options: DriverOptions, script: DriverScript, say: Callable[[str], None]) -> int:
+    """Until a signal or the script's last word; the exit code. The sockets are gone afterwards, the slices stay: the
+    node deletes them when no driver returns."""
     with client_options(options.kubeconfig, options.driver) as access:
         client = ApiClient(access)
         await client.start()
         try:
-            await _run(options, client, say)
+            code = await _run(options, script, client, say)
         finally:
             await client.close()
     say("stopped")
+    return code
 
 
-async def _run(options: DriverOptions, client: ApiClient, say: Callable[[str], None]) -> None:
+async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, say: Callable[[str], None]) -> int:
     board = HealthBoard(options.all_devices())
     publisher = Publisher(options, client, say)
     publisher.offer(board.devices)
-    server = DriverServer(options, Claims(options, client), board, Faults(), say)
+    faults = Faults({str(method): fault for method, fault in script.calls.items()})
+    server = DriverServer(options, Claims(options, client), board, faults, say)
     await server.start()
-    tasks = [asyncio.create_task(publisher.run())]
+    ends = [asyncio.create_task(_signalled())]
+    tasks: list[asyncio.Task[None]] = [asyncio.create_task(publisher.run())]
+    if script.steps:
+        ends.append(asyncio.create_task(Director(Cast(script, server, board, publisher, faults, say)).run()))
     if options.health_file is not None:
         tasks.append(asyncio.create_task(follow(options.health_file, board, say)))
-    stop = asyncio.create_task(_signalled())
     try:
-        done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        done, _ = await asyncio.wait([*ends, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        return max(task.result() or 0 for task in done)
     finally:
-        for task in tasks:
+        for task in (*ends, *tasks):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*ends, *tasks, return_exceptions=True)
         await server.stop()
 
 
-async def _signalled() -> None:
+async def _signalled() -> int:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     await stopped.wait()
+    return 0

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -13,9 +14,9 @@ from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.dra import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE, UNPREPARE, WATCH_RESOURCES
 from protocols.wire.methods import LIMITS, Method, Service
 from supervisor.dra_driver.claims import Claims
-from supervisor.dra_driver.faults import Faults
 from supervisor.dra_driver.health import HealthBoard
 from supervisor.dra_driver.types import Device, DriverOptions
+from supervisor.scripted.faults import Faults
 
 Context = grpc.aio.ServicerContext[Any, Any]
 STOP_GRACE = 0.5
@@ -33,8 +34,12 @@ class DriverServer:
         self._board = board
         self._faults = faults
         self._say = say
+        self.registered = asyncio.Event()
+        """The node took us in at least once."""
         self._ending = False
-        self._servers: list[grpc.aio.Server] = []
+        self._round = 0
+        """Grows when health streams are to end."""
+        self._servers: dict[Path, grpc.aio.Server] = {}
 
     async def start(self) -> None:
         """The service first: the node dials it as soon as it has found the registration socket."""
@@ -49,17 +54,32 @@ class DriverServer:
         self._board.notify()
         for path in (self._options.registrar, self._options.socket):
             path.unlink(missing_ok=True)
-        await asyncio.gather(*(server.stop(STOP_GRACE) for server in self._servers))
+        await asyncio.gather(*(server.stop(STOP_GRACE) for server in self._servers.values()))
         self._servers.clear()
 
-    async def _listen(self, path: Any, services: list[Service]) -> None:
+    async def cut(self) -> None:
+        """As kill -9 would: no last word, and the sockets are left behind."""
+        self._ending = True
+        for path, server in self._servers.items():
+            aside = path.with_name(f".{path.name}.cut")
+            path.rename(aside)  # gRPC removes its socket when it stops; kill -9 would not
+            await server.stop(None)
+            aside.rename(path)
+        self._servers.clear()
+
+    def end_streams(self) -> None:
+        """Every health stream ends in good order; the node may open it again."""
+        self._round += 1
+        self._board.notify()
+
+    async def _listen(self, path: Path, services: list[Service]) -> None:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         server = grpc.aio.server(options=LIMITS)
         server.add_generic_rpc_handlers(tuple(service.handler() for service in services))
         with private_sockets():
             server.add_insecure_port(f"unix:{path}")
         await server.start()
-        self._servers.append(server)
+        self._servers[path] = server
 
     def _service(self) -> list[Service]:
         """Each version of the service under its own name; they differ in little."""
@@ -69,6 +89,10 @@ class DriverServer:
         return services + [Service().stream(method, self._watching(method)) for method in WATCH_RESOURCES.values()]
 
     async def _info(self, request: registration.InfoRequest, context: Context) -> registration.PluginInfo:
+        await self._faults.meet(GET_INFO.name, context)
+        return self._described()
+
+    def _described(self) -> registration.PluginInfo:
         """Who we are. The node uses the first version of the list that it knows."""
         return registration.PluginInfo(
             type=DRA_PLUGIN,
@@ -78,7 +102,9 @@ class DriverServer:
         )
 
     async def _told(self, request: registration.RegistrationStatus, context: Context) -> Any:
+        await self._faults.meet(NOTIFY.name, context)
         if request.plugin_registered:
+            self.registered.set()
             self._say(f"registered {self._options.driver} with {len(self._board.devices)} devices")
         else:
             self._say(f"registration refused: {request.error}")
@@ -87,7 +113,7 @@ class DriverServer:
     def _preparing(self, method: Method[Any, Any]) -> Callable[[Any, Context], Any]:
         async def prepare(request: Any, context: Context) -> Any:
             """Before the first container of a pod. One claim that fails does not harm the others of the call."""
-            await self._faults.meet("prepare", context)
+            await self._faults.meet(method.name, context)
             reply = method.reply()
             for claim in request.claims:
                 await self._prepare(claim, reply.claims[claim.uid])
@@ -117,7 +143,7 @@ class DriverServer:
     def _unpreparing(self, method: Method[Any, Any]) -> Callable[[Any, Context], Any]:
         async def unprepare(request: Any, context: Context) -> Any:
             """After the last container of the last pod. The claim may have left the API already."""
-            await self._faults.meet("unprepare", context)
+            await self._faults.meet(method.name, context)
             reply = method.reply()
             for claim in request.claims:
                 reply.claims[claim.uid].error = ""
@@ -130,7 +156,9 @@ class DriverServer:
     def _watching(self, method: Method[Any, Any]) -> Callable[[Any, Context], AsyncIterator[Any]]:
         async def watch(request: Any, context: Context) -> AsyncIterator[Any]:
             """The whole list at once, at each change, and often enough that the node does not take us for dead."""
-            while not self._ending:
+            mine = self._round
+            while not self._ending and mine == self._round:
+                await self._faults.meet(method.name, context)
                 if not self._board.silent:
                     reply = method.reply()
                     for device in self._board.devices:

@@ -1,0 +1,124 @@
+"""The example driver's pure parts: its slices, its script, its health, its way to the API."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.kube.quantity import parse_quantity
+from supervisor.dra_driver.claims import _parameters
+from supervisor.dra_driver.errors import KubeconfigUnusable
+from supervisor.dra_driver.health import Health, HealthBoard, parse
+from supervisor.dra_driver.kubeconfig import client_options
+from supervisor.dra_driver.script import DriverScript, DriverStep
+from supervisor.dra_driver.slices import slice_specs
+from supervisor.dra_driver.types import DriverOptions
+from supervisor.plugin.errors import HealthFileInvalid
+from supervisor.scripted.errors import ScriptInvalid
+from supervisor.scripted.reading import parse_script
+from supervisor.scripted.types import Seconds
+
+OPTIONS = DriverOptions("gpu.example.com", 8, "n1", Path("/k"), Path("/cdi"), Path("/kubeconfig"), numa=2)
+
+
+@given(st.integers(0, 300), st.integers(0, 5))
+def test_slices_keep_upstreams_limits_and_hold_every_device_once(devices: int, partitions: int) -> None:
+    options = replace(OPTIONS, devices=devices, partitions=partitions)
+    specs = slice_specs(options, options.all_devices(), 3)
+    assert {(spec["pool"]["generation"], spec["pool"]["resourceSliceCount"]) for spec in specs} == {(3, len(specs))}
+    names = [device["name"] for spec in specs for device in spec.get("devices", ())]
+    assert names == [device.name for device in options.all_devices()]
+    for spec in specs:
+        assert len(spec.get("devices", ())) <= (64 if partitions else 128)
+        assert len(spec.get("sharedCounters", ())) <= 8
+        assert ("devices" in spec) != ("sharedCounters" in spec)
+
+
+def test_parts_never_take_more_than_their_card_has() -> None:
+    specs = slice_specs(
+        replace(OPTIONS, devices=1, partitions=4), replace(OPTIONS, devices=1, partitions=4).all_devices(), 1
+    )
+    (counters,) = [item for spec in specs for item in spec.get("sharedCounters", ())]
+    devices = [item for spec in specs for item in spec.get("devices", ())]
+
+    def amount(item: dict[str, Any], name: str) -> int:
+        return parse_quantity(item["counters"][name]["value"]).nanos
+
+    taken = {item["name"]: item["consumesCounters"][0] for item in devices}
+    for name in ("memory", "parts"):
+        parts = sum(amount(taken[f"gpu-0-part-{part}"], name) for part in range(4))
+        assert parts <= amount(counters, name)
+        assert amount(taken["gpu-0"], name) == amount(counters, name)
+    assert {item["attributes"]["numa"]["int"] for item in devices} == {0}
+
+
+def test_the_claims_own_parameters_go_before_its_classes() -> None:
+    def config(source: str, mode: str, *requests: str, driver: str = "gpu.example.com") -> dict[str, Any]:
+        opaque = {"driver": driver, "parameters": {"mode": mode}}
+        return {"source": source, "requests": list(requests), "opaque": opaque}
+
+    entries = [config("FromClaim", "mine"), config("FromClass", "class"), config("FromClaim", "other", "r2")]
+    assert _parameters("gpu.example.com", "r1", entries) == {"mode": "mine"}
+    assert _parameters("gpu.example.com", "r2/sub", entries) == {"mode": "other"}
+    assert _parameters("nic.example.com", "r1", entries) is None
+
+
+def test_health_by_file_and_by_step() -> None:
+    board = HealthBoard(OPTIONS.all_devices())
+    assert board.set(parse("gpu-1 Unhealthy ECC error # page 3\n\n# nothing\n")) == ["gpu-1 is Unhealthy: ECC error"]
+    with pytest.raises(HealthFileInvalid, match="line 1"):
+        parse("gpu-1")
+    step = DriverStep(
+        at=Seconds(1), healthy=("gpu-1",), unhealthy=("gpu-2", "gpu-99"), message="hot", remove=("gpu-7",)
+    )
+    assert board.apply(step) == ["gpu-99 is not there", "gpu-1 is Healthy: hot", "gpu-2 is Unhealthy: hot"]
+    assert len(board.devices) == 7
+    board.apply(DriverStep(at=Seconds(2), add=("gpu-7",), silent=True))
+    assert (len(board.devices), board.silent) == (8, True)
+    assert board.of(board.devices[2]) == Health("Unhealthy", "hot")
+
+
+def test_a_wrong_script_is_one_line() -> None:
+    good = parse_script(
+        "s", b"driver: a.b\ndevices: 2\nsteps: [{at: 1s, unhealthy: [gpu-0]}, {at: 2s, crash: true}]", DriverScript
+    )
+    assert [step.at for step in good.steps] == [1.0, 2.0]
+    for raw, words in (
+        (b"devices: 100000", "devices must be 0 to 10000"),
+        (b"steps: [{at: 1s, unhealty: [a]}]", "unknown key `unhealty` at steps"),
+        (b"calls: {Allocate: {}}", "Invalid enum value 'Allocate'"),
+        (b"healthTimeout: 0", "healthTimeout must be 1"),
+    ):
+        with pytest.raises(ScriptInvalid) as wrong:
+            parse_script("s", raw, DriverScript)
+        assert words in str(wrong.value)
+
+
+def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path) -> None:
+    config = tmp_path / "kubeconfig"
+    for text, words in (
+        (None, "cannot read"),
+        ("a: [", "no kubeconfig with a current context"),
+        ("contexts: []\ncurrent-context: x\n", "no kubeconfig with a current context"),
+    ):
+        if text is not None:
+            config.write_text(text)
+        with pytest.raises(KubeconfigUnusable, match=words), client_options(config, "x"):
+            pass
+    whole = (
+        "contexts: [{name: c, context: {cluster: k, user: u}}]\ncurrent-context: c\n"
+        "clusters: [{name: k, cluster: {server: 'https://h:1/', certificate-authority: ca.crt}}]\n"
+        "users: [{name: u, user: {client-certificate-data: YWJj%s}}]\n"
+    )
+    config.write_text(whole % "")
+    with pytest.raises(KubeconfigUnusable, match="names no client-key"), client_options(config, "x"):
+        pass
+    config.write_text(whole % ", client-key-data: ZGVm")
+    with client_options(config, "x") as options:
+        assert (options.server, options.ca) == ("https://h:1", tmp_path / "ca.crt")
+        assert (options.cert.read_text(), options.key.read_text()) == ("abc", "def")
+        assert options.key.stat().st_mode & 0o077 == 0
+    assert not options.key.exists()
