@@ -11,8 +11,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.health_plane import DRIVER, FIELD, HealthPlane, devices_of
-from tests.support.plane import Plane, stop, until
+from tests.support.health_plane import (
+    DRIVER,
+    FIELD,
+    NIC,
+    HealthPlane,
+    devices_of,
+    nic_class,
+    nic_pod,
+    nic_template,
+)
+from tests.support.plane import BIN, REPO, Plane, stop, until
 from tests.support.seed import ROUNDS, SEED
 from tests.support.watchers import ApiWatcher
 
@@ -24,6 +33,7 @@ CRASHES = (
     ("devices", "health", "podworker", "apiserver-0"),
 )
 OVER = ("failed", "burnt")
+DOCTOR = REPO / "examples" / "device-doctor" / "doctor.py"
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +113,32 @@ def test_a_gate_that_is_off_and_on_again(made: HealthPlane) -> None:
     made.kill(*gated)
     running = made.all_are("Healthy", *OVER)
     until("shown again", running, 30, every=0.1)
+
+
+def test_the_device_doctor_of_the_examples(made: HealthPlane) -> None:
+    """Story 1 of the document: pods with a broken device land on a good one, of a plugin and of a DRA driver."""
+    plane = made.plane
+    plane.kubectl("delete", "pod", "waits", "failed", "burnt", "--wait=false")
+    health = plane.root / "nic.health"
+    driver = made.spawn(
+        str(BIN / "nodeplane"), "dra-driver", "--driver", NIC, "--devices", "2", "--health-file", str(health)
+    )
+    plane.apply({"apiVersion": "v1", "kind": "List", "items": [nic_class(), nic_template(), nic_pod()]})
+    plane.pod_ready("nic")
+    plane.kubectl("label", "pod", "runs", "nic", "device-doctor=replace")
+    doctor = [str(BIN / "kopf"), "run", "--standalone", "-n", "default", str(DOCTOR)]
+    spawned = made.spawn(*doctor, KUBECONFIG=str(plane.root / "kubeconfig"), PATIENCE="0.2")
+    (gpu,), (nic,) = made.shown()["runs"], made.shown()["nic"]
+    made.set_plugin("Unhealthy", gpu)
+    health.write_text(f"{nic.rpartition('/')[2]} Unhealthy link down\n")
+    for name, broken in (("runs", gpu), ("nic", nic)):
+        plane.pod_ready(f"{name}-2", 40)
+        until("the old one gone", lambda name=name: not plane.get("pod", name))
+        until("healthy", lambda name=name: set(made.shown()[f"{name}-2"].values()) == {"Healthy"})
+        assert broken not in made.shown()[f"{name}-2"]
+    assert plane.kubectl("get", "devicetaintrules", "-o", "name").split() == [
+        "devicetaintrule.resource.k8s.io/unhealthy." + nic.replace("/", ".")
+    ]
+    stop(spawned)
+    plane.kubectl("delete", "pod", "nic-2")
+    stop(driver)

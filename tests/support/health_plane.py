@@ -21,7 +21,7 @@ from tests.support.stub_driver import StubDriver, told_health
 from tests.support.witnesses import allocatable
 
 GPUS, SLOTS = 4, 3
-DRIVER = "gpu.example.com"
+DRIVER, NIC = "gpu.example.com", "nic.example.com"
 FIELD = "allocatedResourcesStatus"
 Health = dict[str, str]
 """By resourceID."""
@@ -53,9 +53,13 @@ class HealthPlane:
 
     def start_plugin(self) -> "subprocess.Popen[bytes]":
         flags = ["--resource", "example.com/gpu", "--devices", str(GPUS), "--health-file", str(self.file)]
-        command = [str(BIN / "nodeplane"), "plugin", *flags, "--root", str(self.plane.root)]
-        with (self.plane.root / "plugin.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+        return self.spawn(str(BIN / "nodeplane"), "plugin", *flags)
+
+    def spawn(self, *command: str, **environment: str) -> "subprocess.Popen[bytes]":
+        """A process beside the plane; it ends with it."""
+        with (self.plane.root / "spawned.log").open("ab") as log:
+            around = {**self.plane.environment, **environment}
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=around)
         self.plane.plugins.append(process)
         return process
 
@@ -87,10 +91,10 @@ class HealthPlane:
 
         self.on_driver(report())
 
-    def set_plugin(self, state: str) -> None:
-        """As one change: who follows the file sees the old or the new."""
+    def set_plugin(self, state: str, *devices: str) -> None:
+        """Of these devices, else of all. As one change: who follows the file sees the old or the new."""
         made = self.file.with_suffix(".new")
-        made.write_text("".join(f"{device} {state}\n" for device in self.ids))
+        made.write_text("".join(f"{device} {state}\n" for device in devices or self.ids))
         os.replace(made, self.file)
 
     def shown(self) -> dict[str, Health]:
@@ -191,6 +195,32 @@ def a_slice() -> dict[str, Any]:
 
 def a_class() -> dict[str, Any]:
     return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": DRIVER}, "spec": {}}
+
+
+def nic_class() -> dict[str, Any]:
+    selectors = [{"cel": {"expression": f'device.driver == "{NIC}"'}}]
+    metadata = {"name": NIC}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": metadata,
+        "spec": {"selectors": selectors},
+    }
+
+
+def nic_template() -> dict[str, Any]:
+    request = {"name": "nic", "exactly": {"deviceClassName": NIC}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "nic"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+
+
+def nic_pod() -> dict[str, Any]:
+    claims = [{"name": "nic", "resourceClaimTemplateName": "nic"}]
+    return pod("nic", container("exec sleep 100000", {"claims": [{"name": "nic"}]}), resourceClaims=claims)
 
 
 def a_claim(slot: int) -> dict[str, Any]:
