@@ -49,9 +49,24 @@ class PodResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Watches open at once."""
     watchers_per_client: int = 64
     """Of them, those of one process."""
+    health_address: str = ""
+    """HOST:PORT where gRPC health is also served over TCP, for probes from outside; empty = not."""
     socket_mode: int = 0o600
     socket_group: str = ""
     """Name or number of the group that the sockets and their directories belong to; empty = the process's own."""
+
+
+class Adopt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `nodeplane adopt` serves the watch of."""
+
+    pod_resources: str
+    """Absolute path of kubelet's pod resources socket."""
+    socket: str
+    """Absolute path of the socket that is served."""
+    poll_s: float = 10.0
+    """Seconds between two looks while the runtime streams its events: device plugins make none."""
+    eventless_s: float = 2.0
+    """The same on a runtime without events."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,9 +112,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     container_log_max_files: int = 5
     """Files a container run's log may have, the one that is written included."""
     pod_resources: PodResources = PodResources()
+    adopt: Adopt | None = None
+    """Set where the real kubelet gives out the devices: its pod resources are served, and nothing else is done."""
     device_health_rate: int = 2
     """Changes a second of one pod's status that the health of its devices may cause, after a few at once."""
     metrics_port: int = 10255
+    metrics_address: str = "127.0.0.1"
     alignment: Alignment = Alignment()
     """How CPUs, memory and devices are placed on the machine."""
     feature_gates: dict[str, bool] = {}

@@ -6,6 +6,8 @@ from supervisor.errors import Usage
 from supervisor.spec import ChildSpec
 
 CONTROL, WATCHER, NODE = "control", "watcher", "node"
+ADOPT = "adopt"
+"""Alone, beside a real kubelet: no group of a plane."""
 GROUPS = (CONTROL, WATCHER, NODE)
 APISERVER = "apiserver"
 MAX_WATCHERS = 64
@@ -14,6 +16,7 @@ ACTORS = {
     CONTROL: ("store", "watchcache", "controllers", "scheduler"),
     WATCHER: (APISERVER,),
     NODE: ("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor"),
+    ADOPT: ("cri", "adopt", "frontdoor"),
 }
 
 DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor"})

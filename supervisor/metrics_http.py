@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from supervisor.lock import held
+from supervisor.options import reached_at
 from supervisor.ports import HOST
 
 LINE_LIMIT = 8 * 1024
@@ -27,6 +28,7 @@ Page = Callable[[], Awaitable[str]]
 class MetricsOptions(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     """0 = a free one."""
+    host: str = HOST
     page: Page
     lock: Path
     """Held by the one group of a plane that has the port: its page is the page of all."""
@@ -64,7 +66,7 @@ class MetricsHttp:
         """Where the page is, or why it is not. Another group of the same plane may be the one that serves it."""
         if self.trouble and not held(self._options.lock):
             return self.trouble
-        return f"http://{HOST}:{self.port or self._wanted}/metrics"
+        return f"http://{reached_at(self._options.host)}:{self.port or self._wanted}/metrics"
 
     def _claim(self) -> None:
         if self._wanted:
@@ -80,7 +82,7 @@ class MetricsHttp:
 
     async def _listen(self) -> bool:
         try:
-            self._server = await asyncio.start_server(self._client, HOST, self._wanted, limit=LINE_LIMIT)
+            self._server = await asyncio.start_server(self._client, self._options.host, self._wanted, limit=LINE_LIMIT)
         except OSError as error:
             reason = "in use by another process" if error.errno == errno.EADDRINUSE else error.strerror
             self.trouble = f"port {self._wanted} is {reason}; metrics are served when it is free (--metrics-port)"

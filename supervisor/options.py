@@ -10,7 +10,7 @@ import msgspec
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.layout import Layout, layout
-from protocols.settings import GATES, PodResources, Settings
+from protocols.settings import GATES, Adopt, PodResources, Settings
 from supervisor.alignment import alignment
 from supervisor.errors import Usage
 from supervisor.groups import PlaneShape
@@ -48,10 +48,14 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     container_log_max_files: int = 5
     pod_resources_qps: int = 100
     pod_resources_watchers: int = 4096
+    pod_resources_health_address: str = ""
     pod_resources_socket_mode: str = "0600"
     pod_resources_socket_group: str = ""
     device_health_rate: int = 2
     metrics_port: int = DEFAULT_METRICS_PORT
+    metrics_address: str = LOOPBACK
+    adopt: Adopt | None = None
+    """Serve the pod resources of the kubelet that runs here, and nothing else."""
     cpu_manager_policy: str = "none"
     cpu_manager_policy_options: str = ""
     memory_manager_policy: str = "None"
@@ -111,7 +115,9 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         container_log_max_files=_at_least(2, options.container_log_max_files, "--container-log-max-files"),
         pod_resources=pod_resources(options),
         device_health_rate=_at_least(1, options.device_health_rate, "--device-health-rate"),
+        adopt=options.adopt,
         metrics_port=_port(options.metrics_port, "--metrics-port"),
+        metrics_address=bind_address(options.metrics_address, "--metrics-address"),
         alignment=alignment(options),
         feature_gates=feature_gates(options.feature_gates),
         log_level=_one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
@@ -128,11 +134,11 @@ def shape_of(settings: Settings, groups: tuple[str, ...], watchers: int, first_w
     )
 
 
-def bind_address(value: str) -> str:
+def bind_address(value: str, flag: str = "--bind-address") -> str:
     try:
         return str(ipaddress.ip_address(value))
     except ValueError:
-        raise Usage(f"--bind-address {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
+        raise Usage(f"{flag} {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
 
 
 def reached_at(address: str) -> str:
@@ -204,9 +210,21 @@ def pod_resources(options: PlaneOptions) -> PodResources:
     return PodResources(
         qps=_at_least(0, options.pod_resources_qps, "--pod-resources-qps"),
         watchers=_at_least(1, options.pod_resources_watchers, "--pod-resources-watchers"),
+        health_address=health_address(options.pod_resources_health_address),
         socket_mode=int(mode, 8),
         socket_group=options.pod_resources_socket_group,
     )
+
+
+def health_address(text: str) -> str:
+    """`IP:PORT`, or nothing."""
+    if not text:
+        return ""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise Usage(f"--pod-resources-health-address {text!r} is no IP:PORT")
+    bound = bind_address(host.strip("[]"), "--pod-resources-health-address")
+    return f"[{bound}]:{port}" if ":" in bound else f"{bound}:{port}"
 
 
 def check_port(value: int) -> int:

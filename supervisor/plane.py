@@ -59,7 +59,12 @@ class Supervisor:
         self._bus = Bus(BusOptions(name=self._prepared.name, run_dir=self._run_dir))
         self._tree = Tree(self._tree_options(), forkserver)
         self._metrics = MetricsHttp(
-            MetricsOptions(port=self._settings.metrics_port, page=self._page, lock=self._run_dir / "metrics.lock")
+            MetricsOptions(
+                port=self._settings.metrics_port,
+                host=self._settings.metrics_address,
+                page=self._page,
+                lock=self._run_dir / "metrics.lock",
+            )
         )
 
     def _tree_options(self) -> TreeOptions:
@@ -214,7 +219,8 @@ def run(options: PlaneOptions, forkserver: ForkClient, issuing: Issuing | None) 
         if issuing:
             issuing.wait()
         settings = options.prepared.settings
-        kubeconfig.write_kubeconfig(settings.layout, settings.api_url)
+        if not settings.adopt:
+            kubeconfig.write_kubeconfig(settings.layout, settings.api_url)
         return asyncio.run(_run(options, forkserver))
     except (NodeplaneError, OSError):
         forkserver.close()

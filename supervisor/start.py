@@ -53,7 +53,7 @@ def _run(prepared: Prepared, begin: Begin, report_to: int) -> int:
     prepared = begin.adapt(prepared)
     layout = prepared.settings.layout
     forkserver = _launch(prepared, layout.logs)
-    issuing = pki.begin(layout.pki, pki.wanted(prepared.settings.node_name, prepared.settings.api_names))
+    issuing = None if prepared.settings.adopt else _issue(prepared)
     from supervisor import plane  # asyncio and the bus load while the forkserver imports
 
     options = plane.PlaneOptions(
@@ -64,6 +64,11 @@ def _run(prepared: Prepared, begin: Begin, report_to: int) -> int:
         containers_on_term=under_honcho(os.environ),
     )
     return plane.run(options, forkserver, issuing)
+
+
+def _issue(prepared: Prepared) -> pki.Issuing | None:
+    settings = prepared.settings
+    return pki.begin(settings.layout.pki, pki.wanted(settings.node_name, settings.api_names))
 
 
 def process_age_s() -> float:

@@ -25,6 +25,13 @@ def actor_status(child: Child, now: float) -> ActorStatus:
 def endpoints(settings: Settings, metrics: str) -> dict[str, str]:
     """Where people connect, in the order they are shown."""
     layout = settings.layout
+    if settings.adopt:
+        return {
+            "kubelet": settings.adopt.pod_resources,
+            "cri": settings.runtime_endpoint,
+            "watch": settings.adopt.socket,
+            "metrics": metrics,
+        }
     return {
         "api": settings.api_url,
         "kubeconfig": str(layout.kubeconfig),

@@ -13,9 +13,11 @@ from actors.frontdoor.allocatable import MachineSink
 from actors.frontdoor.server import Server, ServerOptions
 from actors.frontdoor.wiring import PODS_GATE, Parts, pod_resources_place, pods_api_place
 from protocols.actor import Context, run_actor
-from protocols.bus import BusError, Unavailable
+from protocols.bus import BusError, Replica, Unavailable
+from protocols.messages import adopt
 from protocols.messages import devices as messages
 from protocols.messages import pods as pod_messages
+from protocols.messages.adopt import AdoptState
 from protocols.messages.devices import Device, Empty, LedgerHistory, Machine, PodAllocation, first_mark
 from protocols.messages.pods import NodePod
 
@@ -31,50 +33,55 @@ class FrontDoor:
         parts = Parts(context)
         self._pods, self._allocatable, self._node_pods = parts.pods, parts.allocatable, parts.node_pods
         self._allocatable.journal.begin(first_mark(time.time_ns()))
-        wanted, layout = context.settings.pod_resources, context.layout
-        door = parts.reception(pod_resources_place(layout, wanted))
-        pods = parts.reception(pods_api_place(layout, wanted))
-        self._server = Server(ServerOptions(door, parts.pod_resources(door).services()))
+        settings = context.settings
+        self._owner = adopt.OWNER if settings.adopt else messages.OWNER
+        self._place = pod_resources_place(settings)
+        door, pods = parts.reception(self._place), parts.reception(pods_api_place(settings))
+        health = settings.pod_resources.health_address
+        self._server = Server(ServerOptions(door, parts.pod_resources(door).services(), health))
         self._pods_server = Server(ServerOptions(pods, (parts.pods_api(pods),)))
-        self._pods_enabled = context.settings.gate(PODS_GATE)
+        self._pods_enabled = settings.gate(PODS_GATE) and settings.adopt is None
         parts.metrics.connections.set_function(lambda: len(door.entrance) + len(pods.entrance))
         self._pods.on_stale = self._server.serving
         self._node_pods.on_stale = self._pods_server.serving
 
     async def start(self) -> None:
         follow = self._context.bus.follow
-        follow(owner=pod_messages.OWNER, stream=pod_messages.NODE_PODS, sink=self._node_pods, type=NodePod)
+        if self._context.settings.adopt:
+            state = Replica[AdoptState](lambda op, key, new, old: self._server.serving(bool(new and new.current)))
+            follow(owner=adopt.OWNER, stream=adopt.STATE, sink=state, type=AdoptState)
         if self._pods_enabled:
+            follow(owner=pod_messages.OWNER, stream=pod_messages.NODE_PODS, sink=self._node_pods, type=NodePod)
             self._pods_server.serving(False)
             await self._pods_server.start()
         self._context.spawn(self._open(), "open")
 
     async def _open(self) -> None:
         """Listen only once there is something true to say."""
-        follow = self._context.bus.follow
-        pods = follow(owner=messages.OWNER, stream=messages.ALLOCATIONS, sink=self._pods, type=PodAllocation)
-        allocatable = follow(owner=messages.OWNER, stream=messages.ALLOCATABLE, sink=self._allocatable, type=Device)
+        follow, owner = self._context.bus.follow, self._owner
+        pods = follow(owner=owner, stream=messages.ALLOCATIONS, sink=self._pods, type=PodAllocation)
+        allocatable = follow(owner=owner, stream=messages.ALLOCATABLE, sink=self._allocatable, type=Device)
         sink = MachineSink(self._allocatable)
-        machine = follow(owner=messages.OWNER, stream=messages.MACHINE, sink=sink, type=Machine)
+        machine = follow(owner=owner, stream=messages.MACHINE, sink=sink, type=Machine)
         while not (pods.synced and allocatable.synced and machine.synced):
             with contextlib.suppress(Unavailable):
                 for following in (pods, allocatable, machine):
                     await following.wait_synced(PATIENCE)
                 break
-            self._context.note("waiting for the device manager")
+            self._context.note(f"waiting for {self._owner}")
         await self._ask_history()
         await self._server.start()
-        self._context.ready(f"listening on {self._context.layout.pod_resources_socket}")
+        self._context.ready(f"listening on {self._place.socket}")
 
     async def _ask_history(self) -> None:
         """Without it clients that were here before could not resume: nobody is let in until it is told."""
         while True:
             with contextlib.suppress(BusError):
                 history = await self._context.bus.call(
-                    messages.OWNER, messages.HISTORY, Empty(), LedgerHistory, timeout=HISTORY_TIMEOUT, idempotent=True
+                    self._owner, messages.HISTORY, Empty(), LedgerHistory, timeout=HISTORY_TIMEOUT, idempotent=True
                 )
                 return self._pods.remember(history)
-            self._context.note("waiting for the device manager's history")
+            self._context.note(f"waiting for the history of {self._owner}")
             await asyncio.sleep(HISTORY_PAUSE)
 
     async def stop(self) -> None:

@@ -26,7 +26,11 @@ LISTED_POD, EVENT_POD, GOT_POD = 1, 3, 1
 def pod(allocation: PodAllocation) -> v1.PodResources:
     shown = (container for kind in SHOWN for container in allocation.containers if container.kind == kind)
     return v1.PodResources(
-        name=allocation.name, namespace=allocation.namespace, containers=[_container(item) for item in shown]
+        name=allocation.name,
+        namespace=allocation.namespace,
+        containers=[_container(item) for item in shown],
+        cpu_ids=sorted(allocation.cpus),
+        memory=memory(allocation.memory),
     )
 
 

@@ -21,6 +21,10 @@ class LateServices(grpc.GenericRpcHandler):
         self._made: dict[str, Any] = {}
         self._makers: dict[str, Callable[[], Any]] = {HEALTH: self._make_health, REFLECTION: self._make_reflection}
 
+    def only(self, name: str) -> "OneOf":
+        """One of the two, for a server of its own."""
+        return OneOf(self, name)
+
     def set(self, service: str, serving: bool) -> None:
         self._serving[service] = serving
         if self._health:
@@ -49,6 +53,18 @@ class LateServices(grpc.GenericRpcHandler):
 
         servicer = reflection.aio.ReflectionServicer((*self._names, HEALTH, REFLECTION))
         return _handler(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, servicer)
+
+
+class OneOf(grpc.GenericRpcHandler):
+    def __init__(self, services: LateServices, name: str) -> None:
+        self._services = services
+        self._prefix = f"/{name}/"
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        return self._services.service(handler_call_details) if self._begins(handler_call_details.method) else None
+
+    def _begins(self, method: str) -> bool:
+        return method.startswith(self._prefix)
 
 
 def _status(serving: bool) -> Any:

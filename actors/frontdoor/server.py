@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 
 from actors.frontdoor.entrance.reception import Reception
-from actors.frontdoor.late import LateServices
+from actors.frontdoor.late import HEALTH, LateServices
 from actors.frontdoor.lister import Lister
 from actors.frontdoor.watch import Watch
 from protocols.sockets import prepare_socket, private_sockets
@@ -34,6 +34,8 @@ socket tells when the other end is gone."""
 class ServerOptions:
     reception: Reception
     services: tuple[Service, ...]
+    health_address: str = ""
+    """HOST:PORT of a second server, with health alone; empty = none."""
 
 
 class Server:
@@ -43,6 +45,8 @@ class Server:
         self._server = grpc.aio.server(options=(*LIMITS, *PATIENT))
         handlers: Iterable[grpc.GenericRpcHandler] = (item.handler() for item in options.services)
         self._server.add_generic_rpc_handlers((*handlers, self.late))
+        self._outside: grpc.aio.Server | None = None
+        self.health_port = 0
 
     def serving(self, synced: bool) -> None:
         """What health says of the services; the server itself is well either way."""
@@ -57,9 +61,19 @@ class Server:
             self._server.add_insecure_port(f"unix:{place.private}")
         await self._server.start()
         await self._options.reception.entrance.start()
+        if self._options.health_address:
+            await self._open_outside()
+
+    async def _open_outside(self) -> None:
+        self._outside = grpc.aio.server()
+        self._outside.add_generic_rpc_handlers((self.late.only(HEALTH),))
+        self.health_port = self._outside.add_insecure_port(self._options.health_address)
+        await self._outside.start()
 
     async def stop(self, grace: float) -> None:
         self._options.reception.entrance.shut()
+        if self._outside:
+            await self._outside.stop(0)
         await self._server.stop(grace)
         self._options.reception.entrance.close()
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import grp
+from pathlib import Path
 
 from actors.frontdoor.allocatable import AllocatableFeed
 from actors.frontdoor.entrance.reception import Reception, ReceptionOptions
@@ -18,9 +19,8 @@ from actors.frontdoor.watch import Feed, Watch, WatchOptions
 from actors.frontdoor.watchers import Slots, Watchers
 from protocols.actor import Context
 from protocols.errors import SettingsInvalid
-from protocols.layout import Layout
 from protocols.messages.pods import NodePod
-from protocols.settings import PodResources as Wanted
+from protocols.settings import Settings
 from protocols.wire.methods import Service
 
 GATE = "KubeletPodResourcesWatch"
@@ -73,12 +73,14 @@ class Parts:
         return Watch(WatchOptions(kind, method, feed, self.metrics, reception, self._enabled, self._limits.last_words))
 
 
-def pod_resources_place(layout: Layout, wanted: Wanted) -> Place:
-    group = group_id(wanted.socket_group)
-    return Place(layout.pod_resources_socket, layout.door_socket("frontdoor"), wanted.socket_mode, group)
+def pod_resources_place(settings: Settings) -> Place:
+    layout, wanted = settings.layout, settings.pod_resources
+    socket = Path(settings.adopt.socket) if settings.adopt else layout.pod_resources_socket
+    return Place(socket, layout.door_socket("frontdoor"), wanted.socket_mode, group_id(wanted.socket_group))
 
 
-def pods_api_place(layout: Layout, wanted: Wanted) -> Place:
+def pods_api_place(settings: Settings) -> Place:
+    layout, wanted = settings.layout, settings.pod_resources
     group = group_id(wanted.socket_group)
     return Place(layout.pods_api_socket, layout.door_socket("pods-api"), wanted.socket_mode, group)
 

@@ -185,6 +185,10 @@ class PodAllocation(msgspec.Struct, frozen=True):
     """In spec order, also those without devices."""
     claims: tuple[PreparedClaim, ...] = ()
     """Prepared for the pod, named by no container of it."""
+    cpus: tuple[int, ...] = ()
+    """Exclusive to the pod as a whole, sorted; its containers' own ones may be among them."""
+    memory: tuple[AllocatedMemory, ...] = ()
+    """Exclusive to the pod as a whole."""
 
 
 class DeviceHealth(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NoReturn
 
 import msgspec
@@ -64,6 +64,7 @@ PLANE = (
     Flag("container_log_max_files", "N", "files of one container's log, at least 2 (default 5)", number=True),
     Flag("pod_resources_qps", "N", "unary pod resources calls a second; 0 = no limit (default 100)", number=True),
     Flag("pod_resources_watchers", "N", "pod resources watches open at once (default 4096)", number=True),
+    Flag("pod_resources_health_address", "IP:PORT", "serve gRPC health of pod resources here too, for probes"),
     Flag("pod_resources_socket_mode", "MODE", "mode of the pod resources sockets (default 0600)"),
     Flag("pod_resources_socket_group", "GROUP", "group of the pod resources sockets and of their directories"),
     Flag("device_health_rate", "N", "status changes a second of one pod whose devices flap (default 2)", number=True),
@@ -81,10 +82,14 @@ PLANE = (
     Flag("kube_reserved", "NAME=AMOUNT,...", "kept from pods: cpu, memory, ephemeral-storage"),
     Flag("system_reserved", "NAME=AMOUNT,...", "kept from pods beside that"),
     Flag("sysfs_root", "DIR", "where sys and proc of the machine are (default /)"),
+    Flag("metrics_address", "IP", "address of the metrics page (default 127.0.0.1)"),
     Flag("feature_gates", "NAME=BOOL,...", "feature gates to turn off or on; all are on"),
     Flag("log_level", "LEVEL", "debug, info (default), warning or error"),
     Flag("watchers", "N", "API processes to run (default 1)", number=True),
 )
+
+
+FIELDS = frozenset(flag.field for flag in PLANE)
 
 
 class Parser(argparse.ArgumentParser):
@@ -98,8 +103,8 @@ def add_root(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(ROOT.option, metavar=ROOT.metavar, help=ROOT.help, default=argparse.SUPPRESS)
 
 
-def add_plane_flags(parser: argparse.ArgumentParser) -> None:
-    for flag in PLANE:
+def add_plane_flags(parser: argparse.ArgumentParser, fields: Container[str] = FIELDS) -> None:
+    for flag in (flag for flag in PLANE if flag.field in fields):
         kind = int if flag.number else str
         action = "append" if flag.many else "store"
         parser.add_argument(

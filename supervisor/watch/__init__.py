@@ -1,1 +1,1 @@
-"""A client of the pod resources watch, as an agent would write it: follow.py joins and resumes, show.py prints."""
+"""How events of the pod resources watch are shown."""

@@ -68,8 +68,8 @@ def test_watch_refused_for_good_is_one_line_and_exit_1() -> None:
         process = node.processes.pop(out.name)
         assert await asyncio.to_thread(process.wait, 10) == 1
         assert out.read_text().splitlines() == [
-            f"nodeplane: {node.layout.pod_resources_socket}: ListAndWatch is disabled:"
-            " feature gate KubeletPodResourcesWatch is off"
+            f"nodeplane: {node.layout.pod_resources_socket}: no watch here: ListAndWatch is disabled:"
+            " feature gate KubeletPodResourcesWatch is off; beside a kubelet, nodeplane adopt serves one"
         ]
 
     play(story, feature_gates={"KubeletPodResourcesWatch": False})

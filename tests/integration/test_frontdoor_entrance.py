@@ -17,7 +17,7 @@ from protocols.bus import Event, Op
 from protocols.messages.devices import PodAllocation
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire.methods import CLIENT_OPTIONS, unix_channel
-from protocols.wire.pod_resources import LIST_AND_WATCH
+from protocols.wire.pod_resources import LIST, LIST_AND_WATCH
 from tests.support.device_node import until
 from tests.support.front_door import Door, DoorLimits, serve
 from tests.support.pod_resources_client import Agent, headers_of
@@ -80,6 +80,19 @@ def test_health_tells_whether_the_picture_is_current() -> None:
             watch.cancel()
 
     serve(story)
+
+
+def test_health_alone_is_served_over_tcp_too() -> None:
+    async def story(door: Door) -> None:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{door.server.health_port}") as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            request = health_pb2.HealthCheckRequest(service="v1.PodResourcesLister")
+            assert (await stub.Check(request, timeout=10)).status == health_pb2.HealthCheckResponse.SERVING
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await LIST.unary(channel)(v1.ListPodResourcesRequest(), timeout=10)
+            assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+    serve(story, DoorLimits(health="127.0.0.1:0"))
 
 
 def test_reflection_describes_every_service() -> None:

@@ -1,6 +1,7 @@
 """podworker among the real others: a whole plane, pods as people write them, and podworker killed in between."""
 
 import itertools
+import json
 import os
 import random
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+import yaml
 
 from protocols.kube.protobuf.decode import decode_message
 from protocols.kube.protobuf.table import message_of
@@ -16,6 +18,7 @@ from protocols.wire.methods import CLIENT_OPTIONS
 from protocols.wire.pods_v1alpha1_pb2_grpc import PodsStub
 from tests.support.plane import Plane, until
 
+REPO = Path(__file__).parents[2]
 TOKENS = itertools.count(os.getpid() * 1000)
 
 
@@ -137,6 +140,22 @@ def test_the_pods_api_shows_what_the_api_shows(plane):
     assert found["spec"]["containers"][0]["command"] == ["sleep", "300"]
     plane.kubectl("delete", "pod", "seen", "--wait=false")
     until("its end", lambda: told() is None)
+
+
+def test_the_adopt_daemonset_passes_the_api(plane):
+    """Server-side dry run of the manifest. The API serves no DaemonSets: its pod template goes as the Pod it makes."""
+    *objects, daemonset = yaml.safe_load_all((REPO / "deploy" / "adopt-daemonset.yaml").read_text())
+    template = daemonset["spec"]["template"]
+    made = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {**template["metadata"], "name": "adopt-x"}}
+    del made["spec"]["serviceAccountName"]  # it is made by another of the objects, which a dry run does not keep
+    told = [
+        plane.kubectl(
+            "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(item)
+        )
+        for item in (*objects, made)
+        if item["kind"] != "ServiceAccount"  # its namespace is not there in a dry run
+    ]
+    assert all("serverside-applied (server dry run)" in line for line in told), told
 
 
 def test_how_pods_end(plane):

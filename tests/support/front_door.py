@@ -32,6 +32,8 @@ class DoorLimits:
     last_words: float = 0.3
     rate: float = 0.0
     burst: int = 10
+    health: str = ""
+    enabled: bool = True
     entrance: EntranceLimits = field(default_factory=EntranceLimits)
 
 
@@ -69,13 +71,15 @@ class Door:
         self.reception = Reception(ReceptionOptions(place, limiter, metrics, log, limits.entrance))
         lister = Lister(ListerOptions(self.pods, self.allocatable, metrics, self.reception))
         pods, allocatable = (
-            Watch(WatchOptions(kind, method, feed, metrics, self.reception, True, limits.last_words))
+            Watch(WatchOptions(kind, method, feed, metrics, self.reception, limits.enabled, limits.last_words))
             for kind, method, feed in (
                 ("list_and_watch", "ListAndWatch", self.pods),
                 ("list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self.allocatable),
             )
         )
-        self.server = Server(ServerOptions(self.reception, PodResources(lister, pods, allocatable).services()))
+        self.server = Server(
+            ServerOptions(self.reception, PodResources(lister, pods, allocatable).services(), limits.health)
+        )
 
     async def start(self) -> None:
         self.pods.on_snapshot([], 1)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from actors.frontdoor.entrance.relay import Half, Outer
 from actors.frontdoor.entrance.types import UNKNOWN, EntranceLimits, Peer, peer_of
-from protocols.sockets import prepare_socket
+from protocols.sockets import prepare_socket, remove_socket
 
 BACKLOG = 1024
+BORN = ".new"
 FILES_EACH = 3
 """Descriptors of one connection: the client's, and both ends of the private one."""
 OTHER_FILES = 256
@@ -206,18 +207,22 @@ class _Greeted(Outer):
 
 
 def _listen(options: EntranceOptions) -> socket.socket:
-    """A socket that is born with its mode, so nobody gets in before a chmod."""
+    """A socket that is born with its mode, so nobody gets in before a chmod, and under another name, so that whoever
+    sees it is answered."""
+    born = options.socket.with_name(BORN)
+    remove_socket(born)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     old = os.umask(0o777 & ~options.mode)
     try:
-        listener.bind(str(options.socket))
+        listener.bind(str(born))
     finally:
         os.umask(old)
     if options.group >= 0:
-        os.chown(options.socket, -1, options.group)
+        os.chown(born, -1, options.group)
         os.chown(options.socket.parent, -1, options.group)
     listener.listen(BACKLOG)
     listener.setblocking(False)
+    born.rename(options.socket)
     return listener
 
 

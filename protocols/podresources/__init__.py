@@ -1,0 +1,25 @@
+"""A client of pod resources with the watch: of nodeplane, of `nodeplane adopt`, or of any server of the document.
+
+    async with PodResources("/var/lib/nodeplane/pod-resources/kubelet.sock") as node:
+        async for event in node.watch():
+            print(event.action.name, event.pod.namespace, event.pod.name, event.pod.containers)
+
+`watch` begins with what is there, goes on through every break, and tells each change once. `BlockingPodResources` is
+the same without async. docs/how-to/watch-pod-resources.md.
+"""
+
+from protocols.podresources.blocking import BlockingPodResources
+from protocols.podresources.client import PodResources
+from protocols.podresources.errors import WatchRefused, WatchUnsupported
+from protocols.podresources.types import Action, AllocatableEvent, PodEvent, WatchOptions
+
+__all__ = [
+    "Action",
+    "AllocatableEvent",
+    "BlockingPodResources",
+    "PodEvent",
+    "PodResources",
+    "WatchOptions",
+    "WatchRefused",
+    "WatchUnsupported",
+]

@@ -1,0 +1,83 @@
+"""The client, with asyncio."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc.aio
+
+from protocols.messages.devices import PodAllocation
+from protocols.podresources.convert import allocatable, machine, pod
+from protocols.podresources.session import Session
+from protocols.podresources.types import Allocatable, AllocatableEvent, PodEvent, WatchOptions
+from protocols.podresources.views import AllocatableView, PodView
+from protocols.wire.methods import Method, unix_channel
+from protocols.wire.pod_resources import GET, GET_ALLOCATABLE, LIST, LIST_AND_WATCH, LIST_AND_WATCH_ALLOCATABLE
+
+ANSWER_S = 10.0
+DEFAULTS = WatchOptions()
+E = TypeVar("E")
+
+
+class PodResources:
+    """Use it with `async with`, or `close` it. Unary calls raise grpc.aio.AioRpcError."""
+
+    def __init__(self, socket: Path | str, timeout: float = ANSWER_S) -> None:
+        self._channel = unix_channel(socket)
+        self._timeout = timeout
+
+    async def __aenter__(self) -> "PodResources":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def list(self) -> list[PodAllocation]:
+        """Uids are empty: List does not tell them."""
+        reply = await self._ask(LIST)
+        return [pod(shown, "") for shown in reply.pod_resources]
+
+    async def get(self, namespace: str, name: str) -> PodAllocation:
+        reply = await self._ask(GET, pod_namespace=namespace, pod_name=name)
+        return pod(reply.pod_resources, "")
+
+    async def allocatable(self) -> Allocatable:
+        reply = await self._ask(GET_ALLOCATABLE)
+        shown = machine(reply)
+        return Allocatable(tuple(allocatable(reply).values()), shown.cpus, shown.memory)
+
+    def watch(self, options: WatchOptions = DEFAULTS) -> AsyncIterator[PodEvent]:
+        """For ever. Raises WatchUnsupported or WatchRefused."""
+        return self._watch(Session[PodEvent](PodView(), options), LIST_AND_WATCH, LIST)
+
+    def watch_allocatable(self, options: WatchOptions = DEFAULTS) -> AsyncIterator[AllocatableEvent]:
+        """For ever. Raises WatchUnsupported or WatchRefused."""
+        session = Session[AllocatableEvent](AllocatableView(), options)
+        return self._watch(session, LIST_AND_WATCH_ALLOCATABLE, GET_ALLOCATABLE)
+
+    async def _watch(
+        self, session: Session[E], watching: Method[Any, Any], listing: Method[Any, Any]
+    ) -> AsyncIterator[E]:
+        while True:
+            call = watching.stream(self._channel)(watching.request(), metadata=session.metadata())
+            try:
+                headers = {str(key): str(value) for key, value in await call.initial_metadata() or ()}
+                if not call.done() and session.joined(headers):
+                    for event in session.listed(await self._ask(listing)):
+                        yield event
+                async for message in call:
+                    for event in session.message(message):
+                        yield event
+                pause = session.ended(await call.code(), await call.details())
+            except grpc.aio.AioRpcError as error:
+                pause = session.ended(error.code(), error.details() or "")
+            finally:
+                call.cancel()
+            await asyncio.sleep(pause)
+
+    async def _ask(self, method: Method[Any, Any], **fields: str) -> Any:
+        return await method.unary(self._channel)(method.request(**fields), timeout=self._timeout)

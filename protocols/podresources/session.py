@@ -1,0 +1,93 @@
+"""One watch through all its streams: where to resume, what to ask for, what to tell. Pure.
+
+Against a server with snapshots the first stream begins with one; each later one resumes after the last event that was
+told. When that position is lost, a new snapshot is told as its difference to what was told before, what is gone first.
+Against a server of the plain document List stands for the snapshot.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import grpc
+
+from protocols.podresources.errors import WatchRefused, WatchUnsupported
+from protocols.podresources.types import WatchOptions
+from protocols.podresources.views import BOOKMARK, View
+from protocols.wire.pod_resources import FEATURES, RESUME, REVISION, SEQUENCE, SNAPSHOT
+
+RETRY_FIRST, RETRY_MOST = 0.05, 1.0
+PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+"""Ends after which a client tries again; CANCELLED comes when the server was killed in the middle of a message."""
+E = TypeVar("E")
+
+
+class Session(Generic[E]):
+    def __init__(self, view: View[E], options: WatchOptions) -> None:
+        self._view = view
+        self._options = options
+        self._lineage = ""
+        self._count = 0
+        self._whole = False
+        """The position is known and everything before it was told."""
+        self._snapshot: list[Any] | None = None
+        """Messages of a snapshot that is not complete."""
+        self._pause = RETRY_FIRST
+        self._complaint = ""
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        if self._whole and self._lineage:
+            return ((SEQUENCE, "1"), (RESUME, f"{self._lineage}-{self._count}"))
+        return ((SEQUENCE, "1"), (SNAPSHOT, "1")) if self._options.snapshot else ((SEQUENCE, "1"),)
+
+    def joined(self, headers: dict[str, str]) -> bool:
+        """The stream is open. True: List has to be asked, and told to `listed`."""
+        if not headers and self._lineage:
+            return False  # a call that failed, of a server that has positions
+        offered = headers.get(FEATURES, "").split(",")
+        if "snapshot" not in offered or "sequence" not in offered:
+            self._lineage, self._snapshot = "", None
+            return self._options.snapshot
+        resumed = self._whole and bool(self._lineage)
+        lineage, _, count = headers.get(REVISION, "").partition("-")
+        self._snapshot = [] if self._options.snapshot and not resumed else None
+        if not resumed:
+            self._lineage, self._count, self._whole = lineage, int(count or 0), not self._options.snapshot
+        return False
+
+    def listed(self, reply: Any) -> list[E]:
+        """What List said after the stream was open."""
+        self._whole = True
+        return self._view.whole(reply)
+
+    def message(self, message: Any) -> list[E]:
+        self._pause, self._complaint = RETRY_FIRST, ""
+        if message.sequence:
+            self._count = message.sequence
+        if message.action == BOOKMARK:
+            snapshot, self._snapshot, self._whole = self._snapshot or [], None, True
+            return self._view.replace(snapshot)
+        if message.action > BOOKMARK:
+            return []  # of a later document than ours
+        if self._snapshot is not None:
+            self._snapshot.append(message)
+            return []
+        return self._view.apply(message)
+
+    def ended(self, code: grpc.StatusCode, details: str) -> float:
+        """Seconds until the next try. Raises WatchUnsupported or WatchRefused."""
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            raise WatchUnsupported(f"no watch here: {details}; beside a kubelet, nodeplane adopt serves one")
+        if code not in (*PASSING, grpc.StatusCode.OK, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL):
+            raise WatchRefused(f"the server refuses the watch ({code.name}): {details}")
+        if code is grpc.StatusCode.OUT_OF_RANGE:
+            self._whole, self._lineage = False, ""
+        self._snapshot = None
+        self._complain(code)
+        pause, self._pause = self._pause, min(self._pause * 2, RETRY_MOST)
+        return pause
+
+    def _complain(self, code: grpc.StatusCode) -> None:
+        """Once per trouble, not once per try."""
+        line = f"watch interrupted ({code.name}); connecting again"
+        if line != self._complaint:
+            self._options.on_break(line)
+        self._complaint = line

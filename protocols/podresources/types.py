@@ -1,0 +1,48 @@
+"""The vocabulary of the client. Pods, containers and devices are those of messages/devices.py."""
+
+from collections.abc import Callable
+from enum import IntEnum
+
+import msgspec
+
+from protocols.messages.devices import AllocatedMemory, Device, PodAllocation
+
+
+class Action(IntEnum):
+    """The numbers are the wire's."""
+
+    ADDED = 0
+    DELETED = 1
+    UPDATED = 2
+
+
+class PodEvent(msgspec.Struct, frozen=True):
+    action: Action
+    pod: PodAllocation
+    """After the change; of a deleted one uid, namespace and name. The uid is empty where only List told of it."""
+
+
+class AllocatableEvent(msgspec.Struct, frozen=True):
+    """What the action concerns, and no more."""
+
+    action: Action
+    devices: tuple[Device, ...] = ()
+    cpus: tuple[int, ...] = ()
+    memory: tuple[AllocatedMemory, ...] = ()
+
+
+class Allocatable(msgspec.Struct, frozen=True):
+    devices: tuple[Device, ...] = ()
+    cpus: tuple[int, ...] = ()
+    memory: tuple[AllocatedMemory, ...] = ()
+
+
+def _silent(text: str) -> None:
+    """Breaks are nobody's business."""
+
+
+class WatchOptions(msgspec.Struct, frozen=True):
+    snapshot: bool = True
+    """Begin with ADDED for all there is."""
+    on_break: Callable[[str], None] = _silent
+    """Told one line when the stream broke; the watch goes on by itself."""

@@ -1,0 +1,196 @@
+"""The client's session against the front door's feed, with breaks wherever they may come: it tells what there is."""
+
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.frontdoor.encode import bookmark, sequence
+from actors.frontdoor.errors import PositionLost
+from actors.frontdoor.journal import Journal
+from actors.frontdoor.pods import PodFeed
+from actors.frontdoor.types import Entry
+from actors.frontdoor.watchers import Slots, Watchers
+from actors.frontdoor.wishes import FEATURE_NAMES, parse_wishes
+from protocols.bus import Event, Op
+from protocols.messages.devices import MARK_SHIFT, AllocatedDevice, ContainerAllocation, PodAllocation
+from protocols.podresources import Action, PodEvent, WatchOptions, WatchRefused, WatchUnsupported
+from protocols.podresources.session import RETRY_MOST, Session
+from protocols.podresources.views import AllocatableView, PodView
+from protocols.wire import podresources_v1_pb2 as v1
+from protocols.wire.pod_resources import FEATURES, REVISION
+
+BASE = 5 << MARK_SHIFT
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+Message = v1.ListAndWatchPodResourcesResponse
+
+
+def pod(uid: str, name: str, *ids: str) -> PodAllocation:
+    devices = tuple(AllocatedDevice("example.com/gpu", id) for id in ids)
+    return PodAllocation(uid, "default", name, (ContainerAllocation("main", devices=devices),))
+
+
+class Server:
+    """The front door's state and one stream of it."""
+
+    def __init__(self, ring: int) -> None:
+        self.feed = PodFeed(Journal(ring), Watchers(1000, Slots(9)))
+        self.feed.on_snapshot([], BASE)
+        self.mark = BASE
+        self._queue: list[Entry] = []
+
+    def open(self, session: Session[PodEvent]) -> None:
+        wishes = parse_wishes(session.metadata())
+        journal = self.feed.journal
+        if wishes.resume is not None:
+            self._queue = journal.since(wishes.resume)
+        else:
+            assert wishes.snapshot
+            self._queue = [*self.feed.snapshot(), Entry(journal.position, bookmark())]
+        assert not session.joined({REVISION: journal.revision(), FEATURES: FEATURE_NAMES})
+
+    def change(self, uid: str, name: str, ids: tuple[str, ...] | None) -> None:
+        self.mark += 1
+        before = self.feed.journal.position
+        if ids is None:
+            self.feed.on_event(Event(Op.DELETE, uid, None, mark=self.mark))
+        else:
+            self.feed.on_event(Event(Op.UPSERT, uid, pod(uid, name, *ids), mark=self.mark))
+        self._queue += self.feed.journal.since(before)
+
+    def messages(self) -> list[Message]:
+        """What is on its way to the client."""
+        base, queue = self.feed.journal.base, self._queue
+        self._queue = []
+        return [
+            Message.FromString(entry.message + (sequence(entry.position - base) if entry.position else b""))
+            for entry in queue
+        ]
+
+    def state(self) -> dict[str, PodAllocation]:
+        return {item.name: item for item in self.feed.listed()}
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["change", "change", "change", "read", "break", "forget"]),
+        st.sampled_from([("u1", "a"), ("u2", "a"), ("u3", "b"), ("u4", "c")]),
+        st.none() | st.sampled_from([(), ("x",), ("x", "y")]),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS, st.sampled_from([1, 3, 1000]))
+def test_what_was_told_is_what_there_is_whatever_broke(steps: list[Any], ring: int) -> None:
+    server = Server(ring)
+    session = Session[PodEvent](PodView(), WatchOptions())
+    view: dict[str, PodAllocation] = {}
+    server.open(session)
+
+    def read(most: int) -> None:
+        for message in server.messages()[:most]:
+            for event in session.message(message):
+                take(view, event)
+
+    def connect() -> None:
+        try:
+            server.open(session)
+        except PositionLost:
+            session.ended(grpc.StatusCode.OUT_OF_RANGE, "")
+            server.open(session)
+
+    for what, (uid, name), ids, most in steps:
+        if what == "change":
+            holder = server.state().get(name)
+            if holder and holder.uid != uid:
+                server.change(holder.uid, name, None)
+            server.change(uid, name, ids)
+        elif what == "read":
+            read(1000)
+        elif what == "forget":
+            server.mark = server.feed.journal.base + (1 << MARK_SHIFT)
+            server.feed.on_snapshot(list(server.feed.pods.items()), server.mark)
+            session.ended(UNAVAILABLE, "")
+            connect()
+        else:
+            read(most)
+            session.ended(UNAVAILABLE, "")
+            connect()
+    read(1000)
+    session.ended(UNAVAILABLE, "")
+    connect()
+    read(1000)
+    assert {name: item.containers for name, item in view.items()} == {
+        name: item.containers for name, item in server.state().items()
+    }
+    assert {item.uid for item in view.values()} == {item.uid for item in server.state().values()}
+
+
+def take(view: dict[str, PodAllocation], event: PodEvent) -> None:
+    """No change is told twice, and a name is one pod at a time."""
+    if event.action is Action.DELETED:
+        assert view.pop(event.pod.name).uid == event.pod.uid
+    else:
+        assert (event.pod.name in view) == (event.action is Action.UPDATED)
+        assert view.get(event.pod.name) != event.pod
+        view[event.pod.name] = event.pod
+
+
+def test_a_server_of_the_plain_document_is_listed_first() -> None:
+    session = Session[PodEvent](PodView(), WatchOptions())
+    assert session.joined({})
+    listed = v1.ListPodResourcesResponse(pod_resources=[v1.PodResources(name="a", namespace="default")])
+    assert [(event.action, event.pod.uid) for event in session.listed(listed)] == [(Action.ADDED, "")]
+    gone = v1.PodResources(name="gone", namespace="default")
+    late = Message(action="DELETED", uid="u9", pod_resources=[gone])
+    assert session.message(late) == [], "a pod that was never told of"
+    deleted = Message(action="DELETED", uid="u1", pod_resources=[v1.PodResources(name="a", namespace="default")])
+    assert [event.action for event in session.message(deleted)] == [Action.DELETED]
+    session.ended(UNAVAILABLE, "")
+    assert dict(session.metadata()).get("nodeplane-resume") is None
+    assert session.joined({})
+    assert [event.action for event in session.listed(listed)] == [Action.ADDED]
+
+
+def test_messages_of_a_later_document_are_passed_over() -> None:
+    session = Session[PodEvent](PodView(), WatchOptions())
+    session.joined({})
+    later = Message.FromString(b"\x08\x09")
+    assert later.action == 9
+    assert session.message(later) == []
+
+
+def test_ends_that_pass_and_ends_that_stay() -> None:
+    said: list[str] = []
+    session = Session[PodEvent](PodView(), WatchOptions(on_break=said.append))
+    pauses = [session.ended(UNAVAILABLE, "") for _ in range(8)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == RETRY_MOST
+    assert len(said) == 1
+    with pytest.raises(WatchUnsupported, match="nodeplane adopt"):
+        session.ended(grpc.StatusCode.UNIMPLEMENTED, "no such method")
+    with pytest.raises(WatchRefused, match="INVALID_ARGUMENT"):
+        session.ended(grpc.StatusCode.INVALID_ARGUMENT, "nonsense")
+
+
+def test_a_second_snapshot_of_allocatable_is_told_as_its_difference() -> None:
+    view = AllocatableView()
+
+    def whole(*ids: str, cpus: tuple[int, ...] = (), size: int = 1) -> v1.AllocatableResourcesResponse:
+        return v1.AllocatableResourcesResponse(
+            devices=[v1.ContainerDevices(resource_name="r/x", device_ids=[id]) for id in ids],
+            cpu_ids=cpus,
+            memory=[v1.ContainerMemory(memory_type="memory", size=size)],
+        )
+
+    assert [event.action for event in view.whole(whole("a", "b", cpus=(1, 2)))] == [Action.ADDED]
+    assert view.whole(whole("a", "b", cpus=(1, 2))) == []
+    gone, came, changed = view.whole(whole("b", "c", cpus=(2, 3), size=2))
+    assert (gone.action, [item.id for item in gone.devices], gone.cpus) == (Action.DELETED, ["a"], (1,))
+    assert (came.action, [item.id for item in came.devices], came.cpus) == (Action.ADDED, ["c"], (3,))
+    assert (changed.action, [block.size for block in changed.memory]) == (Action.UPDATED, [2])
