@@ -32,8 +32,11 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     """https://host:port"""
     ca: Path
-    cert: Path
-    key: Path
+    cert: Path | None
+    key: Path | None
+    """None with a token."""
+    token: str = ""
+    """A bearer token instead of the certificate."""
     user_agent: str = "nodeplane"
     accept: str = "application/json"
     timeout: float = 10.0
@@ -53,7 +56,7 @@ class ApiClient:
         self._session = aiohttp.ClientSession(
             base_url=self._options.server,
             connector=aiohttp.TCPConnector(ssl=context, limit=64, keepalive_timeout=60),
-            headers={"User-Agent": self._options.user_agent, "Accept": self._options.accept},
+            headers=_headers(self._options),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=256 * 1024,
         )
@@ -191,13 +194,19 @@ def _retry_after(code: int, header: str) -> float | None:
 def _tls(options: ClientOptions) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=str(options.ca))
-        context.load_cert_chain(str(options.cert), str(options.key))
+        if options.cert is not None:
+            context.load_cert_chain(str(options.cert), str(options.key))
     except (OSError, ssl.SSLError) as error:
         raise CertificateUnusable(
             f"cannot use {options.cert}, its key and {options.ca}: {_text(error)};"
             " without them the next `nodeplane up` makes new ones"
         ) from None
     return context
+
+
+def _headers(options: ClientOptions) -> dict[str, str]:
+    token = {"Authorization": f"Bearer {options.token}"} if options.token else {}
+    return {"User-Agent": options.user_agent, "Accept": options.accept, **token}
 
 
 def _selectors(field: str, label: str) -> dict[str, str]:

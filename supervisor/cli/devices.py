@@ -31,9 +31,23 @@ class Row(msgspec.Struct, frozen=True):
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("devices", help="list devices and who has them", allow_abbrev=False)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    views = parser.add_argument_group("DRA devices")
+    one = views.add_mutually_exclusive_group()
+    one.add_argument("--patched", action="store_true", help="each value as the scheduler sees it, and who says so")
+    one.add_argument("--published", action="store_true", help="each value as its driver publishes it")
+    one.add_argument("--explain", metavar="DEVICE", help="one device: NAME or DRIVER/POOL/NAME")
+    views.add_argument("--kubeconfig", metavar="FILE", help="of the API to ask (default ROOT/kubeconfig)")
+    views.add_argument("--slices", metavar="FILE", action="append", help="read these instead of an API")
+    views.add_argument("--patches", metavar="FILE", action="append", help="patches, rules and classes for --slices")
+    views.add_argument("--claim", metavar="FILE", action="append", help="show what this claim would be given")
+    views.add_argument("--feature-gates", metavar="NAME=BOOL,...", default="", help="as given to `up`")
 
 
 def run(args: argparse.Namespace) -> int:
+    from supervisor.cli.dra_devices import is_asked, run_view
+
+    if is_asked(args):
+        return run_view(args)
     rows = ask(layout_from(args), gather)
     if args.output == "json":
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.cli.main import main
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.dra_objects import device, patch_object, slice_object
 
@@ -90,6 +91,14 @@ def test_patches_are_applied_explained_and_counted(plane: Plane) -> None:
     refused = plane.kubectl("apply", "-f", "-", stdin=PATCH.replace('== "A"', "== "), check=False)
     assert "spec.devices.filter.selectors[0].cel.expression: Invalid value" in refused
     assert "Syntax error" in refused
+
+
+def test_the_patched_view_of_a_running_api(plane: Plane, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "--patched", "--kubeconfig", str(plane.root / "kubeconfig")]) == 0
+    found = capsys.readouterr().out.splitlines()
+    assert found[1].split()[0] == "d.example.com/p/dev-0"
+    assert any(line.split()[-2:] == ["fix", "-"] and '"z"' in line for line in found)
+    assert any("d.example.com/model" in line and "(removed)" in line for line in found)
 
 
 def test_managers_share_a_patch(plane: Plane) -> None:

@@ -19,7 +19,7 @@ class Inputs:
         self.classes: dict[str, DeviceClass] = {}
         self.patch_index: Index[Known] = Index()
         self.rule_index: Index[KnownRule] = Index()
-        self._gates = gates
+        self.gates = gates
         self._serials = itertools.count(1)
         self._by_class: dict[str, dict[str, None]] = {}
         self._selectors: dict[int, tuple[Selector, ...] | None] = {}
@@ -64,7 +64,7 @@ class Inputs:
         if held is not None and held.rule == rule:
             return []
         touched = self.drop_rule(rule.name)
-        if rule.selector is None or not self._gates.taints:
+        if rule.selector is None or not self.gates.taints:
             return touched
         known = KnownRule(next(self._serials), rule.name, rule)
         self.rules[rule.name] = known
@@ -114,8 +114,8 @@ class Inputs:
         return [known.patch.filter for known in users]
 
     def _matters(self, patch: Patch) -> bool:
-        values = self._gates.attributes and (patch.attributes or patch.capacity)
-        return bool(values or (self._gates.taints and patch.taints))
+        values = self.gates.attributes and (patch.attributes or patch.capacity)
+        return bool(values or (self.gates.taints and patch.taints))
 
     def _use(self, expressions: tuple[str, ...]) -> None:
         self._uses.update(expressions)

@@ -1,0 +1,64 @@
+"""Devices for people: a line for each value, with where it comes from."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from protocols.dra.explain import DRIVER, Entry, Explanation
+from protocols.dra.tracker.types import Report
+from supervisor.cli.table import table
+
+More = Callable[[Entry], Sequence[str]]
+PUBLISHED = ("DEVICE", "NODE", "KIND", "NAME", "VALUE")
+PATCHED = (*PUBLISHED, "FROM", "PUBLISHED")
+
+
+def published_table(found: Iterable[Explanation]) -> str:
+    return table(PUBLISHED, list(_rows(found, lambda entry: ())))
+
+
+def patched_table(found: Iterable[Explanation]) -> str:
+    """Where the driver's value stands, its column is empty: it is the value."""
+    return table(PATCHED, list(_rows(found, _origin)))
+
+
+def _origin(entry: Entry) -> Sequence[str]:
+    return entry.source, "" if entry.source == DRIVER else entry.published or "-"
+
+
+def _rows(found: Iterable[Explanation], more: More) -> Iterator[Sequence[str]]:
+    for each in found:
+        place = (each.device, each.node or "-")
+        for entry in each.entries:
+            yield (*place, entry.kind, entry.name, entry.value or "(removed)", *more(entry))
+            place = ("", "")
+        if not each.entries:
+            yield (*place, "-", "-", "-", *(("", "") if more is _origin else ()))
+
+
+def explained(each: Explanation) -> str:
+    """All there is to say of one device."""
+    lines = [f"{each.device}  (slice {each.slice}, node {each.node or '-'})"]
+    rows = [
+        (entry.kind, entry.name, entry.value or "(removed)", entry.source, entry.published or "-", _others(entry))
+        for entry in each.entries
+    ]
+    if rows:
+        lines += _indented(table(("KIND", "NAME", "VALUE", "FROM", "PUBLISHED", "OVERRULED"), rows))
+    verdicts = [
+        (verdict.patch, str(verdict.priority), "applies" if verdict.applies else "does not apply", verdict.why)
+        for verdict in each.patches
+    ]
+    if verdicts:
+        lines += ["", *_indented(table(("PATCH", "PRIORITY", "", "WHY"), verdicts))]
+    return "\n".join(lines)
+
+
+def _others(entry: Entry) -> str:
+    return ", ".join(entry.overruled) or "-"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+def fault_lines(reports: Iterable[Report]) -> list[str]:
+    return [f"patch {report.patch}: {report.reason}: {report.message}" for report in reports]

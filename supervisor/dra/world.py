@@ -1,0 +1,79 @@
+"""Slices, patches, rules and classes at one moment, and the tracker that has made of them what it can."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
+from protocols.dra.errors import ObjectUnreadable
+from protocols.dra.explain import Explanation, explain, published
+from protocols.dra.patching.types import Gates
+from protocols.dra.tracker.tracker import Tracker
+from protocols.dra.tracker.types import Report
+from protocols.dra.types import DeviceId, Slice
+from supervisor.errors import Usage
+
+Obj = dict[str, Any]
+READERS = {
+    "ResourceSlice": (slice_of, "put_slice"),
+    "ResourceSlicePatch": (patch_of, "put_patch"),
+    "DeviceTaintRule": (rule_of, "put_rule"),
+    "DeviceClass": (class_of, "put_class"),
+}
+
+
+@dataclass
+class World:
+    tracker: Tracker
+    unreadable: list[str] = field(default_factory=list)
+    """What another server let in, in a line each."""
+
+    def devices(self) -> Iterator[tuple[Slice, int]]:
+        """Published slices with the place of each device, sorted by driver, pool and name."""
+        slices = sorted(self.tracker.published.values(), key=lambda each: (each.driver, each.pool, each.name))
+        for each in slices:
+            for at in sorted(range(len(each.devices)), key=lambda at, each=each: each.devices[at].name):  # type: ignore[misc]  # bound at once
+                yield each, at
+
+    def explanations(self, wanted: str = "") -> list[Explanation]:
+        """Of all devices, or of those called `wanted`: DEVICE, or DRIVER/POOL/DEVICE."""
+        return [
+            explain(self.tracker, each, each.devices[at])
+            for each, at in self.devices()
+            if wanted in ("", each.devices[at].name, str(DeviceId(each.driver, each.pool, each.devices[at].name)))
+        ]
+
+    def as_published(self) -> list[Explanation]:
+        found = []
+        for each, at in self.devices():
+            device = each.devices[at]
+            id = str(DeviceId(each.driver, each.pool, device.name))
+            entries = tuple(published(each, device))
+            found.append(Explanation(id, each.name, each.reach.node or "*", entries, ()))
+        return found
+
+    def faults(self) -> list[Report]:
+        return list(self.tracker.faults.reports())
+
+
+def world_of(objects: Iterable[Obj], gates: Gates) -> World:
+    world = World(Tracker(gates))
+    for obj in objects:
+        reader = READERS.get(str(obj.get("kind")))
+        if reader is None:
+            continue
+        read, put = reader
+        try:
+            getattr(world.tracker, put)(read(obj))
+        except ObjectUnreadable as error:
+            world.unreadable.append(str(error))
+    while not world.tracker.settled:
+        world.tracker.settle()
+    return world
+
+
+def known_kinds(obj: Obj, also: tuple[str, ...] = ()) -> None:
+    """Raises Usage for an object that nobody here reads."""
+    kind = str(obj.get("kind") or "")
+    if kind not in (*READERS, *also):
+        raise Usage(f"{kind or 'an object without kind'} is not read here; give {', '.join((*READERS, *also))}")

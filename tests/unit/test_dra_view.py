@@ -1,0 +1,124 @@
+"""`nodeplane devices --slices ... --patches ...`: files in, the patched view out."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from supervisor.cli.main import main
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "patching"
+SLICES, PATCHES, CLAIM = (str(EXAMPLES / name) for name in ("slices.yaml", "patches.yaml", "claim.yaml"))
+
+
+def words(output: str) -> list[list[str]]:
+    return [line.split() for line in output.splitlines()]
+
+
+def devices(capsys: pytest.CaptureFixture[str], *flags: str, code: int = 0) -> str:
+    assert main(["devices", *flags]) == code
+    told = capsys.readouterr()
+    return told.out or told.err
+
+
+def test_each_value_says_where_it_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
+    found = words(devices(capsys, "--slices", SLICES, "--patches", PATCHES, "--patched"))
+    assert found[0] == ["DEVICE", "NODE", "KIND", "NAME", "VALUE", "FROM", "PUBLISHED"]
+    assert ["attribute", "gpu.example.com/numa", "(removed)", "patch", "firmware", "1"] in found
+    assert ["capacity", "gpu.example.com/memory", "40Gi", "patch", "firmware", "80Gi"] in found
+    assert found[-4][2:] == ["attribute", "example.com/pool", '"gold"', "patch", "gold", "-"]
+
+
+def test_the_published_view_knows_no_patches(capsys: pytest.CaptureFixture[str]) -> None:
+    found = devices(capsys, "--slices", SLICES, "--patches", PATCHES, "--published")
+    assert "patch" not in found
+    assert found.count("80Gi") == 3
+
+
+def test_one_device_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    found = words(devices(capsys, "--slices", SLICES, "--patches", PATCHES, "--explain", "gpu-1"))
+    assert found[0][0] == "gpu.example.com/node-1/gpu-1"
+    assert ["attribute", "gpu.example.com/model", '"B"', "patch", "firmware", '"A"', "repair"] in found
+    full = ["--explain", "gpu.example.com/node-2/gpu-0"]
+    told = devices(capsys, "--slices", SLICES, "--patches", PATCHES, *full)
+    assert "firmware  10        does not apply  selector #0 is false" in told
+    assert "no device is called 'x'" in devices(capsys, "--slices", SLICES, "--explain", "x", code=2)
+
+
+def test_gates_count_here_too(capsys: pytest.CaptureFixture[str]) -> None:
+    off = "DRAAdminControlledDeviceAttributes=false"
+    found = devices(capsys, "--slices", SLICES, "--patches", PATCHES, "--feature-gates", off)
+    assert "patch repair" in found
+    assert "patch firmware" not in found
+
+
+def test_what_a_claim_would_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    told = devices(capsys, "--slices", SLICES, "--patches", PATCHES, "--claim", CLAIM)
+    assert told.splitlines() == [
+        "default/gold-gpu on node-1: cannot allocate all claims",
+        "default/gold-gpu on node-2: gpu = gpu.example.com/node-2/gpu-0",
+    ]
+    assert "cannot allocate" in devices(capsys, "--slices", SLICES, "--claim", CLAIM, code=1)
+    found = json.loads(devices(capsys, "--slices", SLICES, "--patches", PATCHES, "--claim", CLAIM, "-o", "json"))
+    assert [each["allocation"] is None for each in found] == [True, False]
+
+
+FAULTY = """
+kind: ResourceSlicePatch
+apiVersion: resource.k8s.io/v1alpha3
+metadata: {name: bad}
+spec:
+  devices:
+    filter: {selectors: [{cel: {expression: 'device.attributes["example.com"].nope == 1'}}]}
+    attributes: {example.com/x: {int: 1}}
+"""
+
+
+def test_faulty_selectors_are_told_once_for_all_devices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(FAULTY)
+    assert main(["devices", "--slices", SLICES, "--patches", str(tmp_path / "bad.yaml")]) == 0
+    assert capsys.readouterr().err == (
+        "patch bad: CELRuntimeError: selector #0: runtime error: no such key: nope: "
+        "device gpu.example.com/node-1/gpu-0 (and 2 more devices)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is no YAML"),
+        ("- a", "is no object"),
+        ("kind: Pod", "Pod is not read here"),
+        ("kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta1", "v1beta1 is not read from files"),
+        ("kind: ResourceSlice\nmetadata: []", "is no map"),
+    ],
+)
+def test_bad_files(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    assert says in devices(capsys, "--slices", str(tmp_path / "bad.yaml"), code=2)
+    assert "cannot read" in devices(capsys, "--slices", str(tmp_path / "none.yaml"), code=2)
+
+
+YAMLISH = """
+kind: ResourceSlicePatch
+apiVersion: resource.k8s.io/v1alpha3
+metadata: {name: bad, creationTimestamp: 2026-01-01T00:00:00Z}
+spec:
+  devices:
+    attributes: {gpu.example.com/numa: {null: {}}}
+    taints: [{key: k, effect: None, timeAdded: 2026-01-01T00:00:00Z}]
+"""
+
+
+def test_yaml_has_its_own_ideas_of_null_and_times(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(YAMLISH)
+    found = devices(capsys, "--slices", SLICES, "--patches", str(tmp_path / "one.yaml"))
+    assert found.count("2026-01-01T00:00:00Z") == found.count("(removed)") == 3
+
+
+def test_a_slice_that_cannot_be_read_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "odd.yaml").write_text("kind: ResourceSlice\napiVersion: resource.k8s.io/v1\nspec: {driver: 7}")
+    assert main(["devices", "--slices", SLICES, "--slices", str(tmp_path / "odd.yaml")]) == 0
+    told = capsys.readouterr()
+    assert "cannot be read" in told.err
+    assert "gpu-0" in told.out
