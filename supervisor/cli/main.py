@@ -24,6 +24,7 @@ COMMANDS = {
     "watch": Command("watch", "follow the pod-resources watch"),
     "devices": Command("devices", "list devices and who has them"),
     "adopt": Command("adopt", "serve the pod resources watch of the kubelet of this machine"),
+    "cpus": Command("cpus", "list exclusive CPUs and memory and who has them"),
     "image": Command("image", "import, list and remove images of the embedded runtime"),
     "chaos": Command("chaos", "kill an actor, make a device fail, play a script of faults"),
     "scale": Command("scale", "change the number of API processes"),
