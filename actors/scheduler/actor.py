@@ -152,7 +152,8 @@ class Scheduler:
         """Until something changed, or the earliest back-off of a pod that is due."""
         at = self._queue.next_at()
         try:
-            await asyncio.wait_for(self._wake.wait(), None if at is None else max(0.0, at - time.monotonic()))
+            async with asyncio.timeout(None if at is None else max(0.0, at - time.monotonic())):
+                await self._wake.wait()
         except TimeoutError:
             return
         self._wake.clear()

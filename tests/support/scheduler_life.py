@@ -65,10 +65,10 @@ class Life:
         assert not self.broken, self.broken
 
     async def kill(self) -> None:
-        tasks = list(self.tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks := list(self.tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=0.2)
 
 
 async def until(what: str, holds: Callable[[], Any], seconds: float = 20.0) -> Any:

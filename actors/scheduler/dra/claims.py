@@ -78,7 +78,8 @@ class ClaimStore:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters[key].append((wanted, future))
         try:
-            await asyncio.wait_for(future, timeout)
+            async with asyncio.timeout(timeout):
+                await future
         finally:
             left = [each for each in self._waiters.pop(key, []) if each[1] is not future]
             if left:

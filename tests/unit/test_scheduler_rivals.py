@@ -1,0 +1,251 @@
+"""Two schedulers at work by mistake, news that come late, and kills: no device is ever used by two bound pods."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.scheduler.dra.claims import ClaimStore
+from actors.scheduler.dra.ledger import Ledger
+from protocols.dra.types import DeviceId
+from protocols.kube.meta import Object, meta
+from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
+from tests.support.memory_api import MemoryApi, away, conflict
+from tests.support.scheduler_life import (
+    Life,
+    bound,
+    devices,
+    held,
+    node_of,
+    put_claim,
+    put_class,
+    put_node,
+    put_pod,
+    put_slice,
+    the,
+    until,
+)
+
+
+class Watched(MemoryApi):
+    """After each change: what do bound pods use?"""
+
+    def _store(self, resource: Resource, obj: Object) -> Object:
+        stored = super()._store(resource, obj)
+        if resource in (PODS, RESOURCECLAIMS):
+            users = list(self._used())
+            assert len(users) == len(set(users)), f"used twice after {meta(obj)['name']}: {sorted(users)}"
+        return stored
+
+    def _used(self) -> Iterator[str]:
+        claims = {
+            entry["resourceClaimName"]
+            for pod in self.objects["pods"].values()
+            if pod["spec"].get("nodeName")
+            for entry in pod["spec"]["resourceClaims"]
+        }
+        for claim in claims:
+            yield from held(self, claim)
+
+
+def fill(api: MemoryApi, pods: int) -> None:
+    put_class(api)
+    for at in range(3):
+        put_node(api, f"n{at}")
+        put_slice(api, f"n{at}", *devices(4))
+    for at in range(pods):
+        put_claim(api, f"c{at}")
+        put_pod(api, f"p{at}", f"c{at}")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_schedulers_by_mistake_give_no_device_twice(seed: int) -> None:
+    async def run() -> None:
+        api = Watched(seed)
+        chance = random.Random(seed)
+        fill(api, 12)
+
+        def flaky(verb: str, resource: Resource, name: str) -> Exception | None:
+            return chance.choice([conflict, away])() if chance.random() < 0.08 else None
+
+        async with Life(api), Life(api) as other:
+            ready = other.scheduler._queue.ready
+            other.scheduler._queue.ready = lambda now: ready(now)[::-1]  # type: ignore[method-assign] # so that they meet
+            api.lose = flaky
+            await until("some are bound", lambda: len(bound(api)) >= 4, 30)
+            api.lose = lambda verb, resource, name: None
+            await until("all are bound", lambda: len(bound(api)) == 12, 40)
+        taken = [device for at in range(12) for device in held(api, f"c{at}")]
+        assert len(taken) == len(set(taken)) == 12
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_any_time_the_next_one_goes_on(seed: int) -> None:
+    async def run() -> None:
+        api = Watched(seed)
+        chance = random.Random(seed)
+        fill(api, 12)
+        lives = 0
+        while len(bound(api)) < 12 and lives < 60:
+            life = Life(api)
+            await life.scheduler.start()
+            for _ in range(chance.randint(1, 120) if lives < 25 else 3000):
+                await asyncio.sleep(0)
+            await life.kill()
+            lives += 1
+        async with Life(api):
+            await until("all are bound", lambda: len(bound(api)) == 12)
+
+    asyncio.run(run())
+
+
+def test_the_claim_that_came_second_is_given_back_before_its_pod_is_bound() -> None:
+    async def run() -> None:
+        api = Watched()
+        put_class(api)
+        put_node(api, "n0")
+        put_slice(api, "n0", *devices(1))
+        for name in "ab":
+            put_claim(api, name)
+            put_pod(api, f"p{name}", name)
+        async with Life(api) as first:
+            first.scheduler._queue.remove(meta(the(api, PODS, "pb"))["uid"])
+
+            def rival(verb: str, resource: Resource, name: str) -> Exception | None:
+                """As the first one's write is under way, another scheduler gives the device to the other claim."""
+                if verb == "update" and resource is RESOURCECLAIMS and not held(api, "a") and not held(api, "b"):
+                    api.fault = lambda verb, resource, name: None
+                    other, pod = the(api, RESOURCECLAIMS, "b"), the(api, PODS, "pb")
+                    result = {"request": "r", "driver": "d.example.com", "pool": "n0", "device": "dev-0"}
+                    reserved = [{"resource": "pods", "name": "pb", "uid": meta(pod)["uid"]}]
+                    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+                    api.put(RESOURCECLAIMS, {**other, "status": status})
+                    api.put(PODS, {**pod, "spec": {**pod["spec"], "nodeName": "n0"}})
+                return None
+
+            api.fault = rival
+            await until("b has it", lambda: held(api, "b"))
+            await until("a gave it back", lambda: not held(api, "a") and node_of(api, "pb") == "n0")
+            await asyncio.sleep(0.1)
+            assert node_of(api, "pa") == ""
+
+    asyncio.run(run())
+
+
+def test_without_news_of_the_own_write_nothing_is_bound() -> None:
+    async def run() -> None:
+        api = Watched()
+        fill(api, 1)
+        async with Life(api):
+            await asyncio.sleep(0.05)
+            api.drop(PODS, "p0", "ns")
+            api.deaf.add("resourceclaims")
+            put_claim(api, "late")
+            api.deaf.clear()
+            await asyncio.sleep(0.05)
+            api.deaf.add("resourceclaims")
+            put_pod(api, "q", "late")
+            await until("allocated", lambda: held(api, "late"))
+            await asyncio.sleep(0.1)
+            assert node_of(api, "q") == ""
+            api.deaf.clear()
+            await until("bound", lambda: node_of(api, "q"))
+
+    asyncio.run(run())
+
+
+# the ledger
+
+CLAIMS = st.sampled_from("abc")
+DEVICES = st.frozensets(st.builds(DeviceId, st.just("d"), st.just("p"), st.sampled_from("xyz")), max_size=2)
+STEPS = st.one_of(
+    st.tuples(st.just("saw"), CLAIMS, DEVICES),
+    st.tuples(st.just("listed"), CLAIMS, DEVICES),
+    st.tuples(st.just("promise"), CLAIMS, DEVICES),
+    st.tuples(st.just("withdraw"), CLAIMS, st.just(frozenset())),
+)
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_the_ledger_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[DeviceId]]]) -> None:
+    ledger = Ledger()
+    held_: dict[str, dict[DeviceId, int]] = {}
+    promised: dict[str, frozenset[DeviceId]] = {}
+    clock = 0
+    for step, claim, wanted in steps:
+        revisions = ledger.revision("d", "p")
+        before = {device for each in (*held_.values(), *promised.values()) for device in each}
+        if step in ("saw", "listed"):
+            clock += 1
+            old = held_.get(claim, {})
+            order = clock if step == "saw" else 0
+            held_[claim] = {device: old.get(device, order) for device in wanted}
+            ledger.saw(claim, wanted, ordered=step == "saw")
+        elif step == "promise" and claim not in promised:
+            free = not wanted & before
+            assert ledger.promise(claim, wanted) == free
+            if free:
+                promised[claim] = wanted
+        elif step == "withdraw":
+            promised.pop(claim, None)
+            ledger.withdraw(claim)
+        taken = {device for each in (*held_.values(), *promised.values()) for device in each}
+        assert {device for device in before | taken | wanted if device in ledger} == taken
+        assert (ledger.revision("d", "p") != revisions) or before == taken
+        for each, mine in held_.items():
+            rivals = {
+                other
+                for other, theirs in held_.items()
+                for device in mine.keys() & theirs.keys()
+                if other != each and (theirs[device] < mine[device] or mine[device] == 0)
+            }
+            assert ledger.rivals(each) == rivals
+
+
+def told(name: str, version: int, device: str = "") -> Object:
+    result = {"request": "r", "driver": "d", "pool": "p", "device": device}
+    status = {"allocation": {"devices": {"results": [result]}}} if device else {}
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)},
+        "status": status,
+    }
+
+
+def test_a_promise_ends_when_the_watch_tells_and_not_before() -> None:
+    ledger = Ledger()
+    store = ClaimStore(ledger)
+    x = DeviceId("d", "p", "x")
+    store.saw(told("a", 1))
+    assert ledger.promise("a", frozenset((x,)))
+    store.assume(told("a", 3, "x"))
+    assert store.get("ns/a") == told("a", 3, "x")
+    store.saw(told("a", 2))
+    assert x in ledger
+    assert ledger.promised("a"), "older news"
+    store.saw(told("a", 3, "x"))
+    assert x in ledger
+    assert not ledger.promised("a")
+    store.saw(told("a", 4))
+    assert x not in ledger
+
+
+def test_news_may_be_faster_than_the_answer_to_the_own_write() -> None:
+    ledger = Ledger()
+    store = ClaimStore(ledger)
+    x = DeviceId("d", "p", "x")
+    store.saw(told("a", 1))
+    ledger.promise("a", frozenset((x,)))
+    store.saw(told("a", 3, "x"))
+    store.saw(told("a", 4))
+    store.assume(told("a", 3, "x"))
+    assert x not in ledger
+    store.saw(told("b", 5))
+    ledger.promise("b", frozenset((x,)))
+    store.gone(told("b", 6))
+    store.assume(told("b", 5, "x"))
+    assert x not in ledger
