@@ -31,7 +31,7 @@ TaintRule = new_class("DeviceTaintRule", version="resource.k8s.io/v1beta2", name
 @kopf.on.event("pods", labels={LABEL: "replace"})
 async def seen(body: kopf.Body, name: str, namespace: str, logger: kopf.Logger, **_: Any) -> None:
     """Called with each state of a pod, one after another: the latest is looked at once patience is over."""
-    if not any(unhealthy(dict(body))):
+    if body.metadata.get("deletionTimestamp") or not any(unhealthy(dict(body))):
         return
     await asyncio.sleep(PATIENCE)
     await patiently(lambda: treat(name, namespace, logger), logger)
