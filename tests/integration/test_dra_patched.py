@@ -1,0 +1,148 @@
+"""The KEP's end-to-end test on a whole plane with a real driver: patches change attributes, pods that select them run
+on patched devices only; also while the scheduler is killed. Then a rule takes a device away from its pod."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.plane import BIN, Plane, until
+
+DRIVER = "gpu.example.com"
+ALPHA = "resource.k8s.io/v1alpha3"
+GOLD = 'device.attributes["example.com"].?pool.orValue("") == "gold"'
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane() as plane:
+        command = [str(BIN / "nodeplane"), "--root", str(plane.root), "dra-driver", "--driver", DRIVER]
+        with (plane.root / "driver.log").open("ab") as log:
+            plane.plugins.append(subprocess.Popen([*command, "--devices", "6"], stdout=log, stderr=log))
+        until("slices", lambda: slices(plane))
+        request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "selectors": [{"cel": {"expression": GOLD}}]}}
+        selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+        template = {"spec": {"devices": {"requests": [request]}}}
+        for kind, name, spec in (
+            ("DeviceClass", DRIVER, {"selectors": selectors}),
+            ("ResourceClaimTemplate", "gold", template),
+        ):
+            plane.apply({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+        yield plane
+
+
+def items(plane: Plane, kind: str) -> list[dict[str, Any]]:
+    text = plane.kubectl("get", kind, "-o", "json", check=False)
+    with contextlib.suppress(ValueError):
+        return list(json.loads(text)["items"])
+    return []
+
+
+def slices(plane: Plane) -> list[dict[str, Any]]:
+    return items(plane, "resourceslices")
+
+
+def pod(plane: Plane, name: str) -> None:
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sh", "-c", "env | grep ^GPU_EXAMPLE; while true; do sleep 1 & wait $!; done"],
+        "resources": {"claims": [{"name": "gpu"}]},
+    }
+    spec = {
+        "terminationGracePeriodSeconds": 0,
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gold"}],
+        "containers": [container],
+    }
+    plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+
+def patch(plane: Plane, name: str, device: str, pool: str = "gold") -> None:
+    devices = {"filter": {"driver": DRIVER, "device": device}, "attributes": {"example.com/pool": {"string": pool}}}
+    spec = {"devices": devices}
+    plane.apply({"apiVersion": ALPHA, "kind": "ResourceSlicePatch", "metadata": {"name": name}, "spec": spec})
+
+
+def holders(plane: Plane) -> dict[str, str]:
+    """Device -> pod that the claim which has it is reserved for."""
+    found: dict[str, str] = {}
+    for claim in items(plane, "resourceclaims"):
+        status = claim.get("status") or {}
+        for result in ((status.get("allocation") or {}).get("devices") or {}).get("results") or ():
+            assert result["device"] not in found, f"{result['device']} is given twice"
+            found[result["device"]] = next((each["name"] for each in status.get("reservedFor") or ()), "")
+    return found
+
+
+def waits(plane: Plane, name: str) -> str:
+    conditions = plane.get("pod", name).get("status", {}).get("conditions") or ()
+    return next((str(each.get("message")) for each in conditions if each["type"] == "PodScheduled"), "")
+
+
+def test_s26_only_patched_devices_match(plane: Plane) -> None:
+    published = slices(plane)
+    pod(plane, "first")
+    until("it waits", lambda: "1 cannot allocate all claims" in waits(plane, "first"))
+    patch(plane, "gold", "gpu-2")
+    plane.pod_ready("first")
+    assert "GPU_EXAMPLE_COM_GPU_2=" in until("its environment", lambda: plane.kubectl("logs", "first"))
+    pod(plane, "second")
+    until("the only one is taken", lambda: waits(plane, "second"))
+    assert holders(plane) == {"gpu-2": "first"}
+    plane.kubectl("delete", "resourceslicepatch", "gold")
+    plane.kubectl("delete", "pod", "first")
+    patch(plane, "other", "gpu-4")
+    plane.pod_ready("second")
+    assert holders(plane)["gpu-4"] == "second"
+    assert slices(plane) == published, "no slice is ever written"
+    plane.kubectl("delete", "pod", "second")
+    plane.kubectl("delete", "resourceslicepatch", "other")
+
+
+def kill_scheduler(plane: Plane) -> None:
+    with contextlib.suppress(ProcessLookupError, KeyError):
+        os.kill(plane.status()["scheduler"]["pid"], signal.SIGKILL)
+
+
+def test_s26_again_with_the_scheduler_killed_at_random(plane: Plane) -> None:
+    chance = random.Random(5)
+    names = [f"p{number}" for number in range(4)]
+    for number, name in enumerate(names):
+        pod(plane, name)
+        patch(plane, f"gold-{number}", f"gpu-{number}")
+        if chance.random() < 0.7:
+            kill_scheduler(plane)
+    for name in names:
+        plane.pod_ready(name, timeout=60)
+    assert sorted(holders(plane)) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+    assert sorted(holders(plane).values()) == names
+
+
+def test_s41_a_rule_ends_who_uses_a_device_and_the_next_one_waits(plane: Plane) -> None:
+    device = next(device for device, name in holders(plane).items() if name == "p0")
+    taint = {"key": "example.com/broken", "value": "ecc", "effect": "NoExecute"}
+    spec = {"deviceSelector": {"driver": DRIVER, "device": device}, "taint": taint}
+    plane.apply({"apiVersion": ALPHA, "kind": "DeviceTaintRule", "metadata": {"name": "broken"}, "spec": spec})
+    until("p0 is gone", lambda: not plane.get("pod", "p0"))
+    assert plane.get("pod", "p1")["status"]["phase"] == "Running"
+    pod(plane, "again")
+    until("it waits", lambda: "cannot allocate all claims" in waits(plane, "again"))
+    told = until("the rule is told", lambda: condition_of(plane), 30, every=0.5)
+    assert told in (
+        "1 pod evicted since starting the controller.",
+        "1 pod needs to be evicted in 1 namespace.",
+    )
+    plane.kubectl("delete", "devicetaintrule", "broken")
+    plane.pod_ready("again")
+    assert holders(plane)[device] == "again"
+
+
+def condition_of(plane: Plane) -> str:
+    conditions = (plane.get("devicetaintrule", "broken").get("status") or {}).get("conditions") or ()
+    return next((str(each["message"]) for each in conditions if each["type"] == "EvictionInProgress"), "")
