@@ -100,6 +100,11 @@ class Layout(msgspec.Struct, frozen=True):
         return self.kubelet / "dra_manager_state"
 
     @property
+    def dra_health(self) -> Path:
+        """What DRA drivers said last of devices in use, in kubelet's own format."""
+        return self.kubelet / "dra_health_state"
+
+    @property
     def pod_resources_socket(self) -> Path:
         return self.kubelet / "pod-resources" / "kubelet.sock"
 

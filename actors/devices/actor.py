@@ -63,6 +63,7 @@ class Devices:
     def _dra_options(self) -> DraOptions:
         return DraOptions(
             checkpoint=self._context.layout.dra_state,
+            health_state=self._context.layout.dra_health,
             bus=self._context.bus,
             registry=self._context.registry,
             log=self._context.log,
@@ -93,6 +94,7 @@ class Devices:
         self._context.spawn(self._watch_machine(), "machine")
         await self._registration.start()
         self._context.spawn(self._watcher.run(), "plugins_registry")
+        self._context.spawn(self._dra.run(), "claims")
         listening = f"listening on {self._context.layout.registration_socket}"
         self._context.ready("; ".join((listening, *self._manager.troubles)))
 

@@ -29,17 +29,27 @@ def is_extended(resource: str) -> bool:
 def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
     """`live`: its containers that run, newest first; they tell what they were started with."""
     held = {container.name: _held(container.devices) for container in reversed(live)}
+    claimed = claimed_resources(spec)
     return AdmitPod(
         uid=spec.uid,
         namespace=spec.namespace,
         name=spec.name,
-        containers=tuple(_request(container, held.get(container.name, {})) for container in spec.containers),
+        containers=tuple(_request(container, held.get(container.name, {}), claimed) for container in spec.containers),
         guaranteed=qos_class(spec.raw.get("spec") or {}) == GUARANTEED,
         running=bool(live),
     )
 
 
-def _request(container: ContainerSpec, held: dict[str, tuple[str, ...]]) -> ContainerRequest:
+def claimed_resources(spec: PodSpec) -> set[tuple[str, str]]:
+    """Container and resource of what comes by a claim, so not from a device plugin."""
+    status = (spec.raw.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    mappings = status.get("requestMappings") or ()
+    return {(str(item.get("containerName")), str(item.get("resourceName"))) for item in mappings}
+
+
+def _request(
+    container: ContainerSpec, held: dict[str, tuple[str, ...]], claimed: set[tuple[str, str]]
+) -> ContainerRequest:
     """What it does not ask for but limits, it asks for."""
     given = container.raw.get("resources") or {}
     asked = {**(given.get("limits") or {}), **(given.get("requests") or {})}
@@ -47,7 +57,11 @@ def _request(container: ContainerSpec, held: dict[str, tuple[str, ...]]) -> Cont
     return ContainerRequest(
         name=container.name,
         kind=container.kind,
-        resources=extended_resources(container),
+        resources={
+            name: count
+            for name, count in extended_resources(container).items()
+            if (container.name, name) not in claimed
+        },
         held=held,
         cpu=milli(asked.get("cpu")),
         memory=memory,

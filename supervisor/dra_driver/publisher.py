@@ -1,6 +1,7 @@
 """Keeps our ResourceSlices in the API as they are to be, whoever changes or deletes them."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from protocols.errors import NodeplaneError
@@ -11,6 +12,7 @@ from supervisor.dra_driver.slices import Object, slice_object, slice_specs
 from supervisor.dra_driver.types import Device, DriverOptions
 
 RETRY_FIRST, RETRY_MOST = 0.2, 5.0
+SEEN_S = 5.0
 
 
 class Publisher:
@@ -85,15 +87,29 @@ class Publisher:
         return {obj["metadata"]["name"]: obj for obj in objects}
 
     async def _write(self, there: dict[str, Object], wanted: dict[str, Object]) -> None:
+        written = {}
         for name, obj in wanted.items():
             if name in there:
                 obj["metadata"]["resourceVersion"] = there[name]["metadata"]["resourceVersion"]
-                await self._client.update(RESOURCESLICES, obj)
+                written[name] = _version(await self._client.update(RESOURCESLICES, obj))
             else:
-                await self._client.create(RESOURCESLICES, obj)
+                written[name] = _version(await self._client.create(RESOURCESLICES, obj))
         for name in there.keys() - wanted.keys():
             await self._client.delete(RESOURCESLICES, name)
+        await self._seen(written)
         self._say(f"published {len(self._devices)} devices in {len(wanted)} slices of pool {self._options.node}")
+
+    async def _seen(self, written: dict[str, str]) -> None:
+        """Our own writes come back to us; before that, what is there looks older than it is."""
+        end = time.monotonic() + SEEN_S
+        while time.monotonic() < end:
+            if {name: _version(item) for name, item in self._informer.items.items()} == written:
+                return
+            await asyncio.sleep(0.02)
+
+
+def _version(item: Object) -> str:
+    return str(item["metadata"]["resourceVersion"])
 
 
 def _generation(item: Object) -> int:

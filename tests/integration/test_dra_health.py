@@ -178,13 +178,27 @@ def test_the_documents_own_service_gives_the_same_result() -> None:
     play_dra(story)
 
 
-def test_a_new_life_of_the_manager_shows_unknown_until_the_driver_speaks() -> None:
+def test_a_new_life_of_the_manager_knows_what_was_said_a_moment_ago() -> None:
+    """And believes it no longer than it was good for, or than the driver's next word."""
+
     async def story(lab: DraLab) -> None:
         driver = await healthy_driver(lab)
         await lab.prepare(asks("p", claim("a")))
+        driver.report(told_health("dev-0", health.UNHEALTHY, message="ECC", health_check_timeout_seconds=3600))
+        await lab.says(DEVICE, "Unhealthy", "ECC")
+        state = lab.root / "dra_health_state"
+        await until("written down", lambda: state.exists() and b"ECC" in state.read_bytes())
+        await lab.end_life()
+        before = len(lab.history)
+        await lab.open()
+        await lab.connected(GPU)
+        assert set(lab.history[before:]) <= {(DEVICE, "Unhealthy", "ECC")}
+        driver.report(told_health("dev-0"))
         await lab.says(DEVICE, "Healthy")
         await driver.stop()
+        await lab.says(DEVICE, "Unknown")
         await lab.end_life()
+        state.write_text("rubbish")
         await lab.open()
         await lab.says(DEVICE, "Unknown")
         await driver.start()

@@ -86,11 +86,13 @@ class DraLab:
         self.registry = CollectorRegistry()
         self.bus = Bus(BusOptions(name="devices", run_dir=run))
         await self.bus.start()
-        options = DraOptions(self.checkpoint, self.bus, self.registry, log, self.limits, self._show)
+        options = DraOptions(
+            self.checkpoint, self.root / "dra_health_state", self.bus, self.registry, log, self.limits, self._show
+        )
         self.manager = DraManager(options)
         handlers = {DRA_PLUGIN: self.manager.drivers}
         watcher = PluginWatcher(WatcherOptions(self.root / "plugins_registry", handlers, self.registry, log))
-        self._watching = asyncio.create_task(watcher.run())
+        self._watching = [asyncio.create_task(watcher.run()), asyncio.create_task(self.manager.run())]
         self.peer = Bus(BusOptions(name="", run_dir=run))
         await self.peer.start()
         follow = self.peer.follow
@@ -100,9 +102,11 @@ class DraLab:
 
     async def end_life(self) -> None:
         """Of the manager; drivers and files stay."""
-        self._watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._watching
+        for task in self._watching:
+            task.cancel()
+        for task in self._watching:
+            with suppress(asyncio.CancelledError):
+                await task
         await self.manager.close()
         await self.peer.close()
         await self.bus.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocols.kube.quantity import parse_quantity
@@ -24,6 +24,7 @@ from supervisor.scripted.types import Seconds
 OPTIONS = DriverOptions("gpu.example.com", 8, "n1", Path("/k"), Path("/cdi"), Path("/kubeconfig"), numa=2)
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 300), st.integers(0, 5))
 def test_slices_keep_upstreams_limits_and_hold_every_device_once(devices: int, partitions: int) -> None:
     options = replace(OPTIONS, devices=devices, partitions=partitions)

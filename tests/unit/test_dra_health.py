@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.dra.health import LONGEST_MESSAGE, HealthBook, Said, cut, known
+from actors.devices.dra.health import LONGEST_MESSAGE, HealthBook, Report, Said, cut, known
 from actors.devices.dra.types import DeviceName
 
 GPU = DeviceName("gpu.example.com", "n1", "dev-0")
@@ -54,6 +54,29 @@ def test_the_newest_living_instance_that_has_spoken_counts() -> None:
     assert made.health(GPU, 3.0) == ("Unhealthy", "still")
     made.closed(GPU.driver, 1)
     assert made.health(GPU, 3.0) == ("Unknown", "")
+
+
+def test_what_an_earlier_life_heard_holds_until_it_expires_or_somebody_speaks() -> None:
+    def recalled() -> HealthBook:
+        made = HealthBook(30.0)
+        made.recall(
+            GPU.driver,
+            {("n1", "dev-0"): Report("Unhealthy", "ECC", 12.0, 30.0), ("n1", "dev-1"): Report("Odd", "", 9.0, 1.0)},
+        )
+        return made
+
+    assert recalled().health(GPU, 11.9) == ("Unhealthy", "ECC")
+    assert recalled().health(GPU, 12.0) == ("Unknown", "")
+    assert recalled().health(GPU._replace(device="dev-1"), 1.0) == ("Unknown", "")
+    spoken = recalled()
+    spoken.opened(GPU.driver, 1)
+    assert spoken.health(GPU, 1.0) == ("Unhealthy", "ECC")
+    spoken.heard(GPU.driver, 1, [said(device="dev-1")], 1.0)
+    assert spoken.health(GPU, 1.0) == ("Unknown", "")
+    ended = recalled()
+    ended.opened(GPU.driver, 1)
+    ended.closed(GPU.driver, 1)
+    assert ended.health(GPU, 1.0) == ("Unknown", "")
 
 
 def test_devices_long_silent_take_no_room() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from actors.podworker.admission import admit_request
 from actors.podworker.claims.claims import with_cdi
 from actors.podworker.claims.resolve import check, entries, references, uses_claims
 from actors.podworker.errors import ClaimsNotReady
@@ -92,3 +93,12 @@ def test_slices_of_a_driver_that_is_gone_go_after_half_a_minute() -> None:
     assert gone.next_due() is None
     gone.observe({"never": False}, 50.0)  # registered, never connected; and `here` is not known any more
     assert gone.due(50.0 + GRACE_S) == ["here", "never"]
+
+
+def test_resources_that_come_by_a_claim_are_not_asked_of_device_plugins() -> None:
+    mapped = {"containerName": "a", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "p-ext", "requestMappings": [mapped]}}
+    limits = {"limits": {"example.com/gpu": 1, "example.com/nic": 2}}
+    spec = read_pod(pod(container("a", resources=limits), container("b", resources=limits), status=status))
+    asked = {item.name: item.resources for item in admit_request(spec, ()).containers}
+    assert asked == {"a": {"example.com/nic": 2}, "b": {"example.com/gpu": 1, "example.com/nic": 2}}

@@ -13,6 +13,8 @@ from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
 
 LONGEST_MESSAGE = 1024
 CUT = "..."
+RECALLED = 0
+"""Number of the voice of an earlier life; those of instances are greater."""
 
 
 class Said(NamedTuple):
@@ -30,6 +32,7 @@ class Report(NamedTuple):
     health: str
     message: str
     deadline: float
+    timeout: float
 
 
 @dataclass
@@ -54,16 +57,25 @@ class HealthBook:
         """It ended, for whatever reason: what it said is void."""
         voices = self._voices.get(driver, {})
         voices.pop(number, None)
+        voices.pop(RECALLED, None)
         if not voices:
             self._voices.pop(driver, None)
+
+    def recall(self, driver: str, reports: dict[tuple[str, str], Report]) -> None:
+        """What an earlier life of ours heard: true until it expires, or the driver speaks, or its stream ends."""
+        kept = {key: report._replace(health=known(report.health)) for key, report in reports.items()}
+        self._voices.setdefault(driver, {})[RECALLED] = Voice(RECALLED, spoken=True, reports=kept)
 
     def heard(self, driver: str, number: int, devices: Iterable[Said], now: float) -> None:
         """A part of a message, or all of it. Devices it does not name keep what they have until it expires."""
         voice = self._voices[driver][number]
         voice.spoken = True
+        self._voices[driver].pop(RECALLED, None)
         for said in devices:
-            deadline = now + (said.timeout if said.timeout > 0 else self._timeout)
-            voice.reports[said.pool, said.device] = Report(known(said.health), cut(said.message), deadline)
+            timeout = said.timeout if said.timeout > 0 else self._timeout
+            voice.reports[said.pool, said.device] = Report(
+                known(said.health), cut(said.message), now + timeout, timeout
+            )
 
     def replaced(self, driver: str, number: int) -> None:
         """The next message is complete: what it does not name is Unknown at once."""
@@ -75,18 +87,19 @@ class HealthBook:
         voice.reports = {key: report for key, report in voice.reports.items() if report.deadline > now}
 
     def health(self, name: DeviceName, now: float) -> tuple[str, str]:
-        report = self._report(name)
+        report = self.report(name)
         if report is None or report.deadline <= now:
             return UNKNOWN, ""
         return report.health, report.message
 
     def deadline(self, names: Iterable[DeviceName], now: float) -> float | None:
         """When the next of these expires; None = none ever does."""
-        reports = (report for name in names if (report := self._report(name)) is not None)
+        reports = (report for name in names if (report := self.report(name)) is not None)
         ends = [report.deadline for report in reports if now < report.deadline < float("inf")]
         return min(ends, default=None)
 
-    def _report(self, name: DeviceName) -> Report | None:
+    def report(self, name: DeviceName) -> Report | None:
+        """What counts of a device; it may have expired."""
         voices = [voice for voice in self._voices.get(name.driver, {}).values() if voice.spoken]
         if not voices:
             return None

@@ -14,6 +14,7 @@ from actors.devices.dra.drivers import Drivers, DriversOptions
 from actors.devices.dra.health import HealthBook
 from actors.devices.dra.hearing import Hearing, HearingOptions
 from actors.devices.dra.keeping import Keeping, KeepingOptions
+from actors.devices.dra.kept_health import KeptHealth, KeptHealthOptions
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.preparing import Preparing, PreparingOptions
 from actors.devices.dra.remembered import Remembered
@@ -33,6 +34,7 @@ from protocols.messages.devices import (
 @dataclass(frozen=True)
 class DraOptions:
     checkpoint: Path
+    health_state: Path
     bus: Bus
     registry: CollectorRegistry
     log: logging.Logger
@@ -55,7 +57,13 @@ class DraManager:
         metrics = DraMetrics(options.registry, self._cache.in_use)
         clock = asyncio.get_running_loop().time
         self._remembered = Remembered(options.bus, lambda: self._streams.claims_changed())
-        self._streams = DraStreams(DraStreamsOptions(options.bus, self._book, self._devices, clock))
+        self._kept = KeptHealth(
+            KeptHealthOptions(
+                options.health_state, self._book, self._devices, clock, options.limits.health, options.log
+            )
+        )
+        self._kept.load()
+        self._streams = DraStreams(DraStreamsOptions(options.bus, self._book, self._devices, clock, self._kept.said))
         hearing = Hearing(
             HearingOptions(self._book, clock, self._streams.refresh, metrics, options.log, options.limits.reopen)
         )
@@ -73,6 +81,11 @@ class DraManager:
     def _devices(self) -> set[DeviceName]:
         """Those whose health somebody wants to know."""
         return self._cache.devices() | self._remembered.names()
+
+    async def run(self) -> None:
+        """What goes on beside requests; never ends."""
+        self._streams.claims_changed()
+        await self._kept.run()
 
     async def prepare(self, asked: PrepareClaims, call: Call) -> PreparedClaims:
         self._strangers.wanted(asked.uid)

@@ -10,7 +10,7 @@ from actors.devices.dra.health import HealthBook
 from actors.devices.dra.types import DeviceName
 from protocols.bus import Bus, Op, StateSource
 from protocols.messages import devices as messages
-from protocols.messages.devices import UNKNOWN, DeviceHealth, DraDriver
+from protocols.messages.devices import DeviceHealth, DraDriver
 
 RING = 4096
 LATE_S = 0.01
@@ -24,6 +24,8 @@ class DraStreamsOptions:
     names: Callable[[], set[DeviceName]]
     """Devices to be told of."""
     clock: Callable[[], float]
+    said: Callable[[bool], None]
+    """Drivers spoke; true: of something that changed."""
 
 
 class DraStreams:
@@ -32,7 +34,7 @@ class DraStreams:
         self._health: dict[str, DeviceHealth] = {}
         self._drivers: dict[str, DraDriver] = {}
         self._names = options.names()
-        self._health.update({name.text: unheard(name) for name in self._names})
+        self._health.update({name.text: self._recalled(name) for name in self._names})
         self._timer: asyncio.TimerHandle | None = None
         own = options.bus.own
         self._health_stream = own(messages.DRA_HEALTH, StateSource(self._health), ring=RING)
@@ -58,7 +60,7 @@ class DraStreams:
 
     def _refresh(self, names: Iterable[DeviceName]) -> None:
         """Publish what differs. The latest state only: who looks late finds what is so now."""
-        now, wall = self._options.clock(), time.time_ns()
+        now, wall, changed = self._options.clock(), time.time_ns(), False
         for name in names:
             health, message = self._options.book.health(name, now)
             old = self._health.get(name.text)
@@ -66,6 +68,8 @@ class DraStreams:
                 value = DeviceHealth(resource="", id=name.text, health=health, message=message, changed_ns=wall)
                 self._health[name.text] = value
                 self._health_stream.publish(Op.UPSERT, name.text, value)
+                changed = True
+        self._options.said(changed)
         self._set_timer(now)
 
     def _set_timer(self, now: float) -> None:
@@ -78,11 +82,11 @@ class DraStreams:
             delay = deadline - now + LATE_S
             self._timer = asyncio.get_running_loop().call_later(delay, lambda: self._refresh(self._names))
 
+    def _recalled(self, name: DeviceName) -> DeviceHealth:
+        """A device of a claim of an earlier life, of which no driver has told yet in this one."""
+        health, message = self._options.book.health(name, self._options.clock())
+        return DeviceHealth(resource="", id=name.text, health=health, message=message, changed_ns=time.time_ns())
+
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-def unheard(name: DeviceName) -> DeviceHealth:
-    """A device of a claim of an earlier life, of which no driver has told yet."""
-    return DeviceHealth(resource="", id=name.text, health=UNKNOWN, changed_ns=time.time_ns())
