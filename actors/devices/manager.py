@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.devices.admission.admission import AdmissionOptions, Admissions
 from actors.devices.admission.allocate import Allocator
+from actors.devices.admission.claiming import Claiming
 from actors.devices.dra.shares import PodClaims
 from actors.devices.errors import CheckpointNotWritten
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
@@ -29,6 +30,7 @@ from actors.devices.streams import Streams, StreamsOptions
 from actors.devices.types import DeviceKey, Limits, PodRecord
 from protocols.alignment import Alignment
 from protocols.bus import Bus, Call
+from protocols.messages import devices as messages
 from protocols.messages.devices import (
     AdmitPod,
     AdmittedPod,
@@ -66,6 +68,7 @@ class Manager:
         self._files = CheckpointFiles(options.state_directory, options.plugin_directory)
         found = self._files.load()
         state, self.troubles = found.state, found.lines
+        self._lost = found.lost
         metrics = DeviceMetrics(options.registry)
         self._ledger = Ledger(state.pods)
         self._foreign = {record.allocation.uid: record for record in state.pods if not record.named}
@@ -88,7 +91,7 @@ class Manager:
         for resource in self._inventory.resources:
             self._streams.refresh(resource)
         for line in found.lines:
-            self._tell("DeviceCheckpoint", line)
+            self._tell(messages.CHECKPOINT, line)
 
     async def admit(self, pod: AdmitPod, call: Call) -> AdmittedPod:
         self.look_at_machine()
@@ -193,6 +196,7 @@ class Manager:
             placer=self.machine.placer,
             machine=self._machine_metrics,
             boot=self._options.boot,
+            claims=Claiming(self._lost, self._options.limits),
         )
 
     def _plugins_options(self, metrics: DeviceMetrics) -> PluginsOptions:

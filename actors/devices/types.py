@@ -60,5 +60,9 @@ class Limits(msgspec.Struct, frozen=True):
     """From the end of a plugin's stream until its devices leave the capacity; the resource's key stays, with 0."""
     come_back: float = 10.0
     """From the manager's own start until a plugin it knew before is taken for gone, and its pods are refused."""
+    claiming: float = 30.0
+    """From a start without any memory until new pods are admitted, should podworker not tell what runs."""
+    claimed: float = 2.0
+    """From podworker's word on what there is until new pods are admitted; what runs claims its devices meanwhile."""
     commit_retry: float = 1.0
     """Pause before a refused checkpoint is tried again."""

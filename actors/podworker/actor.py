@@ -206,8 +206,12 @@ class PodWorkerActor:
         self._wake_node()
 
     def _on_notice(self, op: Op, key: str, new: devices.Notice | None, old: devices.Notice | None) -> None:
-        if new is not None:
-            self._node_event(new.kind, new.reason, new.message)
+        if new is None:
+            return
+        self._node_event(new.kind, new.reason, new.message)
+        if new.reason == devices.CHECKPOINT:
+            self._manager.readmit()
+            self._context.spawn(self._reconcile_again(), "reconcile")
 
     def _on_status(self, op: Op, uid: str, new: pleg.PodStatus | None, old: pleg.PodStatus | None) -> None:
         self._manager.on_status(op, uid, new, old)
@@ -292,6 +296,11 @@ class PodWorkerActor:
             except BusError as error:
                 self._context.note(f"waits for the runtime: {error}")
                 await asyncio.sleep(RETRY_S)
+
+    async def _reconcile_again(self) -> None:
+        """Once there is a first time to come after."""
+        if self._manager.begun:
+            await self._reconcile()
 
     async def _reconcile(self) -> None:
         while True:

@@ -116,6 +116,15 @@ class PodManager:
         worker = self._workers.get(uid)
         return (worker.state.spec, worker.state.grants) if worker and worker.state.grants is not None else None
 
+    @property
+    def begun(self) -> bool:
+        return self._begun
+
+    def readmit(self) -> None:
+        """The device manager may have forgotten who holds what: every pod asks again, those that run tell it."""
+        for worker in self._workers.values():
+            worker.readmit()
+
     def working(self, uid: str) -> bool:
         return uid in self._workers
 

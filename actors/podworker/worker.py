@@ -108,6 +108,11 @@ class PodWorker:
             self.state.resources = status
             self.wake()
 
+    def readmit(self) -> None:
+        """Ask for admission once more; what was granted before is granted again."""
+        self.state.grants = None
+        self.wake()
+
     def retry(self) -> None:
         """What it may have failed on is back."""
         if self._failures:

@@ -64,6 +64,9 @@ NOTICES = "notices"
 """State stream, key = a number, value = Notice: what happened to this node's devices and belongs into an event; the
 newest few of this life of the manager."""
 
+CHECKPOINT = "DeviceCheckpoint"
+"""Reason of notices about a checkpoint that was not as it was left: allocations may be gone, so pods ask again."""
+
 DEVICES_ANNOTATION = "nodeplane.io/devices"
 """Of a container in the runtime: JSON, ids by resource. What is left to ask when every checkpoint is lost."""
 

@@ -1,5 +1,6 @@
 """What holds when something restarts: the matrix of the device facts (3.9), over real processes and sockets."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -165,8 +166,11 @@ def test_s26_lost_checkpoints_are_told_and_rebuilt_from_what_runs() -> None:
         await until("three notices", lambda: len(notices.items) == 3)
         assert {notice.reason for notice in notices.items.values()} == {"DeviceCheckpoint"}
         held = before.grants["main"].held[RESOURCE]
+        newcomer = asyncio.create_task(node.admit_pod(pod("p2")))  # must not get what p1 has
         assert await node.admit_pod(pod("p1", running=True, held=held)) == before
-        await node.admit_pod(pod("p2"))
+        assert not newcomer.done()
+        await node.reconcile("p1", "p2")
+        await newcomer
         await until("no device twice", lambda: node.held() == {"p1": ["a"], "p2": ["b"]})
 
     play(story, **ONLY)

@@ -10,6 +10,7 @@ import msgspec
 
 from actors.devices.admission.allocate import Allocator
 from actors.devices.admission.choosing import Chooser, ChooserOptions
+from actors.devices.admission.claiming import Claiming
 from actors.devices.admission.grants import admitted
 from actors.devices.admission.plan import PodPlan, steps
 from actors.devices.admission.records import Records
@@ -35,6 +36,7 @@ class AdmissionOptions:
     allocator: Allocator
     placer: Placer
     machine: MachineMetrics
+    claims: Claiming
     boot: str
     """Of the machine now: a pod admitted in another one has to prove that its devices are well."""
 
@@ -91,6 +93,7 @@ class Admissions:
 
     async def reconcile(self, active: set[str]) -> None:
         """Release every pod that is not `active`. Only right once pod sources have synced."""
+        self._options.claims.told()
         strangers = {*self._options.ledger.strangers(active), *self._options.placer.strangers(active)}
         gone = sorted(strangers - self._under_way.keys())
         await asyncio.gather(*(self.release(uid) for uid in gone))
@@ -111,6 +114,7 @@ class Admissions:
     async def _anew(self, pod: AdmitPod) -> PodRecord:
         if pod.running:
             return await self._found_running(pod)
+        await self._options.claims.over()
         plan = await self._chooser.choose(pod)
         responses = await self._options.allocator.all(plan)
         return PodRecord(self._records.of_plan(pod, plan), responses, self._options.boot)

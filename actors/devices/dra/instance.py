@@ -15,7 +15,7 @@ from actors.devices.dra.replies import PREPARE as PREPARE_NAME
 from actors.devices.dra.replies import UNPREPARE as UNPREPARE_NAME
 from actors.devices.dra.replies import Outcome, read_reply
 from actors.devices.dra.types import ClaimInfo, DraLimits
-from actors.devices.plugins.plugin import describe
+from actors.devices.plugins.describe import describe
 from protocols.wire.dra import NODE_HEALTH, PREPARE, UNPREPARE, WATCH_DEVICES_STATUS, WATCH_RESOURCES
 from protocols.wire.methods import Method, unix_channel
 

@@ -28,6 +28,8 @@ class Recovered:
     """Resources whose plugins are waited for; their devices are forgotten when none comes."""
     lines: tuple[str, ...] = ()
     """What somebody ought to know."""
+    lost: bool = False
+    """There were allocations, and nobody knows them any more."""
     damaged: Mapping[str, str] = field(default_factory=dict)
     """OURS or KUBELETS -> what is wrong with it: the file is to be kept aside."""
 
@@ -39,15 +41,17 @@ def recover(ours: bytes | None, theirs: bytes | None) -> Recovered:
     known = resources_of(mine) if mine is not None else ()
     registered = tuple(sorted(data.registered or {})) if data is not None else known
     if data is None:
-        lost = damaged and mine is None
-        return Recovered(mine or state.fresh(), registered, (EMPTY,) if lost else (), damaged)
+        lost = bool(damaged) and mine is None
+        return Recovered(mine or state.fresh(), registered, (EMPTY,) if lost else (), lost, damaged)
     if mine is not None and state.digest(theirs or b"") in (mine.kubelet, mine.before):
-        return Recovered(mine, registered, (), damaged)
+        return Recovered(mine, registered, (), damaged=damaged)
     if mine is not None and not mine.kubelet:
-        return Recovered(mine, known, ("kubelet's checkpoint is replaced: ours is of a time that wrote none",), damaged)
+        return Recovered(
+            mine, known, ("kubelet's checkpoint is replaced: ours is of a time that wrote none",), damaged=damaged
+        )
     found, doubles = merged(data, mine or State())
     lines = (_taken_over(found, mine), *(f"kubelet's checkpoint gives {key.text} to two pods" for key in doubles))
-    return Recovered(found, registered, lines, damaged)
+    return Recovered(found, registered, lines, damaged=damaged)
 
 
 def _read_ours(raw: bytes | None, damaged: dict[str, str]) -> State | None:

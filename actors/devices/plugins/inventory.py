@@ -64,7 +64,7 @@ class Inventory:
         listed = {device.id: device for device in devices}
         unchanged = resource.connected and resource.serving == generation and listed == resource.devices
         resource.serving, resource.connected, resource.stopped_at = generation, True, None
-        resource.options, resource.devices = options, listed
+        resource.options, resource.devices, resource.registered = options, listed, True
         resource.numa = {id: device.numa for id, device in listed.items() if device.numa}
         self._healthy.pop(name, None)
         return not unchanged

@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.devices.errors import PluginFailed
+from actors.devices.errors import PluginFailed, RegistrationRefused
 from actors.devices.metrics import DeviceMetrics
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.names import check_registration
 from actors.devices.plugins.plugin import Peer, Plugin
 from actors.devices.types import Limits
 
+MOST_RESOURCES = 1000
 OLD_CONNECTIONS = 4
 """Per resource; a plugin that registers again and again does not pile up streams."""
 
@@ -58,14 +59,21 @@ class Plugins:
 
     async def connect(self, resource: str, socket: Path) -> None:
         """Dial, ask for options, and follow its lists; raises PluginUnreachable."""
-        self._options.metrics.registered(resource)
+        if resource not in self._options.inventory.resources:
+            self._check_room(resource)
         plugin = Plugin(Peer(resource, socket, self._options.limits))
         try:
             await plugin.connect()
         except BaseException:
             await plugin.close()
             raise
+        self._options.metrics.registered(resource)
         await self._replace(resource, plugin)
+
+    def _check_room(self, resource: str) -> None:
+        """A node remembers every resource it ever had, so there is an end to them."""
+        if len(self._options.inventory.resources) >= MOST_RESOURCES:
+            raise RegistrationRefused(f"no room for {resource}: this node has had {MOST_RESOURCES} resources")
 
     async def disconnect(self, resource: str, socket: Path) -> None:
         """End every connection to this socket, as if the plugin had closed its stream."""
@@ -103,6 +111,9 @@ class Plugins:
                 self._reported.set()
         except PluginFailed as error:
             self._options.log.warning("device plugin %s at %s: %s", resource, plugin.peer.socket.name, error)
+        except Exception as error:
+            # what the wire library makes of bytes that are no message, or what nobody thought of: its plugin ends
+            self._options.log.error("device plugin %s at %s: %r", resource, plugin.peer.socket.name, error)
         finally:
             self._ended(resource, generation)
             await plugin.close()
@@ -132,8 +143,10 @@ class Plugins:
     def serving(self, resource: str) -> Plugin:
         """The plugin whose devices these are; raises PluginFailed when it is gone."""
         entry = self._options.inventory.resources.get(resource)
+        if entry is None:
+            raise PluginFailed(f"unknown Device Plugin {resource}")
         for connection in self._connections.get(resource, []):
-            if entry is not None and connection.generation == entry.serving:
+            if connection.generation == entry.serving:
                 return connection.plugin
         raise PluginFailed(f"endpoint of {resource} has been stopped")
 

@@ -18,6 +18,9 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import REGISTER
 from protocols.wire.methods import LIMITS, Service
 
+AT_ONCE = 100
+"""Register calls that wait for their plugins; more are told to come again."""
+
 
 @dataclass(frozen=True)
 class RegistrationOptions:
@@ -29,7 +32,7 @@ class RegistrationOptions:
 class RegistrationServer:
     def __init__(self, options: RegistrationOptions) -> None:
         self._options = options
-        self._server = grpc.aio.server(options=LIMITS)
+        self._server = grpc.aio.server(options=LIMITS, maximum_concurrent_rpcs=AT_ONCE)
 
     async def start(self) -> None:
         """Raises SocketInUse when another node agent lives in this directory."""

@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 
 from actors.devices.errors import RegistrationFailed
-from actors.devices.plugins.plugin import describe
+from actors.devices.plugins.describe import describe
 from actors.devices.watcher.types import Found, Handler
 from protocols.errors import NodeplaneError
 from protocols.layout import SOCKET_PATH_LIMIT
