@@ -53,7 +53,7 @@ class PodWorkerActor:
         self._events = EventRecorder(self._client, RecorderOptions(component="kubelet", host=settings.node_name))
         self._machine = read_machine(Path(settings.root))
         self._runtime = BusRuntime(context.bus)
-        self._devices = BusDevices(context.bus, self._shared)
+        self._devices = BusDevices(context.bus, self._shared, lambda: self._cpusets.wake())
         self._connected = asyncio.Event()
         self._api = ApiPods(self._client)
         self._meter = Meter(context.registry)
@@ -198,6 +198,7 @@ class PodWorkerActor:
         if self._state.connected:
             self._connected.set()
             self._manager.retry_all()
+            self._cpusets.wake()
         self._wake_node()
 
     def _on_devices(self) -> None:

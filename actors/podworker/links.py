@@ -57,12 +57,14 @@ class BusPleg:
 class BusDevices:
     """ports.Devices."""
 
-    def __init__(self, bus: Bus, shared: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, bus: Bus, shared: Callable[[], str], admitted: Callable[[], None]) -> None:
         self._bus = bus
         self.shared = shared
+        self._admitted = admitted
 
     async def admit(self, request: AdmitPod) -> AdmittedPod:
         reply: AdmittedPod = await self._call(device_messages.ADMIT, request, AdmittedPod, ADMIT_S)
+        self._admitted()  # of a pod that runs already, what it is kept to is known only now
         return reply
 
     async def release(self, uid: str) -> None:

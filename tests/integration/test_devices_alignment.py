@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from protocols.alignment import Alignment
-from protocols.bus import BusError, FailedPrecondition, Replica
+from protocols.bus import FailedPrecondition, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, Machine, Placement
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
@@ -177,10 +177,22 @@ def test_another_policy_is_refused_while_pods_hold_cpus(tmp_path: Path) -> None:
         assert await asyncio.to_thread(node.processes["devices"].wait, 20) == 1
         text = 'configured policy "none" differs from state checkpoint policy "static", please drain this node'
         assert text in node.log("devices")
+        file = node.layout.kubelet / "cpu_manager_state"
+        file.unlink()
+        (file / "in the way").mkdir(parents=True)
         node.change(**aligned(tmp_path))
         node.start("devices")
         await until("its pods", lambda: node.allocations.synced and "p1" in node.allocations.items)
-        with pytest.raises(BusError):
-            await admit(node, "p2", cpu=7)
+        await until("a file that is right again", file.is_file)
+        assert file.with_name(f"{file.name}.corrupt").is_dir(), "whatever it was, it is kept aside"
+        file.unlink()
+        file.mkdir()
+        assert (await admit(node, "p2", cpu=1)).grants["c"].cpus == "2", "pods depend on the ledger, not on its copies"
+        assert "cannot write the manager state files" in node.log("devices")
+        file.rmdir()
+        with pytest.raises(FailedPrecondition):
+            await admit(node, "p3", cpu=7)
+        await node.release("p2")
+        await until("the file again", lambda: file.is_file() and Watched(node).state() == {"p1": "1"})
 
     play(story, actors=("devices",), **aligned(tmp_path))

@@ -36,6 +36,7 @@ class MachineKeeper:
         self._root = Path(options.settings.sysfsRoot)
         self.hardware = read_hardware(self._root)
         self.placer = make_placer(options.settings, self.hardware)
+        self._trouble = ""
         self._files = StateFiles(options.directory)
         found = self._files.load()
         known = list(pods)
@@ -78,12 +79,19 @@ class MachineKeeper:
             else memory_file.encode(settings.memoryManagerPolicy, {}, {}),
         )
 
-    def outdated(self) -> bool:
-        return self._files.differ(*self.copies())
-
     def save(self, copies: tuple[bytes, bytes]) -> None:
-        """Blocks; raises OSError."""
-        self._files.save(*copies)
+        """Blocks. What cannot be written is told once and tried again with the next change: the ledger's checkpoint is
+        what pods depend on."""
+        try:
+            self._files.save(*copies)
+        except OSError as error:
+            where = self._options.directory
+            trouble = f"cannot write the manager state files in {where}: {error.strerror}; a kubelet would miss them"
+            if trouble != self._trouble:
+                self._options.log.error("%s", trouble)
+            self._trouble = trouble
+        else:
+            self._trouble = ""
 
     # hotplug
 

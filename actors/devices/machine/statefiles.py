@@ -54,14 +54,11 @@ class StateFiles:
                 found.troubles.append(self._aside(self.memory, error))
         return found
 
-    def differ(self, cpu: bytes, memory: bytes) -> bool:
-        """From what is there."""
-        return (self._written.get(self.cpu), self._written.get(self.memory)) != (cpu, memory)
-
     def save(self, cpu: bytes, memory: bytes) -> None:
         """Only what differs from what is there. Raises OSError."""
         for path, data in ((self.cpu, cpu), (self.memory, memory)):
             if self._written.get(path) != data:
+                self._written.pop(path, None)  # should it fail, nobody knows what is there
                 write_atomic(path, data, mode=0o600)
                 self._written[path] = data
 
