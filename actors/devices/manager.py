@@ -23,13 +23,14 @@ from actors.devices.machine.keeper import KeeperOptions, MachineKeeper
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.streams import MachineStreams
 from actors.devices.metrics import DeviceMetrics
+from actors.devices.plugins.board import Board
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugins import Plugins, PluginsOptions
 from actors.devices.plugins.watched import WatchedPlugins
 from actors.devices.streams import Streams, StreamsOptions
 from actors.devices.types import DeviceKey, Limits, PodRecord
 from protocols.alignment import Alignment
-from protocols.bus import Bus, Call
+from protocols.bus import Bus, Call, Op, StateSource
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
     AdmitPod,
@@ -44,6 +45,8 @@ from protocols.messages.devices import (
     ReconcilePods,
     ReleasePod,
 )
+
+PLUGINS_RING = 256
 
 
 @dataclass(frozen=True)
@@ -208,12 +211,19 @@ class Manager:
             changed=self._changed,
             registered=lambda resource: self.commits.touch(),
             log=self._options.log,
+            board=self._board(),
         )
 
     def _save(self, snapshot: Snapshot) -> None:
         """Called in a thread, one at a time. State files first: the checkpoint is what makes it all true."""
         self.machine.save(self._copies)
         self._files.save(snapshot)
+
+    def _board(self) -> Board:
+        board = Board()
+        stream = self._options.bus.own(messages.PLUGINS, StateSource(board.views), ring=PLUGINS_RING)
+        board.tell = lambda op, key, view: stream.publish(op, key, b"" if op is Op.DELETE else view)
+        return board
 
     def _snapshot(self) -> Snapshot:
         self._copies = self.machine.copies()

@@ -64,6 +64,12 @@ NOTICES = "notices"
 """State stream, key = a number, value = Notice: what happened to this node's devices and belongs into an event; the
 newest few of this life of the manager."""
 
+PLUGINS = "plugins"
+"""State stream, key = `RESOURCE NUMBER`, value = PluginView: connections to plugins, and of each resource without one
+the last that was."""
+
+PLUGIN_SILENT, PLUGIN_SERVES, PLUGIN_WAITS, PLUGIN_GONE = "silent", "serves", "replaced", "gone"
+
 CHECKPOINT = "DeviceCheckpoint"
 """Reason of notices about a checkpoint that was not as it was left: allocations may be gone, so pods ask again."""
 
@@ -87,6 +93,21 @@ class Notice(msgspec.Struct, frozen=True):
     """Normal or Warning."""
     reason: str
     message: str
+
+
+class PluginView(msgspec.Struct, frozen=True):
+    """One connection to a device plugin."""
+
+    resource: str
+    socket: str
+    """Its path, or its name in device-plugins/."""
+    state: str = PLUGIN_SILENT
+    """silent (no list yet), serves, replaced (by a newer one; still connected) or gone."""
+    since_ns: int = 0
+    why: str = ""
+    """How it went."""
+    pre_start: bool = False
+    preferred: bool = False
 
 
 class Device(msgspec.Struct, frozen=True):

@@ -4,9 +4,11 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from protocols.bus import Bus, BusOptions
+from supervisor.cli import device_plugins
 from supervisor.cli.ask import Asking
 from supervisor.cli.devices import gather
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
@@ -89,6 +91,33 @@ def test_devices_lists_who_has_what() -> None:
             ("a", (0,), "Healthy", "", "", ()),
             ("b", (), "Unhealthy", "forced by chaos", "default/p1", ("main",)),
         ]
+
+    play(story, actors=("devices",))
+
+
+def test_plugins_shows_who_stands_behind_each_resource() -> None:
+    async def story(node: DeviceNode) -> None:
+        old = node.stub(endpoint="old.sock").with_devices("a", "b")
+        old.options.pre_start_required = True
+        await old.start()
+        await node.settled(2, 2)
+        await node.admit("p1", main={RESOURCE: 1})
+        await node.stub(endpoint="new.sock").with_devices("a", "b", "c").start()
+        await node.settled(3, 3)
+        left = node.stub("example.com/nic", "left.sock").with_devices("n")
+        await left.start()
+        await node.settled(1, 1, "example.com/nic")
+        await left.stop()
+        await node.settled(0, 1, "example.com/nic")
+        own = Bus(BusOptions(name="", run_dir=node.layout.run))
+        await own.start()
+        rows = await device_plugins.gather(Asking(own, node.layout))
+        await own.close()
+        lines = [list(line) for row in rows for line in device_plugins.lines(row, time.time_ns())]
+        assert lines[0][:6] == [RESOURCE, "3", "3", "1", "new.sock", "serves"]
+        assert (lines[1][4:6], lines[1][7]) == (["old.sock", "replaced"], "prestart")
+        assert lines[2][:6] == ["example.com/nic", "1", "0", "0", "left.sock", "gone"]
+        assert lines[2][8] == "ListAndWatch ended: the plugin closed its stream"
 
     play(story, actors=("devices",))
 

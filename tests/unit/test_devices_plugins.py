@@ -8,9 +8,11 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from actors.devices.metrics import DeviceMetrics
+from actors.devices.plugins.board import Board
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugins import Plugins, PluginsOptions
-from actors.devices.types import Limits, PluginOptions
+from actors.devices.types import Limits, PluginDevice, PluginOptions
+from protocols.messages.devices import PluginView
 
 KNOWN = "example.com/gpu"
 
@@ -51,3 +53,52 @@ def test_nobody_waits_for_what_was_never_here_or_has_reported() -> None:
             await waiting.returned("example.com/other")
 
     asyncio.run(story())
+
+
+def view(resource: str, socket: str) -> PluginView:
+    return PluginView(resource, socket)
+
+
+def test_the_board_tells_who_serves_who_waits_and_how_the_last_one_went() -> None:
+    told: list[tuple[str, str]] = []
+    board = Board(lambda op, key, view: told.append((op.name, f"{view.socket} {view.state}")))
+    board.registered(1, view(KNOWN, "one"))
+    board.reported(KNOWN, 1)
+    board.reported(KNOWN, 1)
+    board.registered(2, view(KNOWN, "two"))
+    board.reported(KNOWN, 2)
+    board.ended(KNOWN, 1, "closed")
+    board.ended(KNOWN, 2, "lost")
+    board.ended(KNOWN, 2, "twice")
+    assert [(item.socket, item.state, item.why) for item in board.views.values()] == [("two", "gone", "twice")]
+    board.registered(3, view(KNOWN, "three"))
+    assert [(item.socket, item.state) for item in board.views.values()] == [("three", "silent")]
+    assert told[:4] == [
+        ("UPSERT", "one silent"),
+        ("UPSERT", "one serves"),
+        ("UPSERT", "two silent"),
+        ("UPSERT", "one replaced"),
+    ]
+
+
+def test_s04_the_devices_of_a_plugin_that_is_gone_are_forgotten_after_the_grace_and_the_resource_is_not() -> None:
+    inventory = Inventory()
+    generation = inventory.register(KNOWN)
+    inventory.report(KNOWN, generation, PluginOptions(), [PluginDevice("a", True), PluginDevice("b", True)])
+    inventory.disconnect(KNOWN, generation, 100.0)
+    assert (inventory.healthy(KNOWN), len(inventory.view(KNOWN).devices), inventory.registered(KNOWN)) == ([], 2, True)
+    assert inventory.expire(399.0, 300.0) == []
+    assert inventory.expire(400.0, 300.0) == [KNOWN]
+    assert (inventory.view(KNOWN).devices, inventory.registered(KNOWN)) == ((), False)
+    assert inventory.all_healthy() == {}
+    inventory.report(KNOWN, inventory.register(KNOWN), PluginOptions(), [PluginDevice("a", True)])
+    assert inventory.all_healthy() == {KNOWN: ["a"]}
+
+
+def test_a_plugin_expected_back_is_registered_with_nothing_until_the_grace_is_over() -> None:
+    inventory = Inventory([KNOWN, "example.com/old"])
+    inventory.expect([KNOWN], 100.0)
+    assert inventory.all_healthy() == {KNOWN: []}
+    assert inventory.expire(400.0, 300.0) == [KNOWN]
+    assert inventory.all_healthy() == {}
+    assert set(inventory.resources) == {KNOWN, "example.com/old"}

@@ -5,15 +5,17 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.devices.errors import PluginFailed, RegistrationRefused
 from actors.devices.metrics import DeviceMetrics
+from actors.devices.plugins.board import Board
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.names import check_registration
 from actors.devices.plugins.plugin import Peer, Plugin
 from actors.devices.types import Limits
+from protocols.messages.devices import PluginView
 
 MOST_RESOURCES = 1000
 OLD_CONNECTIONS = 4
@@ -31,6 +33,7 @@ class PluginsOptions:
     registered: Callable[[str], None]
     """A resource may be new to this node."""
     log: logging.Logger
+    board: Board = field(default_factory=Board)
 
 
 @dataclass(frozen=True)
@@ -97,25 +100,38 @@ class Plugins:
         for connection in mine[:-OLD_CONNECTIONS]:
             connection.task.cancel()
         mine.append(Connection(plugin, generation, task))
+        self._options.board.registered(generation, self._view(plugin))
         self._options.registered(resource)
         self._options.changed(resource)
         self._options.log.info("device plugin registered: %s at %s", resource, plugin.peer.socket.name)
 
+    def _view(self, plugin: Plugin) -> PluginView:
+        socket = plugin.peer.socket
+        shown = socket.name if socket.parent == self._options.directory else str(socket)
+        return PluginView(
+            plugin.peer.resource, shown, pre_start=plugin.options.pre_start, preferred=plugin.options.preferred
+        )
+
     async def _follow(self, resource: str, generation: int, plugin: Plugin) -> None:
         """One plugin's stream from its first list to its end, which concerns this connection alone."""
+        why = "replaced or deregistered"
         try:
             async for devices in plugin.lists():
+                self._options.board.reported(resource, generation)
                 self._retire(resource, generation, plugin.peer.socket)
                 if self._options.inventory.report(resource, generation, plugin.options, devices):
                     self._options.changed(resource)
                 self._reported.set()
         except PluginFailed as error:
+            why = str(error)
             self._options.log.warning("device plugin %s at %s: %s", resource, plugin.peer.socket.name, error)
         except Exception as error:
             # what the wire library makes of bytes that are no message, or what nobody thought of: its plugin ends
+            why = repr(error)
             self._options.log.error("device plugin %s at %s: %r", resource, plugin.peer.socket.name, error)
         finally:
             self._ended(resource, generation)
+            self._options.board.ended(resource, generation, why)
             await plugin.close()
 
     def _retire(self, resource: str, generation: int, socket: Path) -> None:
