@@ -5,7 +5,7 @@ Invariant: a pod counts on exactly one node, from the moment it is assumed until
 
 from dataclasses import dataclass, field
 
-from actors.scheduler.fit import explained, reasons
+from actors.scheduler.fit import NOTHING, explained, reasons
 from actors.scheduler.score import best
 from actors.scheduler.types import NodeLoad, NodeView, PodView
 from actors.scheduler.views import added
@@ -46,9 +46,11 @@ class Cache:
             load.used = {name: load.used[name] - held[1].requests.get(name, 0) for name in load.used}
         return True
 
-    def feasible(self, pod: PodView) -> tuple[dict[str, NodeLoad], dict[str, list[str]]]:
+    def feasible(
+        self, pod: PodView, backed: frozenset[str] = NOTHING
+    ) -> tuple[dict[str, NodeLoad], dict[str, list[str]]]:
         """Nodes that the pod fits on, and why not of the others."""
-        found = {name: reasons(pod, load) for name, load in self.nodes.items()}
+        found = {name: reasons(pod, load, backed) for name, load in self.nodes.items()}
         fitting = {name: self.nodes[name] for name, why in found.items() if not why}
         return fitting, {name: why for name, why in found.items() if why}
 

@@ -10,10 +10,12 @@ from protocols.kube.node_selector import term_matches
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
 SELECTOR = "node(s) didn't match Pod's node affinity/selector"
+NOTHING: frozenset[str] = frozenset()
 
 
-def reasons(pod: PodView, load: NodeLoad) -> list[str]:
-    """All shortages are told at once; the other filters stop at the first, as upstream's do."""
+def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
+    """All shortages are told at once; the other filters stop at the first, as upstream's do. `backed`: resources that
+    are found elsewhere where the node has none of its own."""
     node = load.view
     if not node.ready:
         return [NOT_READY]
@@ -24,13 +26,15 @@ def reasons(pod: PodView, load: NodeLoad) -> list[str]:
     if taint := _hostile_taint(pod, node):
         value = f"{taint.key}: {taint.value}" if taint.value else taint.key
         return [f"node(s) had untolerated taint {{{value}}}"]
-    return shortages(pod, load)
+    return shortages(pod, load, backed)
 
 
-def shortages(pod: PodView, load: NodeLoad) -> list[str]:
+def shortages(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
     free = load.view.allocatable
     short = [
-        name for name, asked in pod.requests.items() if asked and asked > free.get(name, 0) - load.used.get(name, 0)
+        name
+        for name, asked in pod.requests.items()
+        if asked and asked > free.get(name, 0) - load.used.get(name, 0) and (free.get(name) or name not in backed)
     ]
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
 

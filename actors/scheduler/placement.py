@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from actors.scheduler.binder import SCHEDULER_ERROR, Binder
 from actors.scheduler.cache import Cache
-from actors.scheduler.dra.devices import Devices, topics_of
+from actors.scheduler.dra.devices import Demands, Devices, topics_of
 from actors.scheduler.dra.errors import Contested, NotReady, Overtaken
 from actors.scheduler.dra.types import DEVICES, Assignment, Demand, Fit
 from actors.scheduler.errors import ObjectUnreadable
@@ -78,33 +78,39 @@ class Placement:
     # the decision
 
     async def _choose(self, pod: Object, view: PodView, began: float) -> Decision | None:
-        demand = self.devices.demand(pod) if view.claims else Demand()
-        fitting, refused = self._feasible(view)
-        if demand.empty:
+        backed = self.devices.backed(view)
+        if backed:
+            await self.devices.tidy(pod)
+        demand = self.devices.demand(pod) if view.claims or backed else Demand()
+        fitting, refused = self._feasible(view, backed)
+        nodes = [load.view for load in fitting.values()]
+        demands = self.devices.demands(pod, demand, backed, nodes) if backed else dict.fromkeys(fitting, demand)
+        if demand.empty and not backed:
             if fitting:
                 return self._promise(Decision(pod, view, best(view, fitting), (), began))
-            await self._refuse(pod, explained(len(refused), refused.values()), ANY_ROOM, began)
+            await self._refuse(pod, explained(len(refused), refused.values()), topics_of(demand, view), began)
             return None
-        fits = await self.devices.fits(demand, [load.view for load in fitting.values()])
+        fits = await self.devices.fits(demands, nodes)
         good = {name: load for name, load in fitting.items() if not fits[name].reason}
         if good:
-            return self._reserved(pod, view, demand, good, fits, began)
+            return self._reserved(pod, view, demands, good, fits, began)
         refused |= {name: [fit.reason] for name, fit in fits.items()}
-        await self._no_node(pod, demand, refused, fits, began)
+        await self._no_node(pod, view, demand, refused, fits, began)
         return None
 
-    def _feasible(self, view: PodView) -> tuple[dict[str, NodeLoad], Verdict]:
+    def _feasible(self, view: PodView, backed: frozenset[str]) -> tuple[dict[str, NodeLoad], Verdict]:
         """A pod that was promised a node keeps it: the binding may have been written although no answer came."""
         promised = self.cache.promised(view.uid)
-        return ({promised: self.cache.nodes[promised]}, {}) if promised else self.cache.feasible(view)
+        return ({promised: self.cache.nodes[promised]}, {}) if promised else self.cache.feasible(view, backed)
 
     def _reserved(
-        self, pod: Object, view: PodView, demand: Demand, good: dict[str, NodeLoad], fits: dict[str, Fit], began: float
+        self, pod: Object, view: PodView, demands: Demands, good: dict[str, NodeLoad], fits: dict[str, Fit],
+        began: float,
     ) -> Decision | None:  # fmt: skip
         node = best(view, good, {name: fits[name].score for name in good})
-        assignments = self.devices.reserve(demand, node, fits[node])
+        assignments = self.devices.reserve(demands[node], node, fits[node])
         if assignments is None:  # news came between the search and now
-            self.queue.failed(view.uid, self._now(), topics_of(demand))
+            self.queue.gated(view.uid, ANY_ROOM)
             self.queue.add(view.uid)
             return None
         return self._promise(Decision(pod, view, node, assignments, began))
@@ -146,9 +152,9 @@ class Placement:
     # waiting
 
     async def _no_node(
-        self, pod: Object, demand: Demand, refused: Verdict, fits: dict[str, Fit], began: float
+        self, pod: Object, view: PodView, demand: Demand, refused: Verdict, fits: dict[str, Fit], began: float
     ) -> None:  # fmt: skip
-        self.queue.failed(uid_of(pod), self._now(), topics_of(demand))
+        self.queue.failed(uid_of(pod), self._now(), topics_of(demand, view))
         done = await self.devices.make_way(pod, demand, fits.values())
         nodes = len(refused)
         text = explained(nodes, refused.values())

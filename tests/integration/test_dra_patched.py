@@ -143,6 +143,27 @@ def test_s41_a_rule_ends_who_uses_a_device_and_the_next_one_waits(plane: Plane) 
     assert holders(plane)[device] == "again"
 
 
+def test_an_extended_resource_that_a_class_stands_for(plane: Plane) -> None:
+    selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    spec = {"selectors": selectors, "extendedResourceName": "x.dev/gpu"}
+    plane.apply({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "old"}, "spec": spec})
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sh", "-c", "env | grep ^GPU_EXAMPLE; while true; do sleep 1 & wait $!; done"],
+        "resources": {"limits": {"x.dev/gpu": "2"}},
+    }
+    body = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+    plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "classic"}, "spec": body})
+    plane.pod_ready("classic")
+    said = until("its environment", lambda: plane.kubectl("logs", "classic"))
+    mine = [device for device, name in holders(plane).items() if name == "classic"]
+    assert len(mine) == 2
+    assert all(f"GPU_EXAMPLE_COM_{device.upper().replace('-', '_')}=" in said for device in mine)
+    plane.kubectl("delete", "pod", "classic")
+    until("its claim is gone", lambda: "classic" not in holders(plane).values())
+
+
 def condition_of(plane: Plane) -> str:
     conditions = (plane.get("devicetaintrule", "broken").get("status") or {}).get("conditions") or ()
     return next((str(each["message"]) for each in conditions if each["type"] == "EvictionInProgress"), "")

@@ -375,3 +375,95 @@ def test_a_node_that_goes_is_forgotten() -> None:
             await until("p bound", lambda: node_of(api, "p") == "n1")
 
     story(tell)
+
+
+GPU = "example.com/gpu"
+
+
+def test_an_extended_resource_is_backed_by_a_class() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=2, each=2)
+        api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
+        put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "2"}}}])
+        async with Life(api) as life:
+            await until("p bound", lambda: node_of(api, "p"))
+            (claim,) = api.objects["resourceclaims"].values()
+            name = meta(claim)["name"]
+            assert name.startswith("p-extended-resources-")
+            assert len(held(api, name)) == 2
+            assert the(api, PODS, "p")["status"]["extendedResourceClaimStatus"] == {
+                "resourceClaimName": name,
+                "requestMappings": [
+                    {"containerName": "main", "resourceName": GPU, "requestName": "container-0-request-0"}
+                ],
+            }
+            put_pod(api, "q", containers=[{"name": "main", "resources": {"limits": {GPU: "3"}}}])
+            await until("q waits", lambda: "2 cannot allocate all claims" in says(api, "q"))
+            assert len(life.scheduler._devices.ledger) == 2
+
+    story(tell)
+
+
+def test_a_node_that_has_the_resource_itself_needs_no_claim_and_a_class_wakes_who_waits() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "1"}}}])
+        async with Life(api):
+            await until("p waits", lambda: f"1 Insufficient {GPU}" in says(api, "p"))
+            api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
+            await until("p bound", lambda: node_of(api, "p"))
+            status = {"allocatable": {"pods": "9", GPU: "1"}, "conditions": [{"type": "Ready", "status": "True"}]}
+            api.put(NODES, {"metadata": {"name": "n9"}, "status": status})
+            put_pod(api, "q", containers=[{"name": "main", "resources": {"limits": {GPU: "1"}}}])
+            await until("q bound", lambda: node_of(api, "q") == "n9")
+            assert len(api.objects["resourceclaims"]) == 1
+
+    story(tell)
+
+
+@pytest.mark.parametrize("when", ["create", "claims", "pods", "bind"])
+def test_killed_while_a_claim_is_made_for_extended_resources(when: str) -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1, each=1)
+        api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
+        put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "1"}}}])
+        failing = {
+            "create": lambda verb, resource: verb == "create" and resource is RESOURCECLAIMS,
+            "claims": lambda verb, resource: verb == "update" and resource is RESOURCECLAIMS,
+            "pods": lambda verb, resource: verb == "patch" and resource is PODS,
+            "bind": lambda verb, resource: verb == "create" and resource is PODS,
+        }[when]
+        met: list[str] = []
+
+        def lost(verb: str, resource: Resource, name: str) -> Exception | None:
+            """The answer is lost, then the process."""
+            if failing(verb, resource):
+                met.append(verb)
+                return away()
+            return None
+
+        api.fault, life = lost, Life(api)
+        if when == "create":
+            api.fault, api.lose = api.lose, lost
+        async with life:
+            await until("the point is reached", lambda: met)
+        api.fault = api.lose = lambda verb, resource, name: None
+        async with Life(api):
+            freed = asyncio.create_task(_finalizers(api))
+            await until("p bound", lambda: node_of(api, "p"))
+            await until("one claim is left", lambda: len(api.objects["resourceclaims"]) == 1)
+            freed.cancel()
+        (claim,) = api.objects["resourceclaims"].values()
+        status = the(api, PODS, "p")["status"]["extendedResourceClaimStatus"]
+        assert (status["resourceClaimName"], held(api, meta(claim)["name"])) == (meta(claim)["name"], ["n1/dev-0"])
+
+    story(tell)
+
+
+async def _finalizers(api: MemoryApi) -> None:
+    """What the claim controller does with claims that are deleted and hold nothing."""
+    while True:
+        for claim in list(api.objects["resourceclaims"].values()):
+            if meta(claim).get("deletionTimestamp") and not held(api, meta(claim)["name"]):
+                api.drop(RESOURCECLAIMS, meta(claim)["name"], "ns")
+        await asyncio.sleep(0.01)

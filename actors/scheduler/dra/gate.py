@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.scheduler.dra.errors import NotReady
+from actors.scheduler.dra.extended import named_claim
 from actors.scheduler.dra.types import CLASSES, DEVICES, Demand, claim_topic
 from protocols.dra.allocator import Catalog, Claim, claim_of
 from protocols.dra.allocator.checks import missing_class
@@ -26,6 +27,7 @@ class Gate:
     def demand(self, pod: Object) -> Demand:
         """Raises NotReady."""
         found = [self._found(pod, entry, name) for entry, name in claim_names(pod).items() if name != ""]
+        found += self._extended(pod)
         claims = list({key_of(claim): claim for claim in found}.values())
         allocated = tuple(claim for claim in claims if allocation_of(claim) is not None)
         for claim in allocated:
@@ -47,6 +49,12 @@ class Gate:
         if _generated(pod, entry) and not owned_by(claim, pod):
             raise NotReady(f"ResourceClaim {key} was not created for Pod {key_of(pod)} (Pod is not owner)", topics)
         return claim
+
+    def _extended(self, pod: Object) -> list[Object]:
+        """The claim for its extended resources, once that is written down and as long as it is good."""
+        claim = self._claim(named_claim(pod)) if named_claim(pod) else None
+        good = claim is not None and not terminating(claim) and owned_by(claim, pod) and allocation_of(claim)
+        return [claim] if claim is not None and good else []
 
     def _wanted(self, claim: Object) -> Claim:
         topic = claim_topic(key_of(claim))

@@ -74,6 +74,12 @@ class Ledger:
             freed = freed or device not in self._held
         return freed
 
+    def hand_over(self, claim: str, to: str) -> None:
+        """A promise to a claim that had no uid yet."""
+        devices = self._promises[to] = self._promises.pop(claim)
+        for device in devices:
+            self._promised[device] = to
+
     def rivals(self, claim: str) -> set[str]:
         """Claims that had one of its devices before it, or may have had."""
         found = set()

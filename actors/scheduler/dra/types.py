@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from actors.scheduler.dra.extended import ExtendedClaim
 from protocols.dra.allocator import Claim, Pick
 from protocols.kube.meta import Object
 
@@ -23,6 +24,8 @@ class Demand:
     """To be allocated, in the pod's order."""
     signature: bytes = b""
     """Equal for pods that want the same."""
+    extended: ExtendedClaim | None = None
+    """The last of `wanted`, if that does not exist in the API yet."""
 
     @property
     def empty(self) -> bool:
@@ -48,3 +51,5 @@ class Assignment:
     uid: str
     allocation: Object | None
     """None = it is allocated already."""
+    extended: ExtendedClaim | None = None
+    """The claim is to be made first."""

@@ -9,6 +9,7 @@ import logging
 
 from actors.scheduler.dra.claims import ClaimStore
 from actors.scheduler.dra.errors import Contested, Overtaken
+from actors.scheduler.dra.extended import ExtendedClaim
 from actors.scheduler.dra.ledger import Ledger
 from actors.scheduler.dra.types import Assignment
 from protocols.dra.pods import (
@@ -23,7 +24,7 @@ from protocols.dra.pods import (
 )
 from protocols.kube.client import ApiAway, ApiClient, ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key, terminating, uid_of
-from protocols.kube.resources import RESOURCECLAIMS
+from protocols.kube.resources import PODS, RESOURCECLAIMS
 
 ECHO_S = 10.0
 TRIES = 5
@@ -48,6 +49,33 @@ class ClaimWriter:
         for claim in written:
             await self._store.echoed(claim, ECHO_S)
         await self._verify(pod, tuple(written))
+
+    async def make(self, pod: Object, wanted: Assignment, extended: ExtendedClaim) -> Assignment:
+        """The claim for a pod's extended resources. Whatever goes wrong, one that was made is found by the next try."""
+        try:
+            claim = await self._client.create(RESOURCECLAIMS, extended.as_object(pod), namespace_of(pod))
+            await self._store.arrived(claim, ECHO_S)
+        except (ApiAway, ApiError, TimeoutError):
+            self._ledger.withdraw(wanted.uid)
+            raise
+        self._ledger.hand_over(wanted.uid, uid_of(claim))
+        return Assignment(key_of(claim), uid_of(claim), wanted.allocation)
+
+    async def write_down(self, pod: Object, extended: ExtendedClaim, key: str) -> None:
+        """Last before the binding: only then the claim is the pod's."""
+        status = extended.status(split_key(key)[1])
+        body = {"metadata": {"uid": uid_of(pod)}, "status": {"extendedResourceClaimStatus": status}}
+        await self._client.patch(PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status")
+
+    async def discard(self, claim: Object, pod: str) -> None:
+        """Frees and deletes a claim that was made here for nothing."""
+        if terminating(claim) or not await self.deallocate(claim, pod):
+            return
+        try:
+            await self._client.delete(RESOURCECLAIMS, name_of(claim), namespace_of(claim), uid=uid_of(claim))
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
 
     async def _verify(self, pod: Object, claims: tuple[Object, ...]) -> None:
         """Raises Contested once what was lost is given back, if the API took it."""
