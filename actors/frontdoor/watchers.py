@@ -7,6 +7,8 @@ from actors.frontdoor.errors import Stopping, TooManyWatchers, WatcherTooSlow
 from actors.frontdoor.types import Entry
 from protocols.errors import NodeplaneError
 
+BATCH = 50
+
 
 class Watcher:
     """One open watch. `ended` is why it gets no more, once its queue is empty."""
@@ -29,6 +31,8 @@ class Watcher:
             self.end(WatcherTooSlow(f"the client is {self._limit} events behind; watch again"))
             return
         self._queue.append(entry)
+
+    def wake(self) -> None:
         self._wake.set()
 
     def end(self, why: NodeplaneError) -> None:
@@ -75,8 +79,17 @@ class Watchers:
         return max(map(len, self._open), default=0)
 
     def push(self, entry: Entry) -> None:
+        """Everybody has it at once; they are woken in batches, so that the first ones' bytes are on their way before
+        the last ones' turn."""
         for watcher in self._open:
             watcher.push(entry)
+        self._wake(list(self._open))
+
+    def _wake(self, sleeping: list[Watcher]) -> None:
+        for watcher in sleeping[:BATCH]:
+            watcher.wake()
+        if len(sleeping) > BATCH:
+            asyncio.get_running_loop().call_soon(self._wake, sleeping[BATCH:])
 
     def end(self) -> None:
         for watcher in self._open:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from actors.frontdoor.allocatable import AllocatableFeed
 from actors.frontdoor.entrance.reception import Reception, ReceptionOptions
+from actors.frontdoor.entrance.types import EntranceLimits
 from actors.frontdoor.journal import Journal
 from actors.frontdoor.limiter import FairLimiter
 from actors.frontdoor.lister import Lister, ListerOptions
@@ -50,7 +51,8 @@ class Parts:
         """Each socket has a rate of its own, as kubelet's have."""
         wanted = self._context.settings.pod_resources
         limiter = FairLimiter(float(wanted.qps), wanted.burst)
-        return Reception(ReceptionOptions(place, limiter, self.metrics, self._context.log))
+        limits = EntranceLimits(per_client=max(EntranceLimits().per_client, 2 * wanted.watchers_per_client))
+        return Reception(ReceptionOptions(place, limiter, self.metrics, self._context.log, limits))
 
     def pod_resources(self, reception: Reception) -> PodResources:
         return PodResources(

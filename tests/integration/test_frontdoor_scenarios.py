@@ -1,0 +1,167 @@
+"""Scenarios of the pod resources watch over real sockets, the feed driven by hand; docs/reference/pod-resources.md says
+which test has which."""
+
+import asyncio
+import random
+from collections import Counter
+
+import grpc
+import pytest
+
+from protocols.bus import Event, Op
+from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
+from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
+from protocols.wire.pod_resources import LIST_V1ALPHA1, RESUME, SEQUENCE, SNAPSHOT
+from tests.support.device_node import until
+from tests.support.front_door import Door, DoorLimits, serve
+from tests.support.pod_resources_client import Agent, PodEvent, PodWatch, fold, ids
+
+
+def give(door: Door, uid: str, *devices: str, name: str = "") -> None:
+    held = tuple(AllocatedDevice("example.com/gpu", id) for id in devices)
+    value = PodAllocation(uid, "default", name or uid, (ContainerAllocation("main", devices=held),))
+    door.pods.on_event(Event(Op.UPSERT, uid, value, mark=door.pods.journal.position + 1))
+
+
+def take(door: Door, uid: str) -> None:
+    door.pods.on_event(Event(Op.DELETE, uid, None, mark=door.pods.journal.position + 1))
+
+
+def test_s30_two_hundred_quick_calls_about_a_hundred_and_ten_succeed() -> None:
+    async def story(door: Door) -> None:
+        agent = Agent(door.socket)
+        watch = await agent.watch()
+        began = asyncio.get_running_loop().time()
+        answers = await asyncio.gather(*(agent.list_all() for _ in range(200)), return_exceptions=True)
+        taken = asyncio.get_running_loop().time() - began
+        errors = [error for error in answers if isinstance(error, grpc.aio.AioRpcError)]
+        assert {(error.code(), error.details()) for error in errors} == {
+            (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+        }
+        assert 10 <= 200 - len(errors) <= 10 + 100 * taken + 1
+        give(door, "p1")
+        assert (await watch.next()).uid == "p1"
+        counted = door.registry.get_sample_value(
+            "kubelet_pod_resources_endpoint_requests_list", {"server_api_version": "v1"}
+        )
+        assert counted == 200 - len(errors), "a call the rate refused is no request"
+        await agent.close()
+
+    serve(story, DoorLimits(rate=100.0))
+
+
+def test_s32_a_client_of_2018_lists_device_ids() -> None:
+    async def story(door: Door) -> None:
+        give(door, "p1", "g1", "g0")
+        agent = Agent(door.socket)
+        [pod] = (await LIST_V1ALPHA1.unary(agent.channel)(v1alpha1.ListPodResourcesRequest())).pod_resources
+        [entry] = pod.containers[0].devices
+        assert (entry.resource_name, list(entry.device_ids)) == ("example.com/gpu", ["g0", "g1"])
+        await agent.close()
+
+    serve(story)
+
+
+def test_s35_ten_devices_change_hands_a_thousand_times_before_a_slow_and_a_fast_watcher() -> None:
+    devices, rounds = [f"g{number}" for number in range(10)], 1000
+
+    async def read(watch: PodWatch, pause: float) -> None:
+        owners: dict[str, str] = {}
+        for _ in range(10 + 2 * rounds):
+            event = await watch.next(20)
+            owners = {id: uid for id, uid in owners.items() if uid != event.uid}
+            if event.action != PodEvent.DELETED:
+                got = ids(event.pod_resources[0].containers[0].devices)
+                assert not set(got) & owners.keys(), "a device in two pods"
+                owners |= dict.fromkeys(got, event.uid)
+            if pause and event.action == PodEvent.DELETED:
+                await asyncio.sleep(pause)
+        assert len(owners) == 10
+
+    async def story(door: Door) -> None:
+        chance, fast, slow = random.Random(35), Agent(door.socket), Agent(door.socket)
+        readers = asyncio.gather(read(await fast.watch(), 0.0), read(await slow.watch(), 0.0005))
+        holders = {}
+        for id in devices:
+            holders[id] = f"first-{id}"
+            give(door, holders[id], id)
+        for number in range(rounds):
+            id = chance.choice(devices)
+            take(door, holders[id])
+            holders[id] = f"pod-{number}"
+            give(door, holders[id], id)
+            if number % 20 == 0:
+                await asyncio.sleep(0.002)
+        await readers
+        await fast.close()
+        await slow.close()
+
+    serve(story, DoorLimits(queue=4096))
+
+
+def test_s36_a_pod_of_the_same_name_is_another_pod() -> None:
+    async def story(door: Door) -> None:
+        give(door, "old", "g0", name="web-0")
+        agent = Agent(door.socket)
+        watch = await agent.watch()
+        take(door, "old")
+        give(door, "new", "g0", name="web-0")
+        events = await watch.take(2)
+        assert [(event.action, event.uid, event.pod_resources[0].name) for event in events] == [
+            (PodEvent.DELETED, "old", "web-0"),
+            (PodEvent.ADDED, "new", "web-0"),
+        ]
+        await agent.close()
+
+    serve(story)
+
+
+def test_s39_a_watch_that_is_cancelled_leaves_at_once() -> None:
+    async def story(door: Door) -> None:
+        agent = Agent(door.socket)
+        watches = [await agent.watch() for _ in range(5)]
+        for watch in watches:
+            watch.call.cancel()
+        await until("all of them gone", lambda: len(door.pods.watchers) == 0)
+        await agent.close()
+
+    serve(story)
+
+
+def test_s40_resume_from_a_list_while_five_hundred_pods_churn() -> None:
+    async def churn(door: Door) -> None:
+        chance, alive = random.Random(40), set[int]()
+        for _ in range(2000):
+            number = chance.randrange(500)
+            if number in alive:
+                take(door, f"p{number}")
+                alive.discard(number)
+            else:
+                give(door, f"p{number}", f"g{number}")
+                alive.add(number)
+            if chance.random() < 0.05:
+                await asyncio.sleep(0.001)
+
+    async def story(door: Door) -> None:
+        agent = Agent(door.socket)
+        churning = asyncio.ensure_future(churn(door))
+        await asyncio.sleep(0.02)
+        start, revision = await agent.list_at()
+        watch = await agent.watch((RESUME, revision), (SEQUENCE, "1"))
+        await churning
+        final, last = await agent.list_at()
+        lineage, count = last.split("-")
+        assert revision.startswith(f"{lineage}-")
+        while not watch.seen or watch.seen[-1].sequence < int(count):
+            await watch.next(10)
+        assert fold(start, watch.seen) == fold(final, [])
+        whole = await agent.watch((SNAPSHOT, "1"), (SEQUENCE, "1"))
+        seen = await whole.take(len(final) + 1)
+        assert Counter(event.action for event in seen) == {PodEvent.ADDED: len(final), PodEvent.BOOKMARK: 1}
+        assert (seen[-1].action, seen[-1].sequence) == (PodEvent.BOOKMARK, int(count))
+        with pytest.raises(grpc.aio.AioRpcError) as stale:
+            await agent.watch((RESUME, f"{int(lineage, 16) + 1:x}-{count}"))
+        assert stale.value.code() is grpc.StatusCode.OUT_OF_RANGE
+        await agent.close()
+
+    serve(story)
