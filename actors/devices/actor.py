@@ -69,6 +69,8 @@ class Devices:
             log=self._context.log,
             limits=DraLimits(),
             allocated=self._manager.show_claims,
+            allocations=self._manager.allocations,
+            tell=self._manager.tell,
         )
 
     def _watcher_options(self) -> WatcherOptions:
@@ -96,7 +98,7 @@ class Devices:
         self._context.spawn(self._watcher.run(), "plugins_registry")
         self._context.spawn(self._dra.run(), "claims")
         listening = f"listening on {self._context.layout.registration_socket}"
-        self._context.ready("; ".join((listening, *self._manager.troubles)))
+        self._context.ready("; ".join((listening, *self._manager.troubles, *self._dra.troubles)))
 
     async def _watch_machine(self) -> None:
         """Changes of sysfs raise no event, so it is polled; slowly, since each admission looks too."""

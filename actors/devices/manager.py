@@ -94,7 +94,7 @@ class Manager:
         for resource in self._inventory.resources:
             self._streams.refresh(resource)
         for line in found.lines:
-            self._tell(messages.CHECKPOINT, line)
+            self.tell(messages.CHECKPOINT, line)
 
     async def admit(self, pod: AdmitPod, call: Call) -> AdmittedPod:
         self.look_at_machine()
@@ -117,6 +117,10 @@ class Manager:
     async def reconcile(self, pods: ReconcilePods, call: Call) -> Empty:
         await self._admissions.reconcile(set(pods.active))
         return Empty()
+
+    def allocations(self) -> list[PodAllocation]:
+        """Of every pod that holds something, or may."""
+        return [record.allocation for record in self._ledger.pods.values()]
 
     async def show_claims(self, uid: str, claims: PodClaims) -> None:
         """The pod's allocation tells of its prepared claims from now on, durably; an unknown pod has none."""
@@ -153,7 +157,8 @@ class Manager:
         self.commits.touch()
         self.plugins.start()
 
-    def _tell(self, reason: str, line: str) -> None:
+    def tell(self, reason: str, line: str) -> None:
+        """Aloud: a line in the log, and an event of the node."""
         self._options.log.error("%s", line)
         self._streams.notice(Notice("Warning", reason, line))
 

@@ -142,6 +142,30 @@ def test_a_restart_prepares_again_for_the_next_sandbox_and_gives_back_what_is_go
     play_dra(story)
 
 
+def test_a_lost_or_corrupt_file_is_made_anew_from_what_pods_hold() -> None:
+    async def story(lab: DraLab) -> None:
+        driver = await lab.driver()
+        for pod in "pq":
+            await lab.prepare(asks(pod, claim("shared"), claim(f"of-{pod}")))
+        await lab.end_life()
+        lab.checkpoint.write_text("rubbish")
+        await lab.open()
+        ((reason, line),) = lab.told
+        assert (reason, "kept as" in line, "3 claims" in line) == ("ClaimCheckpoint", True, True)
+        await lab.connected(GPU)
+        await lab.unprepare("p")
+        assert driver.uids("unprepare") == [["of-p-uid"]]
+        del lab.shown["p"]
+        await lab.end_life()
+        lab.checkpoint.unlink()
+        await lab.open()
+        await lab.connected(GPU)
+        await lab.unprepare("q")
+        assert driver.uids("unprepare")[1:] == [["of-q-uid", "shared-uid"]]
+
+    play_dra(story)
+
+
 def test_unprepare_fails_waits_for_its_driver_and_works_in_the_end() -> None:
     """S45, and S47's reconnect: the driver is away when the pod ends."""
 

@@ -20,8 +20,10 @@ from protocols.messages import devices as messages
 from protocols.messages.devices import (
     ClaimReference,
     ClaimResult,
+    ContainerAllocation,
     DeviceHealth,
     DraDriver,
+    PodAllocation,
     PodClaim,
     PrepareClaims,
     PreparedClaims,
@@ -64,6 +66,7 @@ class DraLab:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.limits = DraLimits(**{"reopen": 0.1, "retry_first": 0.1, **limits})
         self.drivers: list[StubDriver] = []
+        self.told: list[tuple[str, str]] = []
         self.shown: dict[str, PodClaims] = {}
         self._forget()
         self.history: list[tuple[str, str, str]] = []
@@ -87,7 +90,15 @@ class DraLab:
         self.bus = Bus(BusOptions(name="devices", run_dir=run))
         await self.bus.start()
         options = DraOptions(
-            self.checkpoint, self.root / "dra_health_state", self.bus, self.registry, log, self.limits, self._show
+            checkpoint=self.checkpoint,
+            health_state=self.root / "dra_health_state",
+            bus=self.bus,
+            registry=self.registry,
+            log=log,
+            limits=self.limits,
+            allocated=self._show,
+            allocations=self._allocations,
+            tell=self._tell,
         )
         self.manager = DraManager(options)
         handlers = {DRA_PLUGIN: self.manager.drivers}
@@ -118,6 +129,22 @@ class DraLab:
 
     async def _show(self, uid: str, claims: PodClaims) -> None:
         self.shown[uid] = claims
+
+    def _allocations(self) -> list[PodAllocation]:
+        """As the ledger keeps them."""
+        return [
+            PodAllocation(
+                uid=uid,
+                namespace="ns",
+                name=uid,
+                containers=tuple(ContainerAllocation(name, claims=held) for name, held in claims.containers.items()),
+                claims=claims.loose,
+            )
+            for uid, claims in self.shown.items()
+        ]
+
+    def _tell(self, reason: str, line: str) -> None:
+        self.told.append((reason, line))
 
     def _note_health(self, op: Any, key: str, new: DeviceHealth | None, old: DeviceHealth | None) -> None:
         self.history.append((key, new.health, new.message) if new else (key, "", ""))

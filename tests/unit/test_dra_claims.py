@@ -65,10 +65,10 @@ def test_a_corrupt_file_is_kept_aside_and_said_aloud(raw: bytes, tmp_path: Path)
     with pytest.raises(ClaimStateCorrupt):
         decode(raw)
     claims, trouble = file.load()
-    assert (claims, file.path.exists()) == ([], False)
+    assert (claims, file.path.exists()) == (None, False)
     assert "is corrupt" in trouble
     assert (tmp_path / "dra_manager_state.corrupt").read_bytes() == raw
-    assert file.load() == ([], "")
+    assert file.load() == (None, "")
 
 
 def test_loaded_claims_are_not_prepared_but_have_their_devices() -> None:

@@ -75,18 +75,18 @@ class ClaimFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def load(self) -> tuple[list[ClaimInfo], str]:
-        """The claims, and a line to log when the file was unusable and is kept aside."""
+    def load(self) -> tuple[list[ClaimInfo] | None, str]:
+        """The claims, None when there is no file; and a line to tell when it was unusable and is kept aside."""
         self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         try:
             return decode(self.path.read_bytes()), ""
         except FileNotFoundError:
-            return [], ""
+            return None, ""
         except ClaimStateCorrupt as error:
             aside = self.path.with_name(f"{self.path.name}.corrupt")
             os.replace(self.path, aside)
             sync_directory(aside.parent)
-            return [], f"claim state {self.path} is corrupt: {error}; kept as {aside}, starting empty"
+            return None, f"claim state {self.path} is corrupt: {error}; kept as {aside}"
 
     def save(self, raw: bytes) -> None:
         write_atomic(self.path, raw, mode=0o600)

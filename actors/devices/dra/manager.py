@@ -18,13 +18,14 @@ from actors.devices.dra.kept_health import KeptHealth, KeptHealthOptions
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.preparing import Preparing, PreparingOptions
 from actors.devices.dra.remembered import Remembered
-from actors.devices.dra.shares import PodClaims, cdi_devices, pod_claims
+from actors.devices.dra.shares import PodClaims, cdi_devices, pod_claims, rebuilt
 from actors.devices.dra.strangers import Strangers, StrangersOptions
 from actors.devices.dra.streams import DraStreams, DraStreamsOptions
-from actors.devices.dra.types import DeviceName, DraLimits
+from actors.devices.dra.types import ClaimInfo, DeviceName, DraLimits
 from protocols.bus import Bus, Call
 from protocols.messages.devices import (
     Empty,
+    PodAllocation,
     PrepareClaims,
     PreparedClaims,
     UnprepareClaims,
@@ -41,6 +42,10 @@ class DraOptions:
     limits: DraLimits
     allocated: Callable[[str, PodClaims], Awaitable[None]]
     """The pod's allocation is to show these claims."""
+    allocations: Callable[[], list[PodAllocation]]
+    """What each pod is known to hold."""
+    tell: Callable[[str, str], None]
+    """Reason and line of what people should hear of."""
 
 
 class DraManager:
@@ -49,10 +54,8 @@ class DraManager:
     def __init__(self, options: DraOptions) -> None:
         self._options = options
         file = ClaimFile(options.checkpoint)
-        claims, trouble = file.load()
-        if trouble:
-            options.log.error("%s", trouble)
-        self._cache = ClaimCache(claims)
+        self.troubles: list[str] = []
+        self._cache = ClaimCache(self._load(file))
         self._book = HealthBook(options.limits.health)
         metrics = DraMetrics(options.registry, self._cache.in_use)
         clock = asyncio.get_running_loop().time
@@ -77,6 +80,18 @@ class DraManager:
         )
         self._preparing = Preparing(PreparingOptions(self._cache, self.drivers, keeping, metrics))
         self._strangers = Strangers(StrangersOptions(self._cache.pods, self._give_back, options.limits, options.log))
+
+    def _load(self, file: ClaimFile) -> list[ClaimInfo]:
+        """Without a file, from what pods are known to hold: no driver must be left with what nobody gives back."""
+        claims, trouble = file.load()
+        if claims is not None:
+            return claims
+        claims = rebuilt(self._options.allocations())
+        if trouble or claims:
+            line = f"{trouble or f'claim state {file.path} is gone'}; {len(claims)} claims are known from their pods"
+            self.troubles.append(line)
+            self._options.tell("ClaimCheckpoint", line)
+        return claims
 
     def _devices(self) -> set[DeviceName]:
         """Those whose health somebody wants to know."""

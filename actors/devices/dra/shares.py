@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
-from protocols.messages.devices import ClaimDevice, PodClaim, PrepareClaims, PreparedClaim
+from protocols.messages.devices import ClaimDevice, PodAllocation, PodClaim, PrepareClaims, PreparedClaim
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,21 @@ def cdi_devices(claims: Iterable[PreparedClaim]) -> tuple[str, ...]:
 
 def wanted_drivers(claims: Iterable[PodClaim]) -> list[str]:
     return sorted({result.driver for claim in claims for result in claim.results})
+
+
+def rebuilt(allocations: Iterable[PodAllocation]) -> list[ClaimInfo]:
+    """The claims behind what pods hold, as far as their containers name them."""
+    found: dict[str, ClaimInfo] = {}
+    for pod in allocations:
+        for held in (*(claim for item in pod.containers for claim in item.claims), *pod.claims):
+            claim = ClaimInfo(held.namespace, held.name, held.uid)
+            claim = found.setdefault(claim.key, claim)
+            claim.pods.add(pod.uid)
+            for device in held.devices:
+                known = claim.drivers.get(device.driver, ())
+                again = PreparedDevice(device.pool, device.device, device.requests, device.cdi_devices, device.share_id)
+                claim.drivers[device.driver] = known if again in known else (*known, again)
+    return list(found.values())
 
 
 def _prepared(claim: ClaimInfo, entry: str, requests: Sequence[str]) -> PreparedClaim:
