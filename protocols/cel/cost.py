@@ -7,6 +7,7 @@ are seen before anything is evaluated. Sizes are pessimistic where nothing is kn
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from protocols.cel.patterns import pattern_cost
 from protocols.cel.rules import RULES, linear
 from protocols.cel.sizes import DOMAINS, FAR, ONE, UNKNOWN, Size, element, product, total
 from protocols.cel.wire import Value, fields, message
@@ -72,6 +73,8 @@ def _call(value: bytes, scope: Scope) -> Worst:
     parts = [_walk(each, scope) for each in ([target] if target else []) + arguments]
     if name == "lists.range":
         parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], arguments[-1:], strict=True)]
+    elif name == "matches" and arguments:
+        parts[-1] = Worst(pattern_cost(_text(arguments[-1])), parts[-1].size)
     own, size = RULES.get(name, linear)([part.size for part in parts])
     return Worst(total(own, *(part.cost for part in parts)), size)
 
@@ -79,7 +82,7 @@ def _call(value: bytes, scope: Scope) -> Worst:
 def _list(value: bytes, scope: Scope) -> Worst:
     parts = [_walk(each, scope) for number, each in fields(value) if number == 1 and isinstance(each, bytes)]
     deep = total(len(parts), *(part.size.deep for part in parts))
-    return Worst(total(10, *(part.cost for part in parts)), Size(len(parts), deep))
+    return Worst(total(10, _beyond(len(parts)), *(part.cost for part in parts)), Size(len(parts), deep))
 
 
 def _struct(value: bytes, scope: Scope) -> Worst:
@@ -89,7 +92,12 @@ def _struct(value: bytes, scope: Scope) -> Worst:
             count += 1
             parts += [_walk(each, scope) for k, each in fields(entry) if k in (3, 4) and isinstance(each, bytes)]
     deep = total(count, *(part.size.deep for part in parts))
-    return Worst(total(30, *(part.cost for part in parts)), Size(count, deep))
+    return Worst(total(30, 4 * _beyond(count), *(part.cost for part in parts)), Size(count, deep))
+
+
+def _beyond(count: int) -> int:
+    """Upstream has one price for lists of all lengths; ours cost what they are long."""
+    return max(0, count - 16)
 
 
 def _comprehension(value: bytes, scope: Scope) -> Worst:
@@ -125,6 +133,14 @@ _WALKS: Mapping[int, Callable[[bytes, Scope], Worst]] = {
     _STRUCT: _struct,
     _COMPREHENSION: _comprehension,
 }
+
+
+def _text(node: bytes) -> str | None:
+    """A literal's."""
+    for number, value in fields(node):
+        if number == _CONST and isinstance(value, bytes):
+            return next((each.decode() for kind, each in fields(value) if kind == 6 and isinstance(each, bytes)), None)
+    return None
 
 
 def _literal(node: bytes) -> Size:

@@ -7,6 +7,8 @@ LIMIT = 10 * 1024
 """Bytes of a selector."""
 DEPTH = 32
 """Brackets within brackets: the native parser's own bound, told in words."""
+TOKENS = 3584
+"""A run of `!` counts as one, as it is for the parser."""
 REPEATED = 4096
 """Tokens after the macros that write their target twice (`optMap`, `optFlatMap`) have done so, one on the other."""
 TOO_COMPLEX = "too complex, exceeds cost limit"
@@ -28,8 +30,13 @@ def check_tokens(found: list[Token]) -> None:
     doublings = sum(token.text in _DOUBLING for token in found)
     if doublings and (doublings > LIMIT.bit_length() or len(found) << doublings > REPEATED):
         raise TooComplex(TOO_COMPLEX)
-    depth = 0
+    depth = count = 0
+    before = ""
     for token in found:
+        count += not (token.text == before == "!")
+        before = token.text
         depth += (token.text in OPENING) - (token.text in CLOSING) if token.kind == "mark" else 0
         if depth > DEPTH:
             raise CompileError(f"compilation failed: {TOO_DEEP}: more than {DEPTH} levels")
+    if count > TOKENS:
+        raise TooComplex(TOO_COMPLEX)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cel_expr_python import cel
 
 _CODE = re.compile(r" \[[A-Z_]+\]$")
+_BUDGET = "Iteration budget exceeded"
 _MISSING = 'Key not found in map : "'
 
 
@@ -56,14 +57,17 @@ def _told(text: str) -> str:
     plain = rest if code.isupper() else text
     if plain.startswith(_MISSING):
         plain = f"no such key: {plain.removeprefix(_MISSING)[:-1]}"
-    return " ".join(plain.split())
+    if plain.startswith(_BUDGET):
+        plain = "operation cancelled: actual cost limit exceeded"
+    return " ".join(_CODE.sub("", plain).split())
 
 
 def compile_program(source: str) -> Program:
     """Raises CompileError, or its kinds TooLong and TooComplex. What could hurt the engine does not reach it."""
     limits.check_length(source)
     limits.check_text(source)
-    limits.check_tokens(tokens(source))
+    found = tokens(source)
+    limits.check_tokens(found)
     checked = _compiled(engine().check, source)
     kind = checked.return_type().name()
     if kind not in ("BOOL", "DYN"):
@@ -71,7 +75,7 @@ def compile_program(source: str) -> Program:
     cost = cost_of(checked.serialize())
     if cost > LIMIT:
         raise TooComplex(limits.TOO_COMPLEX)
-    rewritten = rewrite(source)
+    rewritten = rewrite(source, found)
     return Program(source, cost, _compiled(engine().run, rewritten.source), inputs_of(rewritten))
 
 

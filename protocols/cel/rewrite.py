@@ -7,7 +7,7 @@ with those alone that the text names; `device.attributes[E]` becomes an optional
 
 from dataclasses import dataclass, field
 
-from protocols.cel.scan import Token, closing, plain_text, tokens
+from protocols.cel.scan import Token, closing, plain_text
 
 MAPS = ("attributes", "capacity")
 FIELDS = ("driver", "allowMultipleAllocations")
@@ -40,14 +40,15 @@ def variable(map_name: str, number: int) -> str:
     return f"{PREFIX}{map_name}_{number}"
 
 
-def rewrite(source: str) -> Rewritten:
-    return _Rewriting(source).run()
+def rewrite(source: str, found: list[Token]) -> Rewritten:
+    """`found` are its tokens."""
+    return _Rewriting(source, found).run()
 
 
 class _Rewriting:
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, found: list[Token]) -> None:
         self._source = source
-        self._tokens = tokens(source)
+        self._tokens = found
         self._domains: dict[tuple[str, str], Domain] = {}
         self._maps: set[str] = set()
         self._names: set[str] = set()

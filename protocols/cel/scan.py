@@ -9,7 +9,7 @@ _ESCAPED = (
     r"""[bB]?(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 )
 _TOKEN = re.compile(
-    rf"(?P<text>{_RAW}|{_ESCAPED})|(?P<gap>//[^\n]*|\s+)|(?P<name>[A-Za-z_]\w*)|(?P<number>\d[\w.]*)|(?P<mark>.)",
+    rf"(?P<text>{_RAW}|{_ESCAPED})|(?P<gap>//[^\n]*|\s+)|(?P<name>[A-Za-z_]\w*)|(?P<number>\d[\w.]*)|(?P<mark>&&|\|\||[=!<>]=|.)",
     re.DOTALL | re.ASCII,
 )
 OPENING, CLOSING = "([{", ")]}"

@@ -1,27 +1,31 @@
 """Just enough of protobuf's wire form to read the checked expression that the engine serializes."""
 
-from collections.abc import Iterator
-
 Value = int | bytes
 
 
-def fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """(number, value) of one message. The engine wrote it: it is sound."""
+def fields(data: bytes) -> list[tuple[int, Value]]:
+    """(number, value) of one message. The engine wrote it: it is sound. Short numbers, the rule, are read in place."""
+    found: list[tuple[int, Value]] = []
     at, end = 0, len(data)
     while at < end:
-        key, at = _varint(data, at)
-        number, form = key >> 3, key & 7
-        if form == 0:
-            value, at = _varint(data, at)
-            yield number, value
-        elif form == 2:
-            size, at = _varint(data, at)
-            yield number, data[at : at + size]
-            at += size
+        key = data[at]
+        at += 1
+        if key > 127:
+            key, at = _varint(data, at - 1)
+        form = key & 7
+        if form == 2 or form == 0:
+            number = data[at]
+            at += 1
+            if number > 127:
+                number, at = _varint(data, at - 1)
+            if form == 0:
+                found.append((key >> 3, number))
+                continue
         else:
-            size = 8 if form == 1 else 4
-            yield number, data[at : at + size]
-            at += size
+            number = 8 if form == 1 else 4
+        found.append((key >> 3, data[at : at + number]))
+        at += number
+    return found
 
 
 def message(data: bytes, number: int) -> bytes:

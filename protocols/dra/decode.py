@@ -99,7 +99,7 @@ def _named(driver: str, values: Obj, read: Callable[[Obj], T | None]) -> dict[st
     found: dict[str, T] = {}
     for name, value in values.items():
         full = qualified(driver, name)
-        if (full is name or full not in values) and (made := read(value)) is not None:
+        if (full == name or full not in values) and (made := read(value)) is not None:
             found[full] = made
     return found
 

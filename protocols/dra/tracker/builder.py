@@ -1,5 +1,6 @@
 """The devices of one slice, patched."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import is_
 
@@ -37,8 +38,8 @@ class Builder:
             made = [patched(device, *alike) for device in each.devices]
         else:
             made = self._one_by_one(layers, each, old, only, verdicts)
-        for at, (new, before) in enumerate(zip(made, old, strict=False)):
-            if new is not before and new is not each.devices[at] and new == before:
+        for at, (new, before) in enumerate(zip(made, _in_places(each.devices, old), strict=False)):
+            if new is not before and new is not each.devices[at] and before is not None and new == before:
                 made[at] = before
         return each.devices if all(map(is_, made, each.devices)) else tuple(made)
 
@@ -83,3 +84,11 @@ class Builder:
             self.faults.add(known.patch, selector, found, DeviceId(each.driver, each.pool, device.name))
             return FAULTY
         return YES if found else NO
+
+
+def _in_places(devices: tuple[Device, ...], old: tuple[Device, ...]) -> Sequence[Device | None]:
+    """The old devices where the new ones of their names are."""
+    if all(one.name == other.name for one, other in zip(devices, old, strict=False)):
+        return old
+    known = {device.name: device for device in old}
+    return [known.get(device.name) for device in devices]
