@@ -33,7 +33,7 @@ class Demo:
             "HOME": str(self.root),
         }
         self.failures: list[str] = []
-        self.background: list[subprocess.Popen[str]] = []
+        self.background: dict[str, subprocess.Popen[str]] = {}
 
     def run(self, *command: str, quiet: bool = False, check: bool = True) -> str:
         if not quiet:
@@ -58,7 +58,13 @@ class Demo:
             process = subprocess.Popen(
                 [str(BIN / command[0]), *command[1:]], env=self.environment, stdout=output, stderr=output, text=True
             )
-        self.background.append(process)
+        self.background[log] = process
+
+    def stop(self, log: str) -> None:
+        """The process that writes there."""
+        process = self.background.pop(log)
+        process.terminate()
+        process.wait(10)
 
     def check(self, what: str, holds: Callable[[], object], timeout: float = 20) -> None:
         """Wait until it holds, print how long that took, remember when it did not."""
@@ -81,13 +87,16 @@ class Demo:
 
     def held(self) -> list[str]:
         """Devices the pod holds, as its status names them."""
-        entries = self.container().get("allocatedResourcesStatus", [])
-        return [resource["resourceID"] for entry in entries for resource in entry["resources"]]
+        return list(self.devices("gpu-pod"))
 
     def health(self, device: str) -> str:
-        entries = self.container().get("allocatedResourcesStatus", [])
-        found = {item["resourceID"]: item["health"] for entry in entries for item in entry["resources"]}
-        return found.get(device, "")
+        return str(self.devices("gpu-pod").get(device, {}).get("health", ""))
+
+    def devices(self, pod: str) -> dict[str, dict[str, str]]:
+        """What the status of a pod says of each device of its container."""
+        statuses = self.get("pod", pod).get("status", {}).get("containerStatuses", [{}])
+        entries = statuses[0].get("allocatedResourcesStatus", [])
+        return {device["resourceID"]: device for entry in entries for device in entry["resources"]}
 
     def watched(self) -> str:
         return (self.root / "watch.log").read_text()
@@ -105,9 +114,8 @@ class Demo:
         return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
     def close(self) -> None:
-        for process in self.background:
-            process.terminate()
-            process.wait(10)
+        for log in list(self.background):
+            self.stop(log)
         self.run("nodeplane", "down", quiet=True, check=False)
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -157,7 +165,7 @@ def break_device(demo: Demo) -> None:
     demo.check(f"{device} is Unhealthy in the pod's status", lambda: demo.health(device) == "Unhealthy")
     described = lambda: demo.run("kubectl", "describe", "pod", "gpu-pod", quiet=True)  # noqa: E731 # one use, one line
     demo.check("kubectl describe shows an event", lambda: "DeviceUnhealthy" in described())
-    demo.run("nodeplane", "chaos", "device", "example.com/gpu", device, "healthy")
+    demo.run("nodeplane", "chaos", "device", "example.com/gpu", device, "clear")
     demo.check(f"{device} is Healthy again", lambda: demo.health(device) == "Healthy")
 
 
@@ -172,17 +180,24 @@ def kill_container(demo: Demo) -> None:
 
 
 def container_pids(demo: Demo) -> list[int]:
-    """The shell of the pod, found by its environment as any user could."""
+    """The shell of the pod, found by its environment as any user could; planes of others beside this one are let be."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 around, line = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+                ours = str(demo.root).encode() in around_parent(entry)
             except OSError:
                 continue
-            if b"EXAMPLE_COM_GPU=" in around and b"my devices" in line:
+            if b"EXAMPLE_COM_GPU=" in around and b"my devices" in line and ours:
                 found.append(int(entry.name))
     return found
+
+
+def around_parent(entry: Path) -> bytes:
+    """The environment of a process' parent."""
+    parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+    return (Path("/proc") / parent / "environ").read_bytes()
 
 
 def kill_actors(demo: Demo) -> None:
@@ -204,10 +219,59 @@ def delete(demo: Demo) -> None:
     print(demo.watched(), end="")
 
 
+def die(demo: Demo) -> None:
+    title("8. A GPU dies")
+    file = demo.root / "gpus.txt"
+    file.touch()
+    demo.stop("plugin.log")
+    flags = ("--resource", "example.com/gpu", "--devices", "4", "--health-file", str(file))
+    demo.start("nodeplane", "plugin", *flags, log="plugin.log")
+    demo.run("kubectl", "apply", "-f", str(HERE / "gpu-pod.yaml"))
+    demo.check("the pod is Ready, on two devices", lambda: demo.ready() and len(demo.held()) == 2)
+    device = demo.held()[0]
+    file.write_text(f"{device} Unhealthy\n")
+    place = ".status.containerStatuses[0].allocatedResourcesStatus[0].resources[0].health"
+    demo.run("kubectl", "wait", "pod/gpu-pod", f"--for=jsonpath={{{place}}}=Unhealthy", "--timeout=20s")
+    crash(demo)
+    demo.check("in its crash loop the status says why", lambda: demo.health(device) == "Unhealthy")
+    demo.stop("plugin.log")
+    demo.check("without the plugin nobody knows", lambda: demo.health(device) == "Unknown")
+    demo.start("nodeplane", "plugin", *flags, log="plugin.log")
+    demo.check("its first list decides", lambda: demo.health(device) == "Unhealthy")
+
+
+def crash(demo: Demo) -> None:
+    """Its process dies until the node waits before it starts it again."""
+
+    def looping() -> bool:
+        for pid in container_pids(demo):
+            os.kill(pid, 9)
+        return bool(demo.container().get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff")
+
+    demo.check("the program dies of it, again and again", looping)
+
+
+def claim(demo: Demo) -> None:
+    title("9. The same with DRA")
+    file = demo.root / "claims.txt"
+    driver = ("--driver", "gpu.example.com", "--devices", "8", "--health-file", str(file))
+    demo.start("nodeplane", "dra-driver", *driver, log="driver.log")
+    demo.run("kubectl", "apply", "-f", str(HERE / "gpu-claim.yaml"))
+    demo.check("the pod runs on a claimed device", lambda: demo.devices("gpu-claim") != {})
+    (device,) = demo.devices("gpu-claim")
+    file.write_text(f"{device.rpartition('/')[2]} Unhealthy ECC error\n")
+    bad = {"health": "Unhealthy", "message": "ECC error", "resourceID": device}
+    demo.check("its status says what is wrong", lambda: demo.devices("gpu-claim")[device] == bad)
+    warnings = ("kubectl", "events", "--for", "pod/gpu-claim", "--types=Warning")
+    demo.check("an event says so", lambda: "ECC error" in demo.run(*warnings, quiet=True))
+    demo.run(*warnings)
+    demo.run("kubectl", "delete", "pod", "gpu-pod", "gpu-claim")
+
+
 def main() -> int:
     demo = Demo()
     try:
-        for step in (start, plug, apply, break_device, kill_container, kill_actors, delete):
+        for step in (start, plug, apply, break_device, kill_container, kill_actors, delete, die, claim):
             step(demo)
     finally:
         demo.close()

@@ -75,14 +75,14 @@ def test_every_change_is_shown_whoever_dies_meanwhile(made: HealthPlane) -> None
 
 def test_a_quick_flap_ends_in_the_latest_at_few_writes(made: HealthPlane) -> None:
     """S52: ten changes in a tenth of a second."""
-    pods = ApiWatcher(made.plane, "/api/v1/pods")
+    pods, began = ApiWatcher(made.plane, "/api/v1/pods"), time.monotonic()
     for number in range(10):
         made.set_plugin("Healthy" if number % 2 else "Unhealthy")
         time.sleep(0.01)
     made.set("Unhealthy")
     until("the latest", made.all_are("Unhealthy"), every=0.1)
     pods.close()
-    assert len([event for event in pods.events if event.name == "runs"]) <= 8
+    assert len([event for event in pods.events if event.name == "runs"]) <= 5 + 2 * (time.monotonic() - began)
     made.set("Healthy")
     until("well again", made.all_are("Healthy"), every=0.1)
 

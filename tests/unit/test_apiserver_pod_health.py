@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from actors.apiserver.resources.pod_health import drop_disabled, health_causes
 from actors.apiserver.resources.pods import PodStrategy
+from actors.apiserver.schemas.registry import kind_shape
 from actors.health.aggregate import pod_status
 from actors.podworker.device_health import HEALTH, health_entries
 from protocols.kube.patch_strategic import apply_strategic_patch
@@ -129,6 +130,15 @@ def test_own_entries_merge_by_name_and_their_devices_are_replaced():
     sick = entry("claim:gpu", {"resourceID": "g2", "health": "Unhealthy"})
     patch = {"status": {HEALTH: [sick, {"name": "claim:spare", "$patch": "delete"}]}}
     assert apply_strategic_patch("Pod", before, patch)["status"][HEALTH] == [sick]
+
+
+def test_how_the_lists_are_keyed():
+    status = kind_shape("", "v1", "Pod").fields["status"]
+    owned, of_container = status.fields[HEALTH], status.fields["containerStatuses"].item.fields[HEALTH]
+    for entries in (owned, of_container):
+        assert (entries.keys, entries.patch) == (("name",), ("merge", "name"))
+        devices = entries.item.fields["resources"]
+        assert (devices.keys, devices.patch) == (("resourceID",), ("", ""))
 
 
 texts_of_drivers = st.text(max_size=30).map(lambda text: text * 60)
