@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import grpc.aio
 
-from actors.cri.channel import RuntimeChannel, messages
+from actors.cri.channel import RuntimeChannel
 from actors.cri.connection import Connection
 from actors.cri.operations import OPERATIONS
+from protocols.http2.calls import ServerStream
 
 EARLY_S = 0.25
 """An early attempt (the runtime answers again) comes no sooner than this after a failure."""
@@ -34,7 +35,7 @@ class EventStream:
         self._options = options
         self.connection = Connection()
         self._again = asyncio.Event()
-        self._call: grpc.aio.UnaryStreamCall[bytes, bytes] | None = None
+        self._call: ServerStream | None = None
         self._cut = ""
 
     def try_again(self) -> None:
@@ -52,7 +53,7 @@ class EventStream:
             delay = await self._attempt()
             if delay > 0:
                 await self._pause(delay)
-            await self._options.channel.renew()
+            self._options.channel.renew()
             self.connection.connecting()
 
     async def _attempt(self) -> float:
@@ -60,10 +61,6 @@ class EventStream:
         try:
             await self._read()
             return self._broken(self._cut or "the runtime ended the event stream")
-        except asyncio.CancelledError:
-            if not self._cut:
-                raise
-            return self._broken(self._cut)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 delay = self.connection.unsupported(time.monotonic())
@@ -72,10 +69,10 @@ class EventStream:
             return self._broken(self._cut or f"{error.code().name}: {error.details()}")
 
     async def _read(self) -> None:
-        call = self._call = self._options.channel.events()
+        call = self._call = await self._options.channel.events()
         opening = asyncio.ensure_future(self._opened(call))
         try:
-            async for message in messages(call):
+            while (message := await call.read()) is not None:
                 self._mark_open()
                 self._options.on_message(message)
         finally:
@@ -83,15 +80,16 @@ class EventStream:
             opening.cancel()
             call.cancel()
 
-    async def _opened(self, call: "grpc.aio.UnaryStreamCall[bytes, bytes]") -> None:
-        """Headers open the stream, but those of an immediate error do not: grpc merges them with the status."""
+    async def _opened(self, call: ServerStream) -> None:
+        """Headers open the stream, but those of an immediate error do not."""
         with contextlib.suppress(grpc.aio.AioRpcError):
             try:
-                await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(call.initial_metadata())), SILENT_S)
+                async with asyncio.timeout(SILENT_S):
+                    await call.begun.wait()
             except TimeoutError:
                 await self._options.channel.call(OPERATIONS["Version"], b"", ANSWER_S)
             await asyncio.sleep(0)
-            if not call.done():
+            if not call.done:
                 self._mark_open()
 
     def _mark_open(self) -> None:

@@ -12,7 +12,7 @@ import grpc
 
 from protocols.etcd.door import door_channel
 from protocols.etcd.errors import BadEndpoint
-from protocols.etcd.http2.line import http2_channel
+from protocols.etcd.http2_line import http2_channel
 from protocols.etcd.options import DOOR, SOCKET, EtcdOptions
 
 KEEPALIVE = [

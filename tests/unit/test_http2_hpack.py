@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.etcd.http2.errors import BadHttp2
-from protocols.etcd.http2.hpack import Decoder, Encoder
-from protocols.etcd.http2.huffman import _CODES, decode
+from protocols.http2.errors import BadHttp2
+from protocols.http2.hpack import Decoder, Encoder
+from protocols.http2.huffman import _CODES, decode
 
 REQUESTS = (
     ("828684418cf1e3c2e5f23a6ba0ab90f4ff", {b":path": b"/", b":authority": b"www.example.com"}),

@@ -7,11 +7,11 @@ from typing import Any
 import grpc
 import pytest
 
-from protocols.etcd.http2 import frames as h2
-from protocols.etcd.http2 import line as line_module
-from protocols.etcd.http2.frames import PREFACE, Splitter, pack
-from protocols.etcd.http2.line import http2_channel
+from protocols.etcd.http2_line import http2_channel
 from protocols.etcd.line_channel import LineChannel
+from protocols.http2 import frames as h2
+from protocols.http2 import line as line_module
+from protocols.http2.frames import PREFACE, Splitter, pack
 
 Story = Callable[[LineChannel, "Member"], Awaitable[None]]
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.etcd.http2 import frames as h2
-from protocols.etcd.http2.errors import BadHttp2
-from protocols.etcd.http2.frames import PREFACE, Splitter, pack, pack_settings
-from protocols.etcd.http2.hpack import Encoder
-from protocols.etcd.http2.session import FIRST_WINDOW, LARGEST_WINDOW, Session
+from protocols.http2 import frames as h2
+from protocols.http2.errors import BadHttp2
+from protocols.http2.frames import PREFACE, Splitter, pack, pack_settings
+from protocols.http2.hpack import Encoder
+from protocols.http2.session import FIRST_WINDOW, LARGEST_WINDOW, Session
 
 PATH = ((b":path", b"/x"),)
 OK = ((b"grpc-status", b"0"), (b"grpc-message", b""))
@@ -118,7 +118,7 @@ def test_a_farewell_ends_what_the_server_has_not_begun() -> None:
     pair.ask(2)
     pair.session.feed(pack(h2.GOAWAY, 0, 0, (1).to_bytes(4) + bytes(4)))
     assert pair.session.draining
-    assert pair.ended == [(2, "UNAVAILABLE", "the store is going away")]
+    assert pair.ended == [(2, "UNAVAILABLE", "the server is going away")]
     pair.session.feed(pair.answer(1, b"still"))
     assert pair.heard == [(1, b"still")]
 

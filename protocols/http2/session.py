@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import ClassVar
 
-from protocols.etcd.http2 import frames as h2
-from protocols.etcd.http2.errors import BadHttp2
-from protocols.etcd.http2.frames import Splitter, number_of, pack, pack_settings, read_settings, unpadded
-from protocols.etcd.http2.hpack import TABLE_SIZE, Decoder, Encoder, Header
-from protocols.etcd.http2.stream import End, Stream, reset
+from protocols.http2 import frames as h2
+from protocols.http2.errors import BadHttp2
+from protocols.http2.frames import Splitter, number_of, pack, pack_settings, read_settings, unpadded
+from protocols.http2.hpack import TABLE_SIZE, Decoder, Encoder, Header
+from protocols.http2.stream import End, Stream, reset
 
 WINDOW = 1 << 30
 FIRST_WINDOW = 65_535
@@ -21,13 +21,15 @@ LAST_STREAM = (1 << 31) - 1
 HEADERS_LIMIT = 64 * 1024
 Heard = Callable[[int, bytes], None]
 Ended = Callable[[int, str, str], None]
+Begun = Callable[[int], None]
 
 
 class Session:
-    """`heard(number, message)` and `ended(number, code, text)` are told of each call, by its caller's number."""
+    """`heard(number, message)` and `ended(number, code, text)` are told of each call, by its caller's number; `begun`
+    when the server took it up: its headers came, and not as those of an error."""
 
-    def __init__(self, heard: Heard, ended: Ended, largest: int) -> None:
-        self._heard, self._ended, self._largest = heard, ended, largest
+    def __init__(self, heard: Heard, ended: Ended, largest: int, begun: Begun = lambda number: None) -> None:
+        self._heard, self._ended, self._begun, self._largest = heard, ended, begun, largest
         self._splitter, self._decoder, self._encoder = Splitter(), Decoder(), Encoder()
         self._out = [
             h2.PREFACE,
@@ -195,6 +197,8 @@ class Session:
         stream.hear(headers)
         if flags & h2.END_STREAM:
             self._finish(stream, stream.end())
+        else:
+            self._begun(stream.number)
 
     def _on_reset(self, flags: int, id: int, payload: bytes) -> None:
         stream = self._streams.get(id)
@@ -234,7 +238,7 @@ class Session:
         self.draining = True
         last = number_of(payload[:4])
         for stream in [s for s in self._numbers.values() if not s.id or s.id > last]:
-            self._finish(stream, ("UNAVAILABLE", "the store is going away"))
+            self._finish(stream, ("UNAVAILABLE", "the server is going away"))
 
     def _on_window(self, flags: int, id: int, payload: bytes) -> None:
         more = number_of(payload)

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator
 
-from protocols.etcd.http2.errors import BadHttp2
+from protocols.http2.errors import BadHttp2
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)

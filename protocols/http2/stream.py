@@ -4,8 +4,8 @@ import struct
 from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
-from protocols.etcd.http2.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
-from protocols.etcd.http2.hpack import Header
+from protocols.http2.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
+from protocols.http2.hpack import Header
 
 CODES = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
@@ -53,8 +53,10 @@ class Stream:
         self._buffer += data
         while len(self._buffer) >= _PREFIX.size:
             packed, size = _PREFIX.unpack_from(self._buffer)
-            if packed or size > self._largest:
-                raise ValueError(f"a message is packed, or larger than {self._largest} bytes")
+            if packed:
+                raise ValueError("received a compressed message, which was not asked for")
+            if size > self._largest:
+                raise ValueError(f"received message larger than max ({size} vs. {self._largest})")
             end = _PREFIX.size + size
             if len(self._buffer) < end:
                 return
@@ -79,4 +81,4 @@ class Stream:
 
 def reset(code: int) -> End:
     """The server gave the call up."""
-    return RESETS.get(code, "INTERNAL"), f"the store reset the call (HTTP/2 error {code})"
+    return RESETS.get(code, "INTERNAL"), f"the server reset the call (HTTP/2 error {code})"

@@ -5,8 +5,8 @@ What we send repeats, so after its first time a header is one byte, here and for
 
 from collections import deque
 
-from protocols.etcd.http2.errors import BadHttp2
-from protocols.etcd.http2.huffman import decode as huffman
+from protocols.http2.errors import BadHttp2
+from protocols.http2.huffman import decode as huffman
 
 Header = tuple[bytes, bytes]
 TABLE_SIZE = 4096

@@ -1,1 +1,0 @@
-"""HTTP/2 and gRPC framing, as much of it as a client of etcd needs: no thread, no wake-up but the socket's."""

@@ -1,0 +1,180 @@
+"""An open connection that carries gRPC calls: the socket and the clock around a Session."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from protocols.http2.errors import BadHttp2
+from protocols.http2.hpack import Header
+from protocols.http2.session import Session
+
+QUIET_S = 6.0
+"""Silence, with calls under way, after which we ask whether the other side lives. etcd ends connections that ask more
+often than each 5 s."""
+PATIENCE_S = 4.0
+"""For the answer."""
+CONNECT_S = 3.0
+LOST = "the connection broke"
+
+
+class Hears(Protocol):
+    """Who makes the calls. Told in the event loop; of each call exactly one end, unless it was cancelled."""
+
+    def on_begun(self, number: int) -> None: ...
+
+    def on_message(self, number: int, message: bytes) -> None: ...
+
+    def on_end(self, number: int, code: str, text: str) -> None:
+        """`code` is the name of gRPC's, OK among them."""
+
+    def on_lost(self, line: "Http2Line") -> None:
+        """The connection is gone; the ends of its calls follow."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a server listens: host and port, or `path`, that of a unix socket."""
+
+    host: str = "localhost"
+    port: int = 0
+    path: str = ""
+    tls: ssl.SSLContext | None = None
+    largest: int = 16 << 20
+    """Bytes of one message."""
+    asks: bool = False
+    """Ask a silent server whether it lives. Most servers of Go end connections that do."""
+
+    @property
+    def authority(self) -> str:
+        if not self.port:
+            return self.host
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Http2Line(asyncio.Protocol):
+    def __init__(self, place: Place, hears: Hears) -> None:
+        self._place, self._hears = place, hears
+        self._session = Session(hears.on_message, self._ended, place.largest, hears.on_begun)
+        self._headers: dict[str, tuple[Header, ...]] = {}
+        self._begun: set[int] = set()
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = 0.0
+        self._asked = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def draining(self) -> bool:
+        """New calls need another connection; those under way may finish."""
+        return self._session.draining
+
+    def send(self, number: int, path: str, message: bytes, last: bool, more: tuple[Header, ...] = ()) -> None:
+        """The first message of a number begins its call; `last`: it is the only one."""
+        if number not in self._begun:
+            self._begun.add(number)
+            self._session.call(number, self._headers_of(path, more))
+        self._session.send(number, message, last)
+        self._flush()
+        if self._alarm is None and self._place.asks:
+            self._heard_at = self._loop.time()
+            self._alarm = self._loop.call_later(QUIET_S, self._beat)
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for this call any more."""
+        self._begun.discard(number)
+        self._session.cancel(number)
+        self._flush()
+
+    def pause(self, pause: bool) -> None:
+        """Read no more from the socket, or read on. While we do not read, silence means nothing."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing() and transport.is_reading() == pause:
+            transport.pause_reading() if pause else transport.resume_reading()
+            self._heard_at = self._loop.time()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # a socket's is one for both directions
+        self._heard_at = self._loop.time()
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at, self._asked = self._loop.time(), False
+        try:
+            self._session.feed(data)
+        except BadHttp2:
+            self.close()
+        self._flush()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._hears.on_lost(self)
+        self._session.lost(LOST)
+
+    def _ended(self, number: int, code: str, text: str) -> None:
+        self._begun.discard(number)
+        self._hears.on_end(number, code, text)
+
+    def _flush(self) -> None:
+        data = self._session.take()
+        if self._transport is None:
+            return
+        if data:
+            self._transport.write(data)
+        if self._session.draining and not self._session.busy:
+            self._transport.close()
+
+    def _headers_of(self, path: str, more: tuple[Header, ...]) -> tuple[Header, ...]:
+        """There are as many paths as the code has methods."""
+        found = self._headers.get(path)
+        if found is None:
+            found = self._headers[path] = (
+                (b":method", b"POST"),
+                (b":scheme", b"https" if self._place.tls else b"http"),
+                (b":path", path.encode()),
+                (b":authority", self._place.authority.encode()),
+                (b"te", b"trailers"),
+                (b"content-type", b"application/grpc"),
+            )
+        return found + more
+
+    def _beat(self) -> None:
+        """Runs while calls are under way."""
+        self._alarm = None
+        transport, quiet = self._transport, self._loop.time() - self._heard_at
+        if transport is None or not self._session.busy:
+            return
+        wait = QUIET_S - quiet
+        if not transport.is_reading():
+            wait = QUIET_S
+        elif self._asked:
+            self.close()
+            return
+        elif wait <= 0:
+            self._asked, wait = True, PATIENCE_S
+            self._session.ping()
+            self._flush()
+        self._alarm = self._loop.call_later(wait, self._beat)
+
+
+async def dial(place: Place, hears: Hears) -> Http2Line:
+    """Raises OSError; a fault of TLS is one, too."""
+    loop = asyncio.get_running_loop()
+    made: Callable[[], Http2Line] = partial(Http2Line, place, hears)
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            if place.path:
+                _, line = await loop.create_unix_connection(made, place.path)
+            else:
+                _, line = await loop.create_connection(made, place.host, place.port, ssl=place.tls)
+    except TimeoutError:
+        raise OSError(f"{place.path or place.authority} does not answer") from None
+    return line
