@@ -7,16 +7,19 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF = 0x40, 0x80, 0x100, 0x200, 0x400
-CHANGES = MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF
+MODIFY, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF = 0x2, 0x40, 0x80, 0x100, 0x200, 0x400
+NAMES = MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF
+CONTENTS = NAMES | MODIFY
 BLIND_S = 1.0
 """Pause between looks where the kernel gives no notifications."""
 
 
 class Changes:
-    """`wait` ends soon after a name came or went in a watched directory. Costs nothing while nothing does."""
+    """`wait` ends soon after a name came or went in a watched directory, or, for CONTENTS, a file of it was written.
+    Costs nothing while nothing does."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: int = NAMES, blind_s: float = BLIND_S) -> None:
+        self._kinds, self._blind_s = kinds, blind_s
         self._event = asyncio.Event()
         self._watched: dict[str, int] = {}
         self._refused = False
@@ -47,7 +50,7 @@ class Changes:
         """The same directory has the same descriptor, however often it is added."""
         if self._descriptor < 0:
             return -1
-        return int(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), CHANGES))
+        return int(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), self._kinds))
 
     def wake(self) -> None:
         self._event.set()
@@ -55,7 +58,7 @@ class Changes:
     async def wait(self, timeout: float) -> None:
         """Until a change since the last wait, or the time is over."""
         if self.blind:
-            timeout = min(timeout, BLIND_S)
+            timeout = min(timeout, self._blind_s)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._event.wait()

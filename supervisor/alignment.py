@@ -1,16 +1,30 @@
 """The flags of `up` about CPUs, memory and topology, named as kubelet's, become settings."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+
+import msgspec
 
 from protocols.alignment import Alignment, check_alignment
 from supervisor.errors import Usage
 
-if TYPE_CHECKING:
-    from supervisor.options import PlaneOptions
+
+class AlignmentFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """As text, the way they are given."""
+
+    cpu_manager_policy: str = "none"
+    cpu_manager_policy_options: str = ""
+    memory_manager_policy: str = "None"
+    topology_manager_policy: str = "none"
+    topology_manager_scope: str = "container"
+    topology_manager_policy_options: str = ""
+    reserved_cpus: str = ""
+    reserved_memory: tuple[str, ...] = ()
+    kube_reserved: str = ""
+    system_reserved: str = ""
+    sysfs_root: str = "/"
 
 
-def alignment(options: "PlaneOptions") -> Alignment:
+def alignment(options: AlignmentFlags) -> Alignment:
     """Raises Usage or SettingsInvalid."""
     return check_alignment(
         Alignment(

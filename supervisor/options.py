@@ -5,13 +5,11 @@ import os
 import re
 import socket
 
-import msgspec
-
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.layout import Layout, layout
 from protocols.settings import GATES, Adopt, PodResources, Settings
-from supervisor.alignment import alignment
+from supervisor.alignment import AlignmentFlags, alignment
 from supervisor.errors import Usage
 from supervisor.groups import PlaneShape
 from supervisor.stores import etcd_files, stores
@@ -22,7 +20,7 @@ DEFAULT_METRICS_PORT = 10255
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
+class PlaneOptions(AlignmentFlags, frozen=True, kw_only=True):
     """The flags of `up` and of a single group, with their defaults."""
 
     root: str = ""
@@ -56,17 +54,6 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     metrics_address: str = LOOPBACK
     adopt: Adopt | None = None
     """Serve the pod resources of the kubelet that runs here, and nothing else."""
-    cpu_manager_policy: str = "none"
-    cpu_manager_policy_options: str = ""
-    memory_manager_policy: str = "None"
-    topology_manager_policy: str = "none"
-    topology_manager_scope: str = "container"
-    topology_manager_policy_options: str = ""
-    reserved_cpus: str = ""
-    reserved_memory: tuple[str, ...] = ()
-    kube_reserved: str = ""
-    system_reserved: str = ""
-    sysfs_root: str = "/"
     feature_gates: str = ""
     log_level: str = "info"
     watchers: int = 1

@@ -16,9 +16,9 @@ from actors.podworker.errors import MirrorMissing
 from actors.podworker.manifests.directory import ManifestDirectory
 from actors.podworker.manifests.mirrors import steps
 from actors.podworker.manifests.read import full_name, mirror_of, mirrored
-from actors.podworker.streaming.inotify import Changes
 from actors.podworker.types import Object, PodSpec
 from protocols.errors import NodeplaneError
+from protocols.inotify import CONTENTS, Changes
 
 RELIST_S = 20.0
 SETTLE_S = 0.1
@@ -109,7 +109,8 @@ class StaticPods:
         self._apply(await asyncio.to_thread(self._directory.read))
 
     async def watch(self) -> None:
-        changes = Changes(str(self._options.directory))
+        changes = Changes(CONTENTS)
+        changes.watch([self._options.directory])
         try:
             while True:
                 await changes.wait(RELIST_S)

@@ -5,15 +5,18 @@ import contextlib
 import os
 from collections.abc import AsyncGenerator, Callable
 from enum import Enum
+from pathlib import Path
 from typing import BinaryIO
 
-from actors.podworker.streaming.inotify import Changes
 from actors.podworker.streaming.log_lines import Renderer
 from actors.podworker.streaming.log_tail import tail_offset
 from actors.podworker.streaming.types import CHUNK, LogOptions
+from protocols.inotify import CONTENTS, Changes
 
 LOOK_S = 0.5
 """How often a follower looks whether its container still runs, when the log is silent."""
+BLIND_S = 0.25
+"""Pause between looks without the kernel's notifications."""
 SETTLE_S = 0.02
 """Pause after a change, so that a container that writes line by line is not read line by line."""
 
@@ -73,7 +76,7 @@ class LogFile:
 async def read_log(path: str, options: LogOptions, running: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
     """What a reader gets, chunk by chunk; with `follow` until the container has ended and all it wrote was read."""
     renderer, file = Renderer(options), LogFile(path)
-    changes = Changes(os.path.dirname(path)) if options.follow else None
+    changes = _watching(path) if options.follow else None
     try:
         await asyncio.to_thread(file.open, options.tail)
         while not renderer.full:
@@ -100,3 +103,9 @@ async def _rest(file: LogFile, renderer: Renderer) -> AsyncGenerator[bytes, None
     while not renderer.full and (data := await asyncio.to_thread(file.read)):
         if shown := renderer.feed(data):
             yield shown
+
+
+def _watching(path: str) -> Changes:
+    changes = Changes(CONTENTS, BLIND_S)
+    changes.watch([Path(path).parent])
+    return changes
