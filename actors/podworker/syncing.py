@@ -62,6 +62,8 @@ class Syncing:
             await self._admit(status)
             if state.rejected is not None:
                 return True
+        if state.claims is None and history.live(status):
+            state.claims = await self._claims.adopt(state.spec)
         if plan.mutates:
             await self._act(*self._plan(await self._observer.confirmed()))
         self._volumes.refresh(self._node(status))

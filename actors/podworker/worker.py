@@ -110,7 +110,7 @@ class PodWorker:
 
     def readmit(self) -> None:
         """Ask for admission once more; what was granted before is granted again."""
-        self.state.grants = None
+        self.state.grants = self.state.claims = None
         self.wake()
 
     def retry(self) -> None:

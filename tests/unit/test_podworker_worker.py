@@ -9,7 +9,7 @@ from actors.podworker.admission import admit_request, refusal
 from actors.podworker.spec import read_pod
 from actors.podworker.types import SECOND, PodSpec, Stage
 from actors.podworker.worker import PodWorker, WorkerOptions
-from protocols.bus import FailedPrecondition, Unavailable, error_for
+from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
@@ -523,5 +523,9 @@ def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(tmp_pat
             (item,) = fake.runtime.running("a")
             assert [device.name for device in item.config.CDI_devices] == ["gpu.example.com/device=again"]
             assert not fake.devices.prepared[-1].renew
+            fake.objects.items["ResourceClaim", "c"] = allocated_claim()
+            fake.devices.fail_claims = [NotFound("all is lost")]
+            later.worker.readmit()
+            await later.until(lambda: fake.devices.prepared[-1].renew)
 
     play(story())

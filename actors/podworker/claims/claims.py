@@ -35,6 +35,17 @@ class Claims:
             self._world.recorder.pod(spec, "Warning", REASON, f"Failed to prepare dynamic resources: {text}")
             raise ClaimsNotReady(text) from None
 
+    async def adopt(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
+        """Of a pod that runs already; quiet, and None when it has to be tried again. The device manager may have lost
+        what it knew: it learns here what will have to be given back."""
+        try:
+            if not uses_claims(spec):
+                return {}
+            known = await self._known(spec)
+            return known if known is not None else await self._ask(spec, await self._look_up(spec), renew=True)
+        except (ClaimsNotReady, BusError):
+            return None
+
     async def _known(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
         """What is prepared for a pod that runs already, though its claims may have left the API; None: not all is."""
         claims = tuple(PodClaim(item.entry, spec.namespace, item.claim, "") for item in entries(spec))
