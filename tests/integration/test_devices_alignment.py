@@ -13,10 +13,12 @@ from protocols.alignment import Alignment
 from protocols.bus import FailedPrecondition, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, Machine, Placement
+from protocols.wire import podresources_v1_pb2 as v1
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 from tests.support.machines import GIB, Described, set_online, write_machine
-from tests.support.pod_resources_client import Agent
+from tests.support.pod_resources_client import Agent, PodWatch
 
+Change = v1.ListAndWatchAllocatableResourcesResponse
 TWO = Described(sockets=2, cores_per_node=4, memory=8 * GIB)
 
 
@@ -52,7 +54,8 @@ class Watched:
 
     def state(self) -> dict[str, str]:
         """CPU lists by pod as the state file has them."""
-        raw = json.loads((self.node.layout.kubelet / "cpu_manager_state").read_text())
+        file = self.node.layout.kubelet / "cpu_manager_state"
+        raw = json.loads(file.read_text()) if file.is_file() else {}
         return {uid: held["c"] for uid, held in raw.get("entries", {}).items()}
 
 
@@ -69,12 +72,9 @@ def test_a_pod_lands_on_one_node_and_all_can_see_it(tmp_path: Path) -> None:
         await node.settled(4, 4)
         agent = Agent(node.layout.pod_resources_socket)
         try:
-            there = await agent.machine()
-            assert list(there.cpu_ids) == [1, 2, 3, 4, 5, 6, 7], "online and not reserved"
-            assert [(m.size, [n.ID for n in m.topology.nodes]) for m in there.memory] == [
-                (8 * GIB, [0]),
-                (7 * GIB, [1]),
-            ]
+            await until("CPUs online and not reserved", lambda: shows(agent, [1, 2, 3, 4, 5, 6, 7]))
+            memory = (await agent.machine()).memory
+            assert [(m.size, [n.ID for n in m.topology.nodes]) for m in memory] == [(8 * GIB, [0]), (7 * GIB, [1])]
             grant = (await admit(node, "p1", cpu=4, gpu=2)).grants["c"]
             assert (grant.cpus, grant.mems) == ("4-7", "1"), "node 0 has three CPUs left"
             with pytest.raises(
@@ -83,6 +83,7 @@ def test_a_pod_lands_on_one_node_and_all_can_see_it(tmp_path: Path) -> None:
                 await admit(node, "p2", cpu=1, gpu=3)
             assert refused.value.details == {"reason": "TopologyAffinityError"}
             await admit(node, "p3", cpu=1)
+            await until("both pods", lambda: lists(agent, 2))
             (first, third) = sorted(await agent.list_all(), key=lambda pod: pod.name)
             (container,) = first.containers
             assert list(container.cpu_ids) == [4, 5, 6, 7]
@@ -102,19 +103,35 @@ def test_a_pod_lands_on_one_node_and_all_can_see_it(tmp_path: Path) -> None:
 
 async def cpus_go_and_come(node: DeviceNode, seen: Watched, agent: Agent, root: Path) -> None:
     """An admission looks at the machine; nobody has to wait for the slow poll."""
+    watch = await agent.watch_allocatable()
     set_online(root, TWO, set(range(8)) - {3, 7})
     with pytest.raises(FailedPrecondition):
         await admit(node, "late", cpu=3)
     await until("fewer CPUs", lambda: seen.machines.items[messages.NODE].cpus == (1, 2, 4, 5, 6))
     assert seen.cpus()["p1"] == (4, 5, 6, 7), "what a pod has stays its own"
 
-    async def told() -> bool:
-        return list((await agent.machine()).cpu_ids) == [1, 2, 4, 5, 6]
-
-    await until("agents see it", told)
+    await until("agents see it", lambda: shows(agent, [1, 2, 4, 5, 6]))
+    assert await next_cpus(watch) == (Change.DELETED, [3, 7])
     set_online(root, TWO, range(8))
     await admit(node, "later", cpu=2)
+    assert await next_cpus(watch) == (Change.ADDED, [3, 7])
     assert seen.cpus()["later"] == (2, 3)
+
+
+async def shows(agent: Agent, cpus: list[int]) -> bool:
+    return list((await agent.machine()).cpu_ids) == cpus
+
+
+async def lists(agent: Agent, pods: int) -> bool:
+    return len(await agent.list_all()) == pods
+
+
+async def next_cpus(watch: PodWatch) -> tuple[int, list[int]]:
+    """The next change of CPUs; what was there before the watch is passed over."""
+    while True:
+        event = await watch.next()
+        if event.cpu_ids and len(event.cpu_ids) < 7:
+            return event.action, sorted(event.cpu_ids)
 
 
 def test_kill_9_loses_nothing_and_gives_nothing_twice(tmp_path: Path) -> None:
