@@ -284,12 +284,27 @@ def test_a_pod_somebody_else_bound_gets_its_reservation() -> None:
     story(run)
 
 
+def test_a_finalizer_that_comes_before_an_allocation_is_left_alone() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        early = claim("c")
+        early["status"] = {}
+        api.put(RESOURCECLAIMS, early)
+        await World(api).until(lambda: True)
+        assert api.writes == 0
+        going = {**early["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        api.put(RESOURCECLAIMS, {**early, "metadata": going})
+        await World(api).until(lambda: not all_of(api, RESOURCECLAIMS))
+
+    story(run)
+
+
 def test_conflicts_are_met_again_with_what_is_true_by_then() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMS, claim("c", "gone"))
         faults = [conflict(), away()]
         api.fault = lambda verb, resource, name: faults.pop() if faults else None
-        await World(api).until(lambda: not meta(the(api, RESOURCECLAIMS, "c")).get("finalizers"))
+        await World(api).until(lambda: allocation_of(the(api, RESOURCECLAIMS, "c")) is None)
 
     story(run)

@@ -202,10 +202,11 @@ class ClaimKeeper:
         return owned_by(claim, pod) if made else True
 
     async def _tend(self, claim: Object) -> None:
-        if gone := await self._gone(claim):
+        gone = await self._gone(claim)
+        if gone:
             claim = await self._write_status(releasing(claim, gone))
         if not consumers(claim):
-            await self._unused(claim)
+            await self._unused(claim, freed=bool(gone))
 
     async def _gone(self, claim: Object) -> frozenset[str]:
         """Uids of pods it is reserved for that use nothing any more; other consumers are others' to remove."""
@@ -213,11 +214,12 @@ class ClaimKeeper:
         pods = [each for each in consumers(claim) if is_pod(each)]
         return frozenset([str(each.get("uid")) for each in pods if await self._seen.done(namespace, each)])
 
-    async def _unused(self, claim: Object) -> None:
-        """An allocation nobody ever used stays: it may have been made ahead, on purpose."""
+    async def _unused(self, claim: Object, freed: bool) -> None:
+        """An allocation nobody ever used stays: it may have been made ahead, on purpose. So does a finalizer where
+        nothing was freed: it comes right before an allocation."""
         if terminating(claim) and allocation_of(claim) is not None and has_finalizer(claim):
             claim = await self._write_status(deallocated(claim))
-        if allocation_of(claim) is None and has_finalizer(claim):
+        if allocation_of(claim) is None and has_finalizer(claim) and (freed or terminating(claim)):
             claim = await self._client.update(RESOURCECLAIMS, without_finalizer(claim), namespace_of(claim))
         owner = owner_pod(claim)
         if owner is not None and not terminating(claim):
