@@ -11,6 +11,7 @@ from protocols.layout import Layout, layout
 
 GATES = (
     "KubeletPodResourcesWatch",
+    "KubeletPodResourcesListUseActivePods",
     "PodsAPI",
     "ResourceHealthStatus",
     "ResourceHealthStatusMessage",

@@ -50,8 +50,9 @@ class FrontDoor:
         if self._context.settings.adopt:
             state = Replica[AdoptState](lambda op, key, new, old: self._server.serving(bool(new and new.current)))
             follow(owner=adopt.OWNER, stream=adopt.STATE, sink=state, type=AdoptState)
-        if self._pods_enabled:
+        else:
             follow(owner=pod_messages.OWNER, stream=pod_messages.NODE_PODS, sink=self._node_pods, type=NodePod)
+        if self._pods_enabled:
             self._pods_server.serving(False)
             await self._pods_server.start()
         self._context.spawn(self._open(), "open")

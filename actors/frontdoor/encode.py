@@ -104,6 +104,12 @@ def bare(allocation: PodAllocation) -> bytes:
     return v1.PodResources(name=allocation.name, namespace=allocation.namespace).SerializeToString(deterministic=True)
 
 
+def bare_pod(namespace: str, name: str, containers: Iterable[str]) -> bytes:
+    """A pod whose containers hold nothing."""
+    shown = [v1.ContainerResources(name=container) for container in containers]
+    return v1.PodResources(name=name, namespace=namespace, containers=shown).SerializeToString(deterministic=True)
+
+
 def allocatable_event(
     action: Action,
     items: Iterable[Device] = (),

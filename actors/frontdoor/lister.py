@@ -9,9 +9,10 @@ import grpc
 import grpc.aio
 
 from actors.frontdoor.allocatable import AllocatableFeed
-from actors.frontdoor.encode import old_bare
+from actors.frontdoor.encode import LISTED_POD, bare_pod, old_bare
 from actors.frontdoor.entrance.reception import Reception
 from actors.frontdoor.errors import PodUnknown, RateExceeded
+from actors.frontdoor.framing import field
 from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.pods import PodFeed
 from protocols.errors import NodeplaneError
@@ -33,6 +34,8 @@ class ListerOptions:
     reception: Reception
     others: Callable[[], list[NodePod]] = list
     """Pods that hold nothing, for v1alpha1."""
+    active_only: bool = True
+    """False: v1's List has those too, as kubelet's had before 1.34."""
 
 
 class Lister:
@@ -65,7 +68,10 @@ class Lister:
         return call
 
     def _list(self, request: v1.ListPodResourcesRequest) -> tuple[bytes, str]:
-        return self._options.pods.list_reply(), self._options.pods.journal.revision()
+        pods = self._options.pods
+        others = () if self._options.active_only else self._options.others()
+        ended = [field(LISTED_POD, bare_pod(pod.namespace, pod.name, pod.containers)) for pod in others]
+        return b"".join((pods.list_reply(), *ended)), pods.journal.revision()
 
     def _get(self, request: v1.GetPodResourcesRequest) -> tuple[bytes, str]:
         reply = self._options.pods.get_reply(request.pod_namespace, request.pod_name)

@@ -25,6 +25,7 @@ from protocols.settings import Settings
 from protocols.wire.methods import Service
 
 GATE = "KubeletPodResourcesWatch"
+ACTIVE_GATE = "KubeletPodResourcesListUseActivePods"
 PODS_GATE = "PodsAPI"
 
 
@@ -35,6 +36,7 @@ class Parts:
         wanted, self._limits = context.settings.pod_resources, Limits()
         self._context = context
         self._enabled = context.settings.gate(GATE)
+        self._active_only = context.settings.gate(ACTIVE_GATE)
         slots = Slots(wanted.watchers, wanted.watchers_per_client)
         self.metrics = FrontDoorMetrics(context.registry)
         self.node_pods = NodePodFeed(Watchers(self._limits.pods_queue, slots))
@@ -56,7 +58,9 @@ class Parts:
 
     def pod_resources(self, reception: Reception) -> PodResources:
         return PodResources(
-            Lister(ListerOptions(self.pods, self.allocatable, self.metrics, reception, self._others)),
+            Lister(
+                ListerOptions(self.pods, self.allocatable, self.metrics, reception, self._others, self._active_only)
+            ),
             self._watch("list_and_watch", "ListAndWatch", self.pods, reception),
             self._watch(
                 "list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self.allocatable, reception

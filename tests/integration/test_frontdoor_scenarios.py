@@ -10,6 +10,7 @@ import pytest
 
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
+from protocols.messages.pods import NodePod
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 from protocols.wire.pod_resources import LIST_V1ALPHA1, RESUME, SEQUENCE, SNAPSHOT
 from tests.support.device_node import until
@@ -25,6 +26,20 @@ def give(door: Door, uid: str, *devices: str, name: str = "") -> None:
 
 def take(door: Door, uid: str) -> None:
     door.pods.on_event(Event(Op.DELETE, uid, None, mark=door.pods.journal.position + 1))
+
+
+@pytest.mark.parametrize(("active_only", "listed"), [(True, ["p1"]), (False, ["p1", "ended"])])
+def test_s28_pods_that_have_ended_are_listed_with_the_gate_off_only(active_only: bool, listed: list[str]) -> None:
+    async def story(door: Door) -> None:
+        give(door, "p1", "g0")
+        door.others = [NodePod("u9", "default", "ended", ("main",), b"{}")]
+        agent = Agent(door.socket)
+        assert [pod.name for pod in await agent.list_all()] == listed
+        old = await LIST_V1ALPHA1.unary(agent.channel)(v1alpha1.ListPodResourcesRequest())
+        assert [(pod.name, len(pod.containers)) for pod in old.pod_resources] == [("ended", 1), ("p1", 1)]
+        await agent.close()
+
+    serve(story, DoorLimits(active_only=active_only))
 
 
 def test_s30_two_hundred_quick_calls_about_a_hundred_and_ten_succeed() -> None:

@@ -23,6 +23,7 @@ from actors.frontdoor.server import PodResources, Server, ServerOptions
 from actors.frontdoor.types import Place
 from actors.frontdoor.watch import Watch, WatchOptions
 from actors.frontdoor.watchers import Slots, Watchers
+from protocols.messages.pods import NodePod
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class DoorLimits:
     burst: int = 10
     health: str = ""
     enabled: bool = True
+    active_only: bool = True
     entrance: EntranceLimits = field(default_factory=EntranceLimits)
 
 
@@ -69,7 +71,10 @@ class Door:
         place = Place(self.socket, self.directory / "inner")
         limiter = FairLimiter(limits.rate, limits.burst)
         self.reception = Reception(ReceptionOptions(place, limiter, metrics, log, limits.entrance))
-        lister = Lister(ListerOptions(self.pods, self.allocatable, metrics, self.reception))
+        self.others: list[NodePod] = []
+        lister = Lister(
+            ListerOptions(self.pods, self.allocatable, metrics, self.reception, lambda: self.others, limits.active_only)
+        )
         pods, allocatable = (
             Watch(WatchOptions(kind, method, feed, metrics, self.reception, limits.enabled, limits.last_words))
             for kind, method, feed in (
