@@ -21,21 +21,22 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
         return [NOT_READY]
     if node.unschedulable and not _tolerated(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
         return [UNSCHEDULABLE]
-    if not selected(pod, node):
+    if (pod.node_selector or pod.affinity_terms) and not selected(pod, node):
         return [SELECTOR]
-    if taint := _hostile_taint(pod, node):
+    if node.taints and (taint := _hostile_taint(pod, node)):
         value = f"{taint.key}: {taint.value}" if taint.value else taint.key
         return [f"node(s) had untolerated taint {{{value}}}"]
     return shortages(pod, load, backed)
 
 
 def shortages(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
-    free = load.view.allocatable
-    short = [
-        name
-        for name, asked in pod.requests.items()
-        if asked and asked > free.get(name, 0) - load.used.get(name, 0) and (free.get(name) or name not in backed)
-    ]
+    free, used = load.view.allocatable, load.used
+    short = []
+    for name, asked in pod.requests.items():
+        if asked > free.get(name, 0) - used.get(name, 0) and asked and (free.get(name) or name not in backed):
+            short.append(name)
+    if not short:
+        return short
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
 
 

@@ -5,6 +5,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from actors.scheduler.dra.gate import NOT_AVAILABLE
 from actors.scheduler.dra.ledger import Ledger
@@ -24,16 +25,28 @@ from protocols.dra.allocator import (
 )
 from protocols.dra.allocator.catalog import View
 from protocols.dra.pods import allocation_of
-from protocols.dra.types import DeviceClass
+from protocols.dra.types import DeviceClass, PoolId
 from protocols.kube.node_selector import selects
 
 CANNOT = "cannot allocate all claims"
+ANYTHING = Fit()
 PATIENCE_S = 10.0
 """For all nodes of one pod together."""
 SIGNATURES = 64
 BREATH = 256
 """Nodes between two turns of the event loop."""
 State = tuple[View, int]
+"""Everything that a node's answer depends on, apart from what is asked."""
+Answers = dict[str, tuple[State, Fit]]
+
+
+class Seen(NamedTuple):
+    """What a node sees, as long as neither it nor any slice changes."""
+
+    node: NodeView
+    revision: int
+    view: View
+    pools: tuple[PoolId, ...]
 
 
 class Fitting:
@@ -42,7 +55,8 @@ class Fitting:
     ) -> None:
         self._catalog, self._ledger, self._classes = catalog, ledger, classes
         self._engine, self._taints = engine, taints
-        self._known: OrderedDict[bytes, dict[str, tuple[State, Fit]]] = OrderedDict()
+        self._known: OrderedDict[bytes, Answers] = OrderedDict()
+        self._seen: dict[str, Seen] = {}
         self.searches = 0
 
     def classes_changed(self) -> None:
@@ -50,6 +64,7 @@ class Fitting:
 
     def node_gone(self, name: str) -> None:
         self._catalog.forget(name)
+        self._seen.pop(name, None)
         for fits in self._known.values():
             fits.pop(name, None)
 
@@ -57,40 +72,45 @@ class Fitting:
         """Of each node. Raises AllocationFault and TimedOut: then the attempt says nothing about any node."""
         end = time.monotonic() + PATIENCE_S
         found = {}
+        answers = self._remembered(demand.signature)
         for number, node in enumerate(nodes, 1):
-            found[node.name] = await self._fit(demand, node, end)
+            found[node.name] = self._known_fit(demand, node, answers) or await self._search(demand, node, answers, end)
             if number % BREATH == 0:
                 await asyncio.sleep(0)
         return found
 
-    async def _fit(self, demand: Demand, node: NodeView, end: float) -> Fit:
+    def _known_fit(self, demand: Demand, node: NodeView, answers: Answers) -> Fit | None:
         for claim in demand.allocated:
             selector = (allocation_of(claim) or {}).get("nodeSelector")
             if selector and not selects(selector, node.name, node.labels):
                 return Fit(NOT_AVAILABLE)
         if not demand.wanted:
-            return Fit()
-        state = self._state(node)
-        known = self._remembered(demand.signature).get(node.name)
-        if known is not None and known[0] == state:
-            return known[1]
-        fit = await self._search(demand, node, state[0], end)
-        self._remembered(demand.signature)[node.name] = state, fit
-        return fit
+            return ANYTHING
+        known = answers.get(node.name)
+        return known[1] if known is not None and known[0] == self._state(node) else None
 
     def _state(self, node: NodeView) -> State:
-        """Everything that an answer depends on, apart from what is asked."""
-        view = self._catalog.view(Node(node.name, node.labels))
-        return view, sum(self._ledger.revision(each.pool.id.driver, each.pool.id.pool) for each in view.pools)
+        seen = self._seen.get(node.name)
+        if seen is None or seen.node is not node or seen.revision != self._catalog.revision:
+            view = self._catalog.view(Node(node.name, node.labels))
+            pools = tuple(each.pool.id for each in view.pools)
+            seen = self._seen[node.name] = Seen(node, self._catalog.revision, view, pools)
+        return seen.view, self._ledger.revisions(seen.pools)
 
-    def _remembered(self, signature: bytes) -> dict[str, tuple[State, Fit]]:
+    def _remembered(self, signature: bytes) -> Answers:
         found = self._known.setdefault(signature, {})
         self._known.move_to_end(signature)
         if len(self._known) > SIGNATURES:
             self._known.popitem(last=False)
         return found
 
-    async def _search(self, demand: Demand, node: NodeView, view: View, end: float) -> Fit:
+    async def _search(self, demand: Demand, node: NodeView, answers: Answers, end: float) -> Fit:
+        state = self._state(node)
+        fit = await self._attempt(demand, node, state[0], end)
+        answers[node.name] = state, fit
+        return fit
+
+    async def _attempt(self, demand: Demand, node: NodeView, view: View, end: float) -> Fit:
         self.searches += 1
         try:
             ground = Ground(view.pools, self._ledger, self._classes, self._engine, self._taints)

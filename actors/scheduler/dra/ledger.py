@@ -7,6 +7,7 @@ and knows so once its own write came back through the watch, for by then everyth
 
 import itertools
 from collections import defaultdict
+from collections.abc import Iterable
 
 from protocols.dra.types import DeviceId
 
@@ -33,9 +34,12 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._held.keys() | self._promised.keys())
 
-    def revision(self, driver: str, pool: str) -> int:
-        """Another number whenever something of the pool was taken or freed."""
-        return self._revisions.get((driver, pool), 0)
+    def revisions(self, pools: Iterable[tuple[str, str]]) -> int:
+        """A larger number whenever something of one of the pools was taken or freed."""
+        known, total = self._revisions, 0
+        for pool in pools:
+            total += known.get(pool, 0)
+        return total
 
     def saw(self, claim: str, devices: Devices, ordered: bool = True) -> bool:
         """What a claim holds now, as the watch tells; True when something got free."""

@@ -21,6 +21,8 @@ class View:
 
 class Catalog:
     def __init__(self) -> None:
+        self.revision = 0
+        """Another number whenever a slice changed."""
         self._parts: dict[str, Part] = {}
         self._members: defaultdict[PoolId, dict[str, Part]] = defaultdict(dict)
         self._pools: dict[PoolId, Pool] = {}
@@ -47,6 +49,7 @@ class Catalog:
 
     def _place(self, part: Part, change: int) -> None:
         pool, places = part.slice.pool_id, self._local[part.node]
+        self.revision += 1
         self._pools.pop(pool, None)
         places[pool] = places.get(pool, 0) + change
         if not places[pool]:
