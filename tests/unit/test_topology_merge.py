@@ -1,4 +1,4 @@
-"""Merging hints: what the fold gives is what trying every combination gives."""
+"""Merging hints: what it gives is what trying every combination gives."""
 
 from itertools import product
 
@@ -54,7 +54,7 @@ resources = st.lists(st.lists(hint, min_size=0, max_size=5), min_size=0, max_siz
 
 
 @given(resources, st.booleans())
-def test_the_fold_finds_what_trying_everything_finds(hints: list[list[Hint]], closest: bool) -> None:
+def test_it_finds_what_trying_everything_finds(hints: list[list[Hint]], closest: bool) -> None:
     merging = Merging(FOUR, closest)
     assert merge(hints, merging) == by_hand(hints, merging)
 

@@ -1,5 +1,6 @@
 """Topology hints of CPUs."""
 
+from collections import Counter
 from typing import NamedTuple
 
 from actors.devices.cpu.types import NOTHING, CpuOptions, Cpus, CpuTopology
@@ -15,16 +16,21 @@ class CpuRequest(NamedTuple):
 
 def cpu_hints(topology: CpuTopology, request: CpuRequest, options: CpuOptions) -> list[Hint]:
     """Sets of nodes with enough free CPUs. Preferred: none could be smaller, were the machine empty."""
-    nodes = topology.nodes
+    nodes, usable = topology.nodes, request.available | request.reusable
     reused = mask_of(topology.places[cpu].node for cpu in request.reusable if cpu in topology.places)
+    there, free = _by_node(topology, topology.cpus), _by_node(topology, usable)
     least, possible = len(nodes), []
     for mask in masks_over(nodes):
-        inside = topology.in_nodes(nodes_of(mask))
-        if len(inside) >= request.need:
-            least = min(least, mask.bit_count())
-        if reused & ~mask == 0 and len(inside & (request.available | request.reusable)) >= request.need:
+        members = nodes_of(mask)
+        if sum(there[node] for node in members) >= request.need:
+            least = min(least, len(members))
+        if reused & ~mask == 0 and sum(free[node] for node in members) >= request.need:
             possible.append(mask)
     return [Hint(mask, _preferred(topology, mask, least, options)) for mask in possible]
+
+
+def _by_node(topology: CpuTopology, cpus: Cpus) -> Counter[int]:
+    return Counter(topology.places[cpu].node for cpu in cpus if cpu in topology.places)
 
 
 def _preferred(topology: CpuTopology, mask: int, least: int, options: CpuOptions) -> bool:

@@ -37,6 +37,7 @@ class MachineKeeper:
         self.hardware = read_hardware(self._root)
         self.placer = make_placer(options.settings, self.hardware)
         self._trouble = ""
+        self._empty = cpu_file.encode("none", frozenset(), {}), memory_file.encode("None", {}, {})
         self._files = StateFiles(options.directory)
         found = self._files.load()
         known = list(pods)
@@ -70,13 +71,12 @@ class MachineKeeper:
     def copies(self) -> tuple[bytes, bytes]:
         """The state files as of now."""
         settings, cpus, memory = self._options.settings, self.placer.cpus, self.placer.memory
+        empty = self._empty
         return (
-            cpu_file.encode(settings.cpuManagerPolicy, cpus.shared, cpus.held)
-            if cpus is not None
-            else cpu_file.encode(settings.cpuManagerPolicy, frozenset(), {}),
+            cpu_file.encode(settings.cpuManagerPolicy, cpus.shared, cpus.held) if cpus is not None else empty[0],
             memory_file.encode(settings.memoryManagerPolicy, memory.nodes, memory.held)
             if memory is not None
-            else memory_file.encode(settings.memoryManagerPolicy, {}, {}),
+            else empty[1],
         )
 
     def save(self, copies: tuple[bytes, bytes]) -> None:

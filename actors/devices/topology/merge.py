@@ -1,7 +1,8 @@
 """Many resources' hints become one. The result equals trying every combination; the work does not explode with them.
 
-Only three things of a combination matter: the nodes common to all its masks, whether every hint of it is preferred,
-and whether its masks are all equal. So combinations that agree in these are folded into one after each resource.
+A combination is preferred when every hint of it is and all its masks are equal: so the preferred ones are the masks all
+resources agree on. Any of them beats all others. Of those only the nodes common to all masks matter, so combinations
+that agree in these are folded into one after each resource.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,13 +23,6 @@ class Merging(NamedTuple):
         return mask.bit_count(), self.numa.average_distance(mask) if self.closest else 0.0, mask
 
 
-class _Fold(NamedTuple):
-    common: int
-    first: int | None
-    """The mask all others equal; None while there is none, or once it no longer matters."""
-    preferred: bool
-
-
 def gather(providers: Iterable[ProviderHints]) -> list[list[Hint]]:
     """One list per resource; who has no opinion is content anywhere, who sees no way is content nowhere."""
     found: list[list[Hint]] = []
@@ -44,20 +38,22 @@ def gather(providers: Iterable[ProviderHints]) -> list[list[Hint]]:
 def merge(resources: Sequence[Sequence[Hint]], merging: Merging) -> Hint:
     """The best combination of one hint per resource; every node and not preferred when none leaves a common node."""
     everything = merging.numa.everything
-    folds = {_Fold(everything, None, True)}
+    if agreed := _agreed(resources, everything):
+        return Hint(min(agreed, key=merging.order), True)
+    common = {everything}
     for hints in resources:
-        folds = {fold for before in folds for hint in hints if (fold := _step(before, hint)).common}
+        masks = {everything if hint.mask is None else hint.mask for hint in hints}
+        common = {before & mask for before in common for mask in masks} - {0}
     aim = _aim(resources)
-    best = min(folds, key=lambda fold: _rank(fold, aim, merging), default=None)
-    return Hint(everything, False) if best is None else Hint(best.common, best.preferred)
+    return Hint(min(common, key=lambda mask: _rank(mask, aim, merging), default=everything), False)
 
 
-def _step(before: _Fold, hint: Hint) -> _Fold:
-    equal = hint.mask is None or before.first is None or hint.mask == before.first
-    preferred = before.preferred and hint.preferred and equal
-    common = before.common if hint.mask is None else before.common & hint.mask
-    first = before.first if hint.mask is None or before.first is not None else hint.mask
-    return _Fold(common, first if preferred else None, preferred)
+def _agreed(resources: Sequence[Sequence[Hint]], everything: int) -> set[int]:
+    """What preferred combinations leave: masks that each resource prefers, unless it is content anywhere."""
+    wishes = [{hint.mask for hint in hints if hint.preferred} for hints in resources]
+    named = {mask for wish in wishes for mask in wish if mask is not None}
+    agreed = {mask & everything for mask in named if all(mask in wish or None in wish for wish in wishes)}
+    return (agreed | ({everything} if all(None in wish for wish in wishes) else set())) - {0}
 
 
 def _aim(resources: Sequence[Sequence[Hint]]) -> int:
@@ -66,11 +62,9 @@ def _aim(resources: Sequence[Sequence[Hint]]) -> int:
     return max((min(found) for found in sizes if found), default=0)
 
 
-def _rank(fold: _Fold, aim: int, merging: Merging) -> tuple[int, int, tuple[int, float, int]]:
-    """Preferred ones first; of the others those of just the wanted size, then the largest below, then the rest."""
-    order, size = merging.order(fold.common), fold.common.bit_count()
-    if fold.preferred:
-        return 0, 0, order
+def _rank(mask: int, aim: int, merging: Merging) -> tuple[int, int, tuple[int, float, int]]:
+    """Where nothing is preferred: those of just the wanted size, then the largest below, then the rest."""
+    order, size = merging.order(mask), mask.bit_count()
     if size == aim:
-        return 1, 0, order
-    return (2, -size, order) if size < aim else (3, 0, order)
+        return 0, 0, order
+    return (1, -size, order) if size < aim else (2, 0, order)
