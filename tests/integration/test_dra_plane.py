@@ -44,9 +44,11 @@ class Lab:
         return list(shown[0].get("resources") or [])
 
     def kept(self) -> Any:
-        """Claims the node holds, by its checkpoint."""
-        raw = json.loads((self.plane.root / "kubelet" / "dra_manager_state").read_text())
-        return json.loads(raw["Data"])["ClaimInfoStateList"]
+        """Claims the node holds, by its checkpoint; None: there is one, and it holds none."""
+        path = self.plane.root / "kubelet" / "dra_manager_state"
+        if not path.exists():
+            return "nothing was written yet"
+        return json.loads(json.loads(path.read_text())["Data"])["ClaimInfoStateList"]
 
     def kill(self, actor: str) -> None:
         pid = self.plane.status()[actor]["pid"]
@@ -97,7 +99,7 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
     (kept,) = lab.kept()
     assert kept["ClaimUID"] == claim["metadata"]["uid"]
     plane.kubectl("delete", "pod", "gpu-claim")
-    assert lab.kept() is None
+    until("given back", lambda: lab.kept() is None)
     assert list((plane.root / "cdi").iterdir()) == []
     until("claim gone", lambda: not claims(lab))
 
@@ -126,6 +128,29 @@ def test_nothing_leaks_whoever_is_killed_while_pods_come_and_go(lab: Lab) -> Non
     until("all claims given back", lambda: lab.kept() is None)
     assert list((plane.root / "cdi").iterdir()) == []
     until("claims gone", lambda: not claims(lab), every=0.3)
+
+
+def test_a_claim_deleted_under_its_pod_and_a_file_spoiled_under_its_owner(lab: Lab) -> None:
+    """The pod goes on, its container can be started again, and the driver is told in the end."""
+    plane = lab.plane
+    again = pod("again")
+    again["spec"]["containers"][0]["command"][2] = "env | grep ^GPU_EXAMPLE_COM_GPU; sleep 1"
+    plane.apply(again)
+    until("running", lambda: lab.health_of("again"))
+    (claim,) = claims(lab)
+    name = claim["metadata"]["name"]
+    plane.kubectl("delete", "resourceclaim", name, "--wait=false")
+    plane.kubectl("patch", "resourceclaim", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=False)
+    (plane.root / "kubelet" / "dra_manager_state").write_text("spoiled")
+    lab.kill("devices")
+    said = until("told", lambda: plane.kubectl("get", "events", "-o", "json").count("ClaimCheckpoint"))
+    assert said
+    restarts = until("restarted", lambda: plane.get("pod", "again")["status"]["containerStatuses"][0]["restartCount"])
+    assert restarts
+    until("environment", lambda: "GPU_EXAMPLE_COM_GPU" in plane.kubectl("logs", "again", check=False))
+    plane.kubectl("delete", "pod", "again")
+    until("given back", lambda: lab.kept() is None)
+    assert list((plane.root / "cdi").iterdir()) == []
 
 
 def test_a_driver_that_dies_is_unknown_its_slices_go_and_it_comes_back(lab: Lab) -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
 from actors.devices.dra.errors import ClaimConflict, ClaimUnprepared, DriverFailed, DriverMissing
-from protocols.wire.dra import DRA_V1BETA1
+from protocols.wire.dra import DRA_V1BETA1, HEALTH_V1
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, NIC, DraLab, asks, claim, play_dra
 from tests.support.stub_driver import prepared
@@ -220,7 +221,8 @@ def test_the_service_may_come_after_its_registration_and_on_the_same_socket() ->
     async def story(lab: DraLab) -> None:
         late = lab.stub(GPU)
         late.version = DRA_V1BETA1
-        late.info.supported_versions[:] = [DRA_V1BETA1]
+        late.info.supported_versions[:] = [DRA_V1BETA1, HEALTH_V1]
+        late.health = []
         await late.register()
         await until("registered", lambda: GPU in lab.registered.items)
         assert not lab.registered.items[GPU].connected
@@ -230,12 +232,20 @@ def test_the_service_may_come_after_its_registration_and_on_the_same_socket() ->
         await lab.connected(GPU)
         await lab.prepare(asks("p", claim("a")))
         assert lab.registered.items[GPU].version == DRA_V1BETA1
+        await until("health heard", lambda: late.streams)
+        assert connections(late.socket) == 1
         common = lab.stub(NIC)
         await common.start_on_one_socket()
         await lab.connected(NIC)
         await lab.prepare(asks("q", claim("b", NIC)))
 
     play_dra(story)
+
+
+def connections(socket: Path) -> int:
+    """Accepted at this socket, by the kernel's word."""
+    lines = (line.split() for line in Path("/proc/net/unix").read_text().splitlines())
+    return sum(1 for words in lines if len(words) == 8 and words[7] == str(socket) and words[5] == "03")
 
 
 def test_a_disk_that_refuses_keeps_drivers_unasked() -> None:

@@ -1,5 +1,7 @@
 """Claims in the life of a pod: which it has, when they are asked for, and that all are given back."""
 
+import asyncio
+
 import pytest
 
 from actors.podworker.admission import admit_request
@@ -7,8 +9,11 @@ from actors.podworker.claims.claims import with_cdi
 from actors.podworker.claims.resolve import check, entries, references, uses_claims
 from actors.podworker.errors import ClaimsNotReady
 from actors.podworker.slices.gone import GRACE_S, GoneDrivers
+from actors.podworker.slices.wiper import SliceWiper, WiperOptions
 from actors.podworker.spec import read_pod
+from protocols.kube.client import ApiError
 from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim
+from tests.support.device_node import until
 from tests.support.podworker_fakes import UID, container, pod
 
 RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "dev-0"}
@@ -93,6 +98,56 @@ def test_slices_of_a_driver_that_is_gone_go_after_half_a_minute() -> None:
     assert gone.next_due() is None
     gone.observe({"never": False}, 50.0)  # registered, never connected; and `here` is not known any more
     assert gone.due(50.0 + GRACE_S) == ["here", "never"]
+
+
+class SliceApi:
+    """As much of a client as the wiper uses; `refusals` are raised one by one."""
+
+    def __init__(self, *drivers):
+        self.slices, self.refusals, self.calls = set(drivers), [], []
+
+    async def list(self, resource, field_selector):
+        self._called("list", field_selector)
+        return {"items": [{"spec": {"driver": driver}} for driver in sorted(self.slices)]}
+
+    async def delete_collection(self, resource, field_selector):
+        self._called("delete", field_selector)
+        self.slices.discard(field_selector.rpartition("=")[2])
+
+    def _called(self, verb, selector):
+        self.calls.append((verb, selector))
+        if self.refusals:
+            raise ApiError(self.refusals.pop(0), {"message": "no"})
+
+
+def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch):
+    """S48, with an API that refuses at first."""
+    monkeypatch.setattr("actors.podworker.slices.gone.RETRY_FIRST_S", 0.02)
+
+    async def story():
+        api, connected = SliceApi("stale", "here", "blinks"), {"here": True, "blinks": True}
+        api.refusals = [503]
+        wiper = SliceWiper(WiperOptions(node="n1", client=api, connected=lambda: connected, grace=0.5))
+        monkeypatch.setattr("actors.podworker.slices.wiper.FIRST_S", 0.01)
+        task = asyncio.create_task(wiper.run())
+        async with asyncio.timeout(10):
+            await until("stale ones gone", lambda: "stale" not in api.slices)
+            api.refusals = [403, 409, 429]
+            connected = {"here": False, "blinks": False}
+            wiper.wake()
+            await asyncio.sleep(0.02)
+            connected = {"here": False, "blinks": True}
+            wiper.wake()
+            await until("those of the gone, too", lambda: "here" not in api.slices)
+            await asyncio.sleep(0.1)
+        task.cancel()
+        assert api.slices == {"blinks"}
+        assert {call for call in api.calls if call[0] == "delete"} == {
+            ("delete", "spec.nodeName=n1,spec.driver=stale"),
+            ("delete", "spec.nodeName=n1,spec.driver=here"),
+        }
+
+    asyncio.run(story())
 
 
 def test_resources_that_come_by_a_claim_are_not_asked_of_device_plugins() -> None:

@@ -7,7 +7,8 @@ RETRY_FIRST_S, RETRY_MOST_S = 1.0, 300.0
 
 
 class GoneDrivers:
-    def __init__(self) -> None:
+    def __init__(self, grace: float = GRACE_S) -> None:
+        self._grace = grace
         self._due: dict[str, float] = {}
         self._seen: set[str] = set()
         self._failures: dict[str, int] = {}
@@ -27,7 +28,7 @@ class GoneDrivers:
                 self._due.pop(driver, None)
                 self._failures.pop(driver, None)
             else:
-                self._due.setdefault(driver, now + GRACE_S)
+                self._due.setdefault(driver, now + self._grace)
 
     def due(self, now: float) -> list[str]:
         return sorted(driver for driver, at in self._due.items() if at <= now)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from actors.podworker.slices.gone import GoneDrivers
+from actors.podworker.slices.gone import GRACE_S, GoneDrivers
 from protocols.errors import NodeplaneError
 from protocols.kube.client import ApiClient
 from protocols.kube.resources import RESOURCESLICES
 
+FIRST_S, MOST_S = 1.0, 60.0
+"""Pauses between tries to read what slices there are."""
 log = logging.getLogger("podworker")
 
 
@@ -21,12 +23,14 @@ class WiperOptions(msgspec.Struct, frozen=True):
     client: ApiClient
     connected: Callable[[], Mapping[str, bool] | None]
     """By driver; None = the device manager has not told yet."""
+    grace: float = GRACE_S
+    """Seconds from a driver's end to that of its slices."""
 
 
 class SliceWiper:
     def __init__(self, options: WiperOptions) -> None:
         self._options = options
-        self._gone = GoneDrivers()
+        self._gone = GoneDrivers(options.grace)
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -54,7 +58,7 @@ class SliceWiper:
         while (connected := self._options.connected()) is None:
             await self._woken.wait()
             self._woken.clear()
-        pause = 1.0
+        pause = FIRST_S
         while True:
             try:
                 found = await self._options.client.list(RESOURCESLICES, field_selector=self._selector())
@@ -62,7 +66,7 @@ class SliceWiper:
             except NodeplaneError as error:
                 log.info("slices of this node not read yet: %s", error)
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, 60.0)
+                pause = min(pause * 2, MOST_S)
         drivers = {str((item.get("spec") or {}).get("driver", "")) for item in found.get("items") or ()}
         self._gone.found(drivers, self._options.connected() or connected, time.monotonic())
 
