@@ -25,6 +25,7 @@ class Life:
         self.api, self.tasks = api, set[asyncio.Task[Any]]()
         self.events = Events()
         self.broken: list[BaseException] = []
+        self.registry = CollectorRegistry()
         settings = SimpleNamespace(
             api_url="https://x", leader_elect=False, gate=lambda name: (gates or {}).get(name, True)
         )
@@ -32,7 +33,7 @@ class Life:
             layout=layout("/nowhere"),
             settings=settings,
             log=logging.getLogger("test"),
-            registry=CollectorRegistry(),
+            registry=self.registry,
             spawn=self._spawn,
             ready=lambda: None,
             note=lambda text: None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from protocols.actor.metrics import page
 from protocols.dra.pods import FINALIZER
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import (
@@ -467,3 +468,28 @@ async def _finalizers(api: MemoryApi) -> None:
             if meta(claim).get("deletionTimestamp") and not held(api, meta(claim)["name"]):
                 api.drop(RESOURCECLAIMS, meta(claim)["name"], "ns")
         await asyncio.sleep(0.01)
+
+
+def test_figures_have_upstreams_names() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        put_claim(api, "c", f'device.driver == "{DRIVER}"')
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await until("p bound", lambda: node_of(api, "p"))
+            put_claim(api, "d")
+            put_pod(api, "q", "d")
+            await until("q waits", lambda: says(api, "q"))
+            text = page(life.registry)
+        for line in (
+            'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1.0',
+            'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1.0',
+            'scheduler_scheduling_attempt_duration_seconds_count{profile="default-scheduler",result="scheduled"} 1.0',
+            'scheduler_pending_pods{queue="unschedulable"} 1.0',
+            'nodeplane_scheduler_claim_allocations_total{result="done"} 1.0',
+            "nodeplane_scheduler_allocated_devices 1.0",
+            'nodeplane_dra_cel_evaluations_total{for="claims"} 1.0',
+        ):
+            assert line in text
+
+    story(tell)
