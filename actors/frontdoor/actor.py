@@ -42,13 +42,14 @@ class FrontDoor:
         self._pods_server = Server(ServerOptions(pods, (parts.pods_api(pods),)))
         self._pods_enabled = settings.gate(PODS_GATE) and settings.adopt is None
         parts.metrics.connections.set_function(lambda: len(door.entrance) + len(pods.entrance))
-        self._pods.on_stale = self._server.serving
+        self._synced, self._current = False, settings.adopt is None
+        self._pods.on_stale = lambda synced: self._fares(synced, self._current)
         self._node_pods.on_stale = self._pods_server.serving
 
     async def start(self) -> None:
         follow = self._context.bus.follow
         if self._context.settings.adopt:
-            state = Replica[AdoptState](lambda op, key, new, old: self._server.serving(bool(new and new.current)))
+            state = Replica[AdoptState](lambda op, key, new, old: self._fares(self._synced, bool(new and new.current)))
             follow(owner=adopt.OWNER, stream=adopt.STATE, sink=state, type=AdoptState)
         else:
             follow(owner=pod_messages.OWNER, stream=pod_messages.NODE_PODS, sink=self._node_pods, type=NodePod)
@@ -73,6 +74,11 @@ class FrontDoor:
         await self._ask_history()
         await self._server.start()
         self._context.ready(f"listening on {self._place.socket}")
+
+    def _fares(self, synced: bool, current: bool) -> None:
+        """What health says: whether the streams are followed, and whether what they say is current."""
+        self._synced, self._current = synced, current
+        self._server.serving(synced and current)
 
     async def _ask_history(self) -> None:
         """Without it clients that were here before could not resume: nobody is let in until it is told."""

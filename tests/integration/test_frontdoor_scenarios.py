@@ -179,4 +179,4 @@ def test_s40_resume_from_a_list_while_five_hundred_pods_churn() -> None:
         assert stale.value.code() is grpc.StatusCode.OUT_OF_RANGE
         await agent.close()
 
-    serve(story)
+    serve(story, DoorLimits(queue=4096))
