@@ -5,7 +5,6 @@ NODEPLANE_STORE_ROUNDS=100 runs longer, NODEPLANE_STORE_SEED=n repeats a run.
 
 import asyncio
 import os
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,10 +15,11 @@ from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.etcd_script import Script, answer
+from tests.support.seed import seed_of
 from tests.support.store_lab import Api, etcd_process, lab, read, until
 
 ROUNDS = int(os.environ.get("NODEPLANE_STORE_ROUNDS", "1"))
-SEED = int(os.environ.get("NODEPLANE_STORE_SEED", "0")) or random.randrange(1, 10**6)
+SEED = seed_of("NODEPLANE_STORE_SEED")
 CALLS = 400
 
 

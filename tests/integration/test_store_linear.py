@@ -14,11 +14,12 @@ from tests.integration.etcd_fixture import etcd_binary
 from tests.support.killable import Killable, debian_etcd, our_store
 from tests.support.linear import linearizable
 from tests.support.replay import Replay, check_pairs, check_told
+from tests.support.seed import seed_of
 from tests.support.store_clients import END, PREFIX, Client, Follower, Notes
 from tests.support.store_lab import Api, read
 
 ROUNDS = int(os.environ.get("NODEPLANE_STORE_ROUNDS", "1"))
-SEED = int(os.environ.get("NODEPLANE_STORE_SEED", "0")) or random.randrange(1, 10**6)
+SEED = seed_of("NODEPLANE_STORE_SEED")
 CLIENTS, KILLS = 4, 2
 
 

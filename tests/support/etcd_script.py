@@ -112,7 +112,9 @@ class Script:
         )
 
     def _compact(self) -> pb.CompactionRequest:
-        return pb.CompactionRequest(revision=self.revision - self._random.randint(10, 40), physical=self._often())
+        """Not at 0, nor below: there an etcd that was never compacted says yes, once."""
+        revision = max(1, self.revision - self._random.randint(10, 40))
+        return pb.CompactionRequest(revision=revision, physical=self._often())
 
     def _grant(self) -> pb.LeaseGrantRequest:
         return pb.LeaseGrantRequest(ID=self._some(LEASES[4:]), TTL=self._some([600, 900, 9_000_000_001]))

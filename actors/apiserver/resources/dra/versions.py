@@ -106,7 +106,7 @@ class VersionStrategy(Strategy):
         hub = self._store(obj)
         for each in hook:
             each(hub)
-        shown = self._show(hub)
+        shown = dict(self._show(hub))  # what needs no change is `obj` itself
         obj.clear()
         obj.update(shown)
 
