@@ -9,7 +9,7 @@ from unittest import mock
 
 from prometheus_client import CollectorRegistry
 
-from actors.scheduler import actor
+from actors.scheduler import actor, queue
 from protocols.kube.meta import Object, condition, meta
 from protocols.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.layout import layout
@@ -26,6 +26,7 @@ class Life:
         self.events = Events()
         self.broken: list[BaseException] = []
         self.registry = CollectorRegistry()
+        self._hurry = mock.patch.object(queue, "FIRST_S", 0.05)
         settings = SimpleNamespace(
             api_url="https://x", leader_elect=False, gate=lambda name: (gates or {}).get(name, True)
         )
@@ -58,11 +59,13 @@ class Life:
             self.broken.append(error)
 
     async def __aenter__(self) -> "Life":
+        self._hurry.start()
         await self.scheduler.start()
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         await self.kill()
+        self._hurry.stop()
         assert not self.broken, self.broken
 
     async def kill(self) -> None:
