@@ -54,7 +54,7 @@ class PodResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """HOST:PORT where gRPC health is also served over TCP, for probes from outside; empty = not."""
     socket_mode: int = 0o600
     socket_group: str = ""
-    """Name or number of the group that the sockets and their directories belong to; empty = the process's own."""
+    """Number of the group that the sockets and their directories belong to; empty = the process's own."""
 
 
 class Adopt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

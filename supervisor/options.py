@@ -1,5 +1,6 @@
 """What a person may ask of `up`, and how it becomes the settings every actor reads."""
 
+import grp
 import ipaddress
 import os
 import re
@@ -199,7 +200,7 @@ def pod_resources(options: PlaneOptions) -> PodResources:
         watchers=_at_least(1, options.pod_resources_watchers, "--pod-resources-watchers"),
         health_address=health_address(options.pod_resources_health_address),
         socket_mode=int(mode, 8),
-        socket_group=options.pod_resources_socket_group,
+        socket_group=_group(options.pod_resources_socket_group, "--pod-resources-socket-group"),
     )
 
 
@@ -216,6 +217,13 @@ def health_address(text: str) -> str:
 
 def check_port(value: int) -> int:
     return _port(value, "--port")
+
+
+def _group(name: str, flag: str) -> str:
+    try:
+        return name if not name or name.isdecimal() else str(grp.getgrnam(name).gr_gid)
+    except KeyError:
+        raise Usage(f"{flag} {name!r} is no group of this machine; use another name, or its number") from None
 
 
 def _port(value: int, flag: str) -> int:

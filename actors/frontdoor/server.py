@@ -25,9 +25,10 @@ PATIENT = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.max_concurrent_streams", 1024),
 )
 """Clients ping as often as they like: a watch that is silent for days must not be ended for it. We never ping: a unix
-socket tells when the other end is gone."""
+socket tells when the other end is gone. Calls at once on one connection are bounded."""
 
 
 @dataclass(frozen=True)

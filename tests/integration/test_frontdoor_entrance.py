@@ -5,6 +5,7 @@ import contextlib
 import os
 import resource
 import socket
+import stat
 
 import grpc
 import grpc.aio
@@ -46,6 +47,15 @@ def test_the_access_log_names_the_process_and_what_it_called() -> None:
         assert line.endswith("left, calls: GetAllocatableResources=1 List=2")
 
     serve(story)
+
+
+def test_the_socket_has_its_mode_and_group_and_nothing_else_lies_beside_it() -> None:
+    async def story(door: Door) -> None:
+        seen = door.socket.stat()
+        assert (stat.S_IMODE(seen.st_mode), seen.st_gid) == (0o660, os.getgid())
+        assert {path.name for path in door.directory.iterdir()} == {"kubelet.sock", "inner"}
+
+    serve(story, DoorLimits(mode=0o660))
 
 
 def test_the_access_log_is_bounded() -> None:

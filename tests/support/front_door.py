@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -34,6 +35,7 @@ class DoorLimits:
     rate: float = 0.0
     burst: int = 10
     health: str = ""
+    mode: int = 0o600
     enabled: bool = True
     active_only: bool = True
     entrance: EntranceLimits = field(default_factory=EntranceLimits)
@@ -68,7 +70,7 @@ class Door:
         self.access = Lines()
         log = logging.Logger("door", logging.INFO)
         log.addHandler(self.access)
-        place = Place(self.socket, self.directory / "inner")
+        place = Place(self.socket, self.directory / "inner", limits.mode, os.getgid())
         limiter = FairLimiter(limits.rate, limits.burst)
         self.reception = Reception(ReceptionOptions(place, limiter, metrics, log, limits.entrance))
         self.others: list[NodePod] = []

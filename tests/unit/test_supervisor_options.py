@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from protocols.errors import SettingsInvalid
+from protocols.settings import PodResources
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
 from supervisor.errors import Usage
 from supervisor.options import PlaneOptions, layout_of, settings_of
@@ -51,6 +52,12 @@ def test_environment_gives_what_flags_do_not() -> None:
     assert (options.port, options.root, options.store) == (1, "/e", ("etcd://h:1",))
 
 
+def test_pod_resources() -> None:
+    flags = ("--pod-resources-qps=0", "--pod-resources-socket-mode=660", "--pod-resources-socket-group=root")
+    made = settings_of(parse("--root=/r", "--node-name=n", *flags, "--pod-resources-health-address=[::]:9"), 1)
+    assert made.pod_resources == PodResources(qps=0, socket_mode=0o660, socket_group="0", health_address="[::]:9")
+
+
 def test_gates() -> None:
     options = parse("--root=/r", "--node-name=n", "--feature-gates", "EventedPLEG=false,DRADeviceTaints=true")
     assert settings_of(options, 1).feature_gates == {"EventedPLEG": False, "DRADeviceTaints": True}
@@ -74,6 +81,12 @@ def test_gates() -> None:
         ("--container-log-max-size=0", "is no size"),
         ("--container-log-max-files=1", "too few"),
         ("--log-level=loud", "none of debug"),
+        ("--metrics-address=nowhere", "--metrics-address 'nowhere' is no IP address"),
+        ("--pod-resources-qps=-1", "too few"),
+        ("--pod-resources-socket-mode=rw", "is no mode"),
+        ("--pod-resources-socket-group=no-such-group", "no group of this machine"),
+        ("--pod-resources-health-address=9356", "is no IP:PORT"),
+        ("--pod-resources-health-address=localhost:9356", "is no IP address"),
     ],
 )
 def test_bad_values(flag: str, says: str) -> None:
