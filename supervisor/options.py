@@ -209,7 +209,7 @@ def health_address(text: str) -> str:
     if not text:
         return ""
     host, _, port = text.rpartition(":")
-    if not port.isdecimal() or not 0 < int(port) <= 65535:
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
         raise Usage(f"--pod-resources-health-address {text!r} is no IP:PORT")
     bound = bind_address(host.strip("[]"), "--pod-resources-health-address")
     return f"[{bound}]:{port}" if ":" in bound else f"{bound}:{port}"
