@@ -20,6 +20,7 @@ from tests.bench import (
     pods_bench,
     resume_bench,
     scheduler_bench,
+    tracker_bench,
     watch_bench,
     write_bench,
 )
@@ -47,6 +48,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "devices.registration": devices_bench.registration,
     "health": health_bench.run,
     "scheduler": scheduler_bench.run,
+    "tracker": tracker_bench.run,
 }
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 
