@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -153,6 +154,9 @@ def test_rubbish_in_the_directory_keeps_nobody_out() -> None:
         registry = lab.root / "plugins_registry"
         (registry / "folder.sock").mkdir()
         (registry / "file.sock").write_text("rubbish")
+        for number in range(200):
+            with socket.socket(socket.AF_UNIX) as killed:
+                killed.bind(str(registry / f"a{number}.sock"))
         dead = [await asyncio.start_unix_server(lambda r, w: w.close(), registry / f"dead{n}.sock") for n in range(5)]
         await lab.driver().start()
         await until("registered", lambda: lab.taker.here)

@@ -159,6 +159,13 @@ def test_every_way_a_driver_can_answer_badly_has_upstreams_words() -> None:
     reply.claims["u-0"].SetInParent()
     expected = "NodePrepareResources returned result for unknown claim UID u-0"
     assert str(read_reply(PREPARE, asked, reply).error) == expected
+    many = v1.NodePrepareResourcesResponse()
+    many.claims["u-1"].devices.extend([v1.Device()] * 5000)
+    outcome = read_reply(PREPARE, asked[:1], many)
+    assert (str(outcome.error), outcome.done) == (
+        "NodePrepareResources returned 5000 devices for ResourceClaim one",
+        {},
+    )
     old = v1beta1.NodePrepareResourcesResponse()
     old.claims["u-1"].devices.add(pool_name="n1", device_name="d")
     assert read_reply(PREPARE, asked[:1], old).done["u-1"][0].share_id == ""

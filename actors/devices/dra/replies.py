@@ -7,6 +7,8 @@ from actors.devices.dra.errors import DriverFailed
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
 from protocols.errors import NodeplaneError
 
+MOST_DEVICES = 1024
+"""Of one claim; its allocation has at most 32, and what is kept here goes into every List of the node."""
 PREPARE, UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
 
 
@@ -28,6 +30,8 @@ def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> Outcome:
             _fail(outcome, f"{method} returned result for unknown claim UID {uid}")
         elif answer.error:
             _fail(outcome, f"{method} failed for ResourceClaim {claims[uid].name}: {answer.error}")
+        elif method == PREPARE and len(answer.devices) > MOST_DEVICES:
+            _fail(outcome, f"{method} returned {len(answer.devices)} devices for ResourceClaim {claims[uid].name}")
         else:
             outcome.done[uid] = tuple(_device(item) for item in answer.devices) if method == PREPARE else ()
     skipped = len(asked) - len(reply.claims)
