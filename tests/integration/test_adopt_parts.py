@@ -1,0 +1,181 @@
+"""The adopter with a kubelet stand-in and a runtime played on the bus: what it makes of answers that are no help."""
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from actors.adopt.adopter import Adopter, AdopterOptions
+from actors.adopt.errors import KubeletAway, KubeletBusy
+from actors.adopt.identity import Sandbox
+from actors.adopt.kubelet import Kubelet
+from actors.adopt.ledger import Ledger
+from actors.adopt.metrics import AdoptMetrics
+from actors.adopt.schedule import Schedule
+from protocols.bus import Bus, BusOptions, Call, Replica, error_for
+from protocols.messages import adopt, cri, devices
+from protocols.messages.devices import Device, Machine, PodAllocation
+from protocols.wire import cri_pb2 as pb
+from tests.support.device_node import until
+from tests.support.stand_in_kubelet import StandInKubelet
+
+
+class Lab:
+    """The adopter, one that follows it, and the runtime's list."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+        self.kubelet = StandInKubelet(self.root / "k" / "kubelet.sock")
+        self.client = Kubelet(self.kubelet.socket)
+        self.registry = CollectorRegistry()
+        self.bus = Bus(BusOptions(name=adopt.OWNER, run_dir=self.root))
+        self.runtime = Bus(BusOptions(name=cri.OWNER, run_dir=self.root))
+        self.follower = Bus(BusOptions(name="", run_dir=self.root))
+        self.pods, self.devices, self.machine = Replica[PodAllocation](), Replica[Device](), Replica[Machine]()
+        self.sandboxes: list[Sandbox] = []
+        self.broken = False
+        self.states: list[tuple[bool, str]] = []
+        schedule = Schedule(poll_s=0.2, eventless_s=0.2)
+        self.ledger = Ledger(self.bus, 1_800_000_000_000_000_000)
+        self.adopter = Adopter(
+            AdopterOptions(
+                kubelet=self.client,
+                bus=self.bus,
+                ledger=self.ledger,
+                schedule=schedule,
+                metrics=AdoptMetrics(self.registry),
+                log=logging.Logger("adopt", logging.CRITICAL),
+                on_state=lambda current, message: self.states.append((current, message)),
+            )
+        )
+
+    async def open(self) -> None:
+        for bus in (self.bus, self.runtime, self.follower):
+            await bus.start()
+        self.runtime.serve(cri.CALL, cri.CriCall, self._call)
+        await self.kubelet.start()
+        follow = self.follower.follow
+        follow(owner=adopt.OWNER, stream=devices.ALLOCATIONS, sink=self.pods, type=PodAllocation)
+        follow(owner=adopt.OWNER, stream=devices.ALLOCATABLE, sink=self.devices, type=Device)
+        follow(owner=adopt.OWNER, stream=devices.MACHINE, sink=self.machine, type=Machine)
+
+    async def close(self) -> None:
+        await self.client.close()
+        await self.kubelet.stop()
+        for bus in (self.follower, self.runtime, self.bus):
+            await bus.close()
+        shutil.rmtree(self.root)
+
+    async def _call(self, request: cri.CriCall, call: Call) -> cri.CriReply:
+        assert request.operation == "ListPodSandbox"
+        if self.broken:
+            raise error_for("INTERNAL", "the runtime is ill", {})
+        items = [
+            pb.PodSandbox(
+                id=box.id,
+                metadata=pb.PodSandboxMetadata(name=box.name, uid=box.uid, namespace=box.namespace),
+                state=pb.SANDBOX_READY if box.ready else pb.SANDBOX_NOTREADY,
+                created_at=box.created_ns,
+            )
+            for box in self.sandboxes
+        ]
+        return cri.CriReply(pb.ListPodSandboxResponse(items=items).SerializeToString())
+
+    def figure(self, result: str) -> float:
+        return self.registry.get_sample_value("nodeplane_adopt_lists_total", {"result": result}) or 0.0
+
+
+def play(story: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
+    async def whole() -> None:
+        lab = Lab()
+        await lab.open()
+        running = asyncio.ensure_future(lab.adopter.run())
+        try:
+            async with asyncio.timeout(30):
+                await story(lab)
+        finally:
+            running.cancel()
+            await lab.close()
+
+    asyncio.run(whole())
+
+
+def box(uid: str, name: str, ready: bool = True) -> Sandbox:
+    return Sandbox(f"s-{uid}", uid, "default", name, 1, ready)
+
+
+def test_an_answer_that_gives_a_device_to_two_pods_is_not_told() -> None:
+    async def story(lab: Lab) -> None:
+        lab.sandboxes = [box("u1", "a"), box("u2", "b")]
+        lab.kubelet.admit("u1", "a", ("g0",))
+        await until("the first picture", lambda: "u1" in lab.pods.items)
+        released = lab.kubelet.pods.pop("u1")
+        lab.kubelet.admit("u2", "b", ("g0",))
+        lab.kubelet.pods["u1"] = released
+        torn = lab.figure("torn")
+        await until("it is asked again", lambda: lab.figure("torn") >= torn + 2)
+        assert set(lab.pods.items) == {"u1"}
+        lab.kubelet.release("u1")
+        await until("one that is whole", lambda: set(lab.pods.items) == {"u2"})
+        assert any("to two pods" in message for _, message in lab.states)
+
+    play(story)
+
+
+def test_a_pod_without_a_sandbox_is_told_of_after_a_moment() -> None:
+    async def story(lab: Lab) -> None:
+        await until("an empty picture", lambda: lab.ledger.begun)
+        lab.kubelet.admit("u1", "a", ("g0",))
+        await until("the pod", lambda: set(lab.pods.items) == {"default/a"})
+        lab.kubelet.release("u1")
+        await until("its end", lambda: not lab.pods.items)
+
+    play(story)
+
+
+def test_a_kubelet_that_cannot_tell_what_is_allocatable_is_followed_all_the_same() -> None:
+    async def story(lab: Lab) -> None:
+        lab.kubelet.tells_allocatable = False
+        lab.kubelet.devices, lab.kubelet.cpus = {"g0": 0}, [1, 2]
+        lab.sandboxes = [box("u1", "a")]
+        lab.kubelet.admit("u1", "a", ("g0",))
+        await until("the pod", lambda: set(lab.pods.items) == {"u1"})
+        assert not lab.client.tells_allocatable
+        assert not lab.devices.items
+        lab.kubelet.tells_allocatable = True
+        await until("its devices", lambda: set(lab.devices.items) == {"example.com/gpu g0"})
+        await until("its CPUs", lambda: lab.machine.items[devices.NODE].cpus == (1, 2))
+
+    play(story)
+
+
+def test_a_runtime_that_is_away_releases_nothing() -> None:
+    async def story(lab: Lab) -> None:
+        lab.sandboxes = [box("u1", "a")]
+        lab.kubelet.admit("u1", "a", ("g0",))
+        await until("the pod", lambda: set(lab.pods.items) == {"u1"})
+        lab.broken = True
+        lab.kubelet.release("u1")
+        await until("a look that failed", lambda: lab.figure("failed") >= 2)
+        assert set(lab.pods.items) == {"u1"}
+        lab.broken, lab.sandboxes = False, [box("u1", "a", ready=False)]
+        await until("its end", lambda: not lab.pods.items)
+
+    play(story)
+
+
+def test_kubelets_words_have_their_meaning() -> None:
+    async def story(lab: Lab) -> None:
+        answers = await asyncio.gather(*(lab.client.list() for _ in range(60)), return_exceptions=True)
+        assert {type(error) for error in answers if isinstance(error, Exception)} == {KubeletBusy}
+        await lab.kubelet.stop()
+        with pytest.raises(KubeletAway, match="is it running"):
+            await lab.client.list()
+
+    play(story)
