@@ -12,13 +12,13 @@ from actors.devices.plugins.describe import describe
 from actors.devices.watcher.types import Found, Handler
 from protocols.errors import NodeplaneError
 from protocols.layout import SOCKET_PATH_LIMIT
+from protocols.sockets import answers
 from protocols.wire import pluginregistration_v1_pb2 as pb
 from protocols.wire.dra import GET_INFO, NOTIFY
 from protocols.wire.methods import unix_channel
 
 DIAL_S, INFO_S, NOTIFY_S = 10.0, 1.0, 5.0
-MOST_REFUSALS = 5
-RECONNECT = (("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 50))
+LISTEN_TRIES, LISTEN_PAUSE_S = 4, 0.05
 LONGEST_NAME = 1024
 
 
@@ -31,12 +31,12 @@ class Registrar:
         """Raises RegistrationFailed; nothing of the plugin is kept then."""
         if len(str(socket).encode()) > SOCKET_PATH_LIMIT:
             raise RegistrationFailed(f"socket path too long ({SOCKET_PATH_LIMIT} bytes at most): {socket}")
-        async with unix_channel(socket, *RECONNECT) as channel:
+        await listening(socket)
+        async with unix_channel(socket) as channel:
             try:
-                await asyncio.wait_for(dialled(channel), DIAL_S)
-            except (TimeoutError, ConnectionRefusedError) as error:
-                why = "nobody listens" if isinstance(error, ConnectionRefusedError) else "no answer"
-                raise RegistrationFailed(f"failed to dial socket {socket}: {why}") from None
+                await asyncio.wait_for(channel.channel_ready(), DIAL_S)
+            except TimeoutError:
+                raise RegistrationFailed(f"failed to dial socket {socket}: no answer") from None
             found = await self._ask(channel, socket)
             await self._hand_over(channel, found)
         return found
@@ -98,15 +98,14 @@ class Registrar:
         return ""
 
 
-async def dialled(channel: grpc.aio.Channel) -> None:
-    """Connected. A socket that is bound and about to listen gets a moment, one whose owner was killed holds nobody up:
-    ConnectionRefusedError."""
-    refused = 0
-    while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
-        refused += state is grpc.ChannelConnectivity.TRANSIENT_FAILURE
-        if refused >= MOST_REFUSALS:
-            raise ConnectionRefusedError
-        await channel.wait_for_state_change(state)
+async def listening(socket: Path) -> None:
+    """A socket whose owner was killed holds nobody up; one that is bound and about to listen gets a moment. Asking the
+    kernel first is cheap: many dead sockets cost no channel each. Raises RegistrationFailed."""
+    for _ in range(LISTEN_TRIES):
+        if answers(socket):
+            return
+        await asyncio.sleep(LISTEN_PAUSE_S)
+    raise RegistrationFailed(f"failed to dial socket {socket}: nobody listens")
 
 
 def check_endpoint(found: Found) -> None:
