@@ -1,0 +1,147 @@
+"""Random pods come and go on small machines; after every step nobody has what is another's, a refusal is one that
+trying everything confirms, and a new life made from the ledger alone has the same picture."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.devices.admission.records import Records
+from actors.devices.errors import AdmissionRefused, TopologyAffinity
+from actors.devices.machine.setup import make_placer
+from actors.devices.machine.sysfs import read_hardware
+from actors.devices.types import PodRecord
+from protocols.alignment import Alignment
+from protocols.messages.devices import AdmitPod, ContainerRequest
+from tests.support.alignment_node import GPU, Node
+from tests.support.machines import Described, write_machine
+
+UNIT = 1 << 20
+MACHINES = tuple(
+    Described(sockets=sockets, nodes_per_socket=nodes, cores_per_node=cores, threads=threads, memory=8 * UNIT)
+    for sockets, nodes, cores, threads in ((1, 1, 4, 1), (2, 1, 2, 2), (2, 1, 4, 1), (1, 3, 2, 1))
+)
+
+requests = st.builds(
+    lambda name, kind, cpu, gpu, memory: ContainerRequest(
+        name, kind, {GPU: gpu} if gpu else {}, cpu=1000 * cpu, memory={"memory": memory * UNIT}
+    ),
+    st.just(""),
+    st.sampled_from(["app", "app", "init", "sidecar"]),
+    st.integers(0, 4),
+    st.integers(0, 3),
+    st.integers(0, 6),
+)
+pods = st.lists(requests, min_size=1, max_size=3)
+steps = st.lists(st.tuples(st.sampled_from("abcdef"), pods), max_size=14)
+policies = st.sampled_from(["none", "best-effort", "restricted", "single-numa-node"])
+
+
+class World:
+    def __init__(self, path: Path, machine: Described, policy: str, scope: str) -> None:
+        self.settings = {
+            "memoryManagerPolicy": "Static",
+            "reservedMemory": {"0": {"memory": "1Mi"}},
+            "cpuManagerPolicyOptions": {},
+        }
+        self.node = Node(path, policy, scope=scope, machine=machine, **self.settings)
+        self.node.plugins.options = type(self.node.plugins.options)()
+        self.node.devices(**{f"d{node}{n}": (node,) for node in range(machine.nodes) for n in range(2)})
+        self.alignment = Alignment(cpuManagerPolicy="static", reservedSystemCPUs="0", **self.settings)
+        self.hardware = read_hardware(write_machine(path, machine))
+        self.records = Records(self.node.inventory, self.node.placer)
+
+    def come(self, uid: str, containers: list[ContainerRequest]) -> None:
+        named = tuple(
+            ContainerRequest(f"c{n}", c.kind, c.resources, cpu=c.cpu, memory=c.memory) for n, c in enumerate(containers)
+        )
+        pod = AdmitPod(uid, "ns", uid, named, guaranteed=True)
+        before = self.picture()
+        try:
+            plan = asyncio.run(self.node.chooser.choose(pod))
+        except AdmissionRefused as refused:
+            self.node.chooser.give_back(uid)
+            assert self.picture() == before, "a refused pod leaves nothing behind"
+            if isinstance(refused, TopologyAffinity) and len(named) == 1:
+                self.confirm(named[0])
+        else:
+            self.node.ledger.admit(PodRecord(self.records.of_plan(pod, plan)))
+            self.node.chooser.give_back(uid)
+            self.one_place(uid)
+
+    def go(self, uid: str) -> None:
+        self.node.ledger.release(uid)
+        self.node.placer.release(uid)
+
+    def picture(self) -> tuple[object, ...]:
+        placer = self.node.placer
+        return dict(self.node.ledger.owners), placer.cpus.free, placer.memory.nodes
+
+    def confirm(self, container: ContainerRequest) -> None:
+        """Under single-numa-node: really no node has room for all of it."""
+        placer = self.node.placer
+        if placer.rules.policy != "single-numa-node":
+            return
+        free = self.node.ledger.free(GPU, self.node.inventory.healthy(GPU))
+        for node, memory in placer.memory.nodes.items():
+            gpus = sum(1 for id in free if id[1] == str(node))
+            cpus = len(placer.cpus.free & self.hardware.cpus.in_nodes((node,)))
+            room = memory.tables["memory"].free if len(memory.group) == 1 else 0
+            fits = (
+                gpus >= container.resources.get(GPU, 0),
+                cpus >= container.cpu // 1000,
+                room >= container.memory["memory"],
+            )
+            assert not all(fits), f"node {node} has room"
+
+    def one_place(self, uid: str) -> None:
+        """Under single-numa-node a container has everything on one node."""
+        if self.node.placer.rules.policy != "single-numa-node":
+            return
+        for item in self.node.ledger.pods[uid].allocation.containers:
+            nodes = {self.hardware.cpus.places[cpu].node for cpu in item.cpus}
+            nodes |= {node for device in item.devices for node in device.numa}
+            nodes |= {node for block in item.memory for node in block.numa}
+            assert len(nodes) <= 1
+
+    def check(self) -> None:
+        allocations = [record.allocation for record in self.node.ledger.pods.values()]
+        owners = [(cpu, pod.uid) for pod in allocations for cpu in {c for item in pod.containers for c in item.cpus}]
+        assert len({cpu for cpu, _ in owners}) == len(owners)
+        assert not {cpu for cpu, _ in owners} & {0}
+        for node in self.node.placer.memory.nodes.values():
+            assert all(0 <= table.free <= table.allocatable for table in node.tables.values())
+        again = make_placer(self.alignment, self.hardware)
+        for pod in allocations:
+            assert again.adopt(pod) == []
+        assert again.cpus.free == self.node.placer.cpus.free
+        ours, theirs = self.node.placer.memory.nodes, again.memory.nodes
+        assert {n: m.assignments for n, m in ours.items()} == {n: m.assignments for n, m in theirs.items()}
+        assert sum(m.tables["memory"].free for m in ours.values()) == sum(
+            m.tables["memory"].free for m in theirs.values()
+        )
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("machines")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(MACHINES), policies, st.sampled_from(["container", "pod"]), steps)
+def test_any_history(
+    trees: Path, machine: Described, policy: str, scope: str, steps: list[tuple[str, list[ContainerRequest]]]
+) -> None:
+    world = World(trees / str(MACHINES.index(machine)), machine, policy, scope)
+    for uid, containers in steps:
+        if uid in world.node.ledger.pods:
+            world.go(uid)
+        else:
+            world.come(uid, containers)
+        world.check()
+    for uid in list(world.node.ledger.pods):
+        world.go(uid)
+    assert world.node.ledger.owners == {}
+    assert world.node.placer.cpus.free == world.node.placer.cpus.allocatable
