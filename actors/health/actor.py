@@ -137,7 +137,7 @@ class Health:
                     subject = Subject(status.uid, container, entry.name, device.resourceID)
                     seen.add(subject)
                     if not (ended and device.health == UNKNOWN):
-                        self._teller.observe(subject, device.health, device.message, now)
+                        self._teller.observe(subject, device.health, device.message, now, ended)
         self._teller.forget(status.uid, frozenset(seen))
 
     async def _tell(self) -> None:

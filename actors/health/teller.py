@@ -84,12 +84,14 @@ class Teller:
     def __len__(self) -> int:
         return sum(len(pod.tracks) for pod in self._pods.values())
 
-    def observe(self, subject: Subject, health: str, message: str, now: float) -> None:
+    def observe(self, subject: Subject, health: str, message: str, now: float, over: bool = False) -> None:
+        """`over`: the pod is; what such a one shows at the first look was told while it ran."""
         pod = self._pods.setdefault(subject.uid, _Pod(Bucket(1 / REFILL_S, BURST, BURST, now)))
         track = pod.tracks.get(subject)
         if track is None:
             wait = FIRST_UNKNOWN_LASTS_S if health == UNKNOWN else 0.0
-            track = pod.tracks[subject] = _Track(health, message, told=HEALTHY, due=now + wait)
+            told = health if over else HEALTHY
+            track = pod.tracks[subject] = _Track(health, message, told=told, due=now + wait)
         elif track.health != health:
             track.health, track.due = health, now + (UNKNOWN_LASTS_S if health == UNKNOWN else 0.0)
         track.message = message

@@ -23,13 +23,16 @@ from tests.support.witnesses import allocatable
 GPUS, SLOTS = 4, 3
 DRIVER, NIC = "gpu.example.com", "nic.example.com"
 FIELD = "allocatedResourcesStatus"
+PATIENT = {"health_check_timeout_seconds": 3600}
+"""The stub sends no heartbeat."""
 Health = dict[str, str]
 """By resourceID."""
 
 
 class HealthPlane:
     """Pods: `runs`, `crashes` (in a loop), `waits` (for a ConfigMap that is not there) and `failed` hold one device of
-    the plugin each; `claims` has a claim of both its containers and one of none; `burnt` had one and failed."""
+    the plugin each; `claims` has a claim of both its containers, which `shares` has too, and one of none; `burnt` had
+    one and failed."""
 
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
@@ -66,7 +69,7 @@ class HealthPlane:
     def start(self) -> None:
         """Devices, claims, and every pod as far as it comes."""
         self.driver.info.supported_versions.append(HEALTH_V1)
-        self.driver.health = [told_health(f"dev-{slot}") for slot in range(SLOTS)]
+        self.driver.health = [told_health(f"dev-{slot}", **PATIENT) for slot in range(SLOTS)]
         self.on_driver(self.driver.start())
         self.plane.apply(
             {"apiVersion": "v1", "kind": "List", "items": [a_slice(), a_class(), *map(a_claim, range(SLOTS))]}
@@ -87,7 +90,9 @@ class HealthPlane:
         message = "burnt" if state == "Unhealthy" else ""
 
         async def report() -> None:
-            self.driver.report(*(told_health(f"dev-{slot}", value, message=message) for slot in range(SLOTS)))
+            self.driver.report(
+                *(told_health(f"dev-{slot}", value, message=message, **PATIENT) for slot in range(SLOTS))
+            )
 
         self.on_driver(report())
 
@@ -115,6 +120,15 @@ class HealthPlane:
             return whole and {health for devices in shown.values() for health in devices.values()} == {state}
 
         return look
+
+    def expect(self, what: str, holds: Callable[[], object], seconds: float = 40) -> None:
+        """`until`, and the whole picture when it does not come about."""
+        try:
+            until(what, holds, seconds, every=0.1)
+        except AssertionError as error:
+            status = self.plane.nodeplane("status", check=False)
+            self.plane.show_logs()
+            raise AssertionError(f"{error}\n{self.shown()}\n{status}") from None
 
     def kill(self, *actors: str) -> None:
         """kill -9 of each, as far as it lives."""
@@ -156,6 +170,7 @@ def pods() -> list[dict[str, Any]]:
     gpu = {"limits": {"example.com/gpu": 1}}
     missing = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "not-there", "key": "x"}}}]
     claims = [{"name": "gpu", "resourceClaimName": "slot-0"}, {"name": "spare", "resourceClaimName": "slot-1"}]
+    shared = [{"name": "x", "resourceClaimName": "slot-0"}]
     burnt = [{"name": "gpu", "resourceClaimName": "slot-2"}]
     return [
         pod("runs", container("exec sleep 100000", gpu)),
@@ -168,6 +183,7 @@ def pods() -> list[dict[str, Any]]:
             container("exec sleep 100000", {"claims": [{"name": "gpu"}]}, name="beside"),
             resourceClaims=claims,
         ),
+        pod("shares", container("exec sleep 100000", {"claims": [{"name": "x"}]}), resourceClaims=shared),
         pod("burnt", container("exit 1", {"claims": [{"name": "gpu"}]}), restartPolicy="Never", resourceClaims=burnt),
     ]
 

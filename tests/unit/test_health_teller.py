@@ -79,6 +79,14 @@ def test_forgotten_pods_leave_nothing():
     assert not teller.due(10)
 
 
+def test_a_first_look_at_a_pod_that_is_over_repeats_nothing():
+    teller = Teller()
+    teller.observe(GPU, U, "ECC", 0, over=True)
+    assert teller.next_due(0) is None
+    teller.observe(GPU, H, "", 1, over=True)
+    assert reasons(teller, 1) == ["DeviceHealthy"]
+
+
 def gpus(count, uid="u1"):
     return [Subject(uid, "main", "example.com/gpu", f"gpu-{n:02}") for n in range(count)]
 
