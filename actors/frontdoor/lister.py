@@ -19,7 +19,7 @@ from protocols.errors import NodeplaneError
 from protocols.messages.pods import NodePod
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
-from protocols.wire.pod_resources import GET, GET_ALLOCATABLE, LIST, LIST_V1ALPHA1, REVISION
+from protocols.wire.pod_resources import FINGERPRINT, GET, GET_ALLOCATABLE, LIST, LIST_V1ALPHA1, REVISION
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = Callable[[Any], tuple[bytes, str]]
@@ -62,10 +62,16 @@ class Lister:
             except NodeplaneError as error:
                 metrics.error(kind, version)
                 await context.abort(grpc.StatusCode[error.grpc], str(error))
-            await context.send_initial_metadata(((REVISION, revision),))
+            await context.send_initial_metadata(((REVISION, revision), *self._asked_for(context, told)))
             return reply
 
         return call
+
+    def _asked_for(self, context: Context, method: str) -> tuple[tuple[str, str], ...]:
+        """What else a client wants to know of a List."""
+        if method == "List" and (FINGERPRINT, "1") in (context.invocation_metadata() or ()):
+            return ((FINGERPRINT, self._options.pods.fingerprint()),)
+        return ()
 
     def _list(self, request: v1.ListPodResourcesRequest) -> tuple[bytes, str]:
         pods = self._options.pods

@@ -12,6 +12,7 @@ from actors.frontdoor.types import Action, Entry
 from actors.frontdoor.watchers import Watchers
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, LedgerHistory, PodAllocation
+from protocols.podresources.fingerprint import fingerprint, pod_hash
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 
 JUMP = 1 << MARK_SHIFT
@@ -30,7 +31,8 @@ class PodFeed:
         self._shown: dict[str, bytes] = {}
         """Each pod as List shows it, encoded once."""
         self._list: bytes | None = None
-        """List's whole reply; None after a change."""
+        self._fingerprint: str | None = None
+        """List's whole reply and the pods' fingerprint; None after a change."""
 
     def on_snapshot(self, items: list[tuple[str, PodAllocation]], mark: int) -> None:
         """The first one is where we begin; a later one is told as its difference, what is gone before what came."""
@@ -39,7 +41,7 @@ class PodFeed:
             self._begun = True
             self.pods = fresh
             self._shown = {uid: pod_bytes(value) for uid, value in items}
-            self._list = None
+            self._list = self._fingerprint = None
             self.journal.begin(mark)
             return
         changed: list[tuple[str, PodAllocation | None]] = [(uid, None) for uid in self.pods if uid not in fresh]
@@ -90,6 +92,12 @@ class PodFeed:
             self._list = b"".join(field(LISTED_POD, self._shown[item.uid]) for item in self.listed())
         return self._list
 
+    def fingerprint(self) -> str:
+        """Of the pods that List shows now."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(pod_hash(item.namespace, item.name) for item in self.pods.values())
+        return self._fingerprint
+
     def get_reply(self, namespace: str, name: str) -> bytes | None:
         """Get's answer; None for a pod that holds nothing here."""
         found = [uid for uid, item in self.pods.items() if item.name == name and item.namespace == namespace]
@@ -112,7 +120,7 @@ class PodFeed:
         if message is None:
             self.journal.advance(position)
             return
-        self._list = None
+        self._list = self._fingerprint = None
         entry = Entry(position, message)
         self.journal.append(entry)
         self.watchers.push(entry)

@@ -38,3 +38,6 @@ RESUME = "nodeplane-resume"
 
 SEQUENCE = "nodeplane-sequence"
 """Request, `1`: responses carry field 1000, the COUNT of their position within the LINEAGE of the headers."""
+
+FINGERPRINT = "nodeplane-fingerprint"
+"""Request of List, `1`; response: the fingerprint of the listed pods, as topology-aware schedulers compute it."""

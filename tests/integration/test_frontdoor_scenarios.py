@@ -11,8 +11,10 @@ import pytest
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.messages.pods import NodePod
+from protocols.podresources.fingerprint import fingerprint, pod_hash
+from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
-from protocols.wire.pod_resources import LIST_V1ALPHA1, RESUME, SEQUENCE, SNAPSHOT
+from protocols.wire.pod_resources import FINGERPRINT, LIST, LIST_V1ALPHA1, RESUME, SEQUENCE, SNAPSHOT
 from tests.support.device_node import until
 from tests.support.front_door import Door, DoorLimits, serve
 from tests.support.pod_resources_client import Agent, PodEvent, PodWatch, fold, ids
@@ -72,6 +74,22 @@ def test_s32_a_client_of_2018_lists_device_ids() -> None:
         [pod] = (await LIST_V1ALPHA1.unary(agent.channel)(v1alpha1.ListPodResourcesRequest())).pod_resources
         [entry] = pod.containers[0].devices
         assert (entry.resource_name, list(entry.device_ids)) == ("example.com/gpu", ["g0", "g1"])
+        await agent.close()
+
+    serve(story)
+
+
+def test_a_list_tells_its_fingerprint_to_those_who_ask() -> None:
+    async def story(door: Door) -> None:
+        agent = Agent(door.socket)
+        told = []
+        for number in range(2):
+            give(door, f"p{number}")
+            for metadata in ((), ((FINGERPRINT, "1"),)):
+                call = LIST.unary(agent.channel)(v1.ListPodResourcesRequest(), metadata=metadata)
+                told.append(dict(await call.initial_metadata()).get(FINGERPRINT))
+        hashes = [pod_hash("default", name) for name in ("p0", "p1")]
+        assert told == [None, fingerprint(hashes[:1]), None, fingerprint(hashes)]
         await agent.close()
 
     serve(story)
