@@ -68,6 +68,7 @@ class Devices:
             registry=self._context.registry,
             log=self._context.log,
             limits=DraLimits(),
+            listen=self._context.settings.gate("ResourceHealthStatus"),
             allocated=self._manager.show_claims,
             allocations=self._manager.allocations,
             tell=self._manager.tell,

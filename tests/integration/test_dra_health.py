@@ -111,6 +111,21 @@ def test_a_driver_without_health_is_asked_once_at_most(caplog) -> None:
     assert len([line for line in caplog.messages if "does not implement" in line]) == 1
 
 
+def test_with_the_gate_off_no_driver_is_asked() -> None:
+    """S58, the node's part."""
+
+    async def story(lab: DraLab) -> None:
+        await lab.end_life()
+        lab.listen = False
+        await lab.open()
+        driver = await healthy_driver(lab)
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Unknown")
+        assert (driver.streams, lab.registered.items[GPU].health) == (0, "")
+
+    play_dra(story)
+
+
 def test_a_rolling_update_loses_no_health() -> None:
     """S49: the old instance's end takes nothing from the new one, and the other way round."""
 

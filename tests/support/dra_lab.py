@@ -65,6 +65,8 @@ class DraLab:
     def __init__(self, **limits: float) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.limits = DraLimits(**{"reopen": 0.1, "retry_first": 0.1, **limits})
+        self.listen = True
+        """The gate ResourceHealthStatus."""
         self.drivers: list[StubDriver] = []
         self.told: list[tuple[str, str]] = []
         self.shown: dict[str, PodClaims] = {}
@@ -96,6 +98,7 @@ class DraLab:
             registry=self.registry,
             log=log,
             limits=self.limits,
+            listen=self.listen,
             allocated=self._show,
             allocations=self._allocations,
             tell=self._tell,

@@ -26,6 +26,8 @@ class DriversOptions:
     metrics: DraMetrics
     changed: Callable[[DraDriver], None]
     log: logging.Logger
+    listen: bool
+    """Whether drivers are asked for the health of their devices."""
 
 
 class Drivers:
@@ -55,7 +57,7 @@ class Drivers:
                 driver=name,
                 endpoint=endpoint,
                 service=choose_service(name, endpoint, versions),
-                health=choose_health(versions),
+                health=choose_health(versions) if self._options.listen else "",
                 number=next(self._numbers),
                 limits=self._options.limits,
                 metrics=self._options.metrics,

@@ -40,6 +40,8 @@ class DraOptions:
     registry: CollectorRegistry
     log: logging.Logger
     limits: DraLimits
+    listen: bool
+    """Whether drivers are asked for the health of their devices."""
     allocated: Callable[[str, PodClaims], Awaitable[None]]
     """The pod's allocation is to show these claims."""
     allocations: Callable[[], list[PodAllocation]]
@@ -70,7 +72,9 @@ class DraManager:
         hearing = Hearing(
             HearingOptions(self._book, clock, self._streams.refresh, metrics, options.log, options.limits.reopen)
         )
-        self.drivers = Drivers(DriversOptions(hearing, options.limits, metrics, self._streams.driver, options.log))
+        self.drivers = Drivers(
+            DriversOptions(hearing, options.limits, metrics, self._streams.driver, options.log, options.listen)
+        )
         keeping = Keeping(
             KeepingOptions(
                 claims=lambda: list(self._cache.claims.values()),
