@@ -81,6 +81,7 @@ class Manager:
         self.machine = MachineKeeper(
             KeeperOptions(options.alignment, options.kubelet_directory, options.log),
             [record.allocation for record in state.pods if record.named],
+            found.foreign,
         )
         self._machine_metrics = MachineMetrics(options.registry)
         self._machine_streams = MachineStreams(options.bus, self.machine)

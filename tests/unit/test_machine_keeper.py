@@ -21,11 +21,13 @@ MEMORY = {
 }
 
 
-def keeper(path: Path, *pods: PodAllocation, machine: Described = DUAL, **settings: object) -> MachineKeeper:
+def keeper(
+    path: Path, *pods: PodAllocation, machine: Described = DUAL, foreign: bool = False, **settings: object
+) -> MachineKeeper:
     if not (path / "sys").exists():
         write_machine(path, machine)
     alignment = Alignment(sysfsRoot=str(path), **settings)  # type: ignore[arg-type]  # msgspec checks them
-    return MachineKeeper(KeeperOptions(alignment, path / "kubelet", logging.getLogger("test")), pods)
+    return MachineKeeper(KeeperOptions(alignment, path / "kubelet", logging.getLogger("test")), pods, foreign)
 
 
 def pod(uid: str, *cpus: int, memory: tuple[AllocatedMemory, ...] = ()) -> PodAllocation:
@@ -74,6 +76,17 @@ def test_what_a_kubelet_left_is_kept_until_it_is_known_to_be_gone(tmp_path: Path
     assert second.placer.strangers(set()) == ["u"]
     second.placer.release("u")
     assert second.placement().shared == "0-7"
+
+
+def test_after_a_kubelets_time_its_file_knows_better(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It ended our pod and gave the CPUs to another; podworker will say that ours is gone."""
+    kubelets = keeper(tmp_path, pod("theirs", 1, 5), **STATIC)
+    kubelets.save(kubelets.copies())
+    ours = keeper(tmp_path, pod("ours", 1, 5), **STATIC)
+    assert (ours.placer.placed("ours", "c").cpus, ours.placer.placed("theirs", "c").cpus) == ({1, 5}, set())
+    back = keeper(tmp_path, pod("ours", 1, 5), foreign=True, **STATIC)
+    assert (back.placer.placed("ours", "c").cpus, back.placer.placed("theirs", "c").cpus) == (set(), {1, 5})
+    assert "pod ns/ours holds CPUs that another pod has too" in caplog.text
 
 
 def test_a_policy_may_change_once_nobody_holds_anything(tmp_path: Path) -> None:

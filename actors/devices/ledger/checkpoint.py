@@ -46,7 +46,7 @@ class CheckpointFiles:
         self._written = digest(kubelets) if kubelets is not None else ""
         raw = {OURS: ours or b"", KUBELETS: kubelets or b""}
         lines = [self._keep_aside(whose, raw[whose], why) for whose, why in found.damaged.items()]
-        return Recovered(found.state, found.registered, (*lines, *found.lines), found.lost)
+        return Recovered(found.state, found.registered, (*lines, *found.lines), found.lost, found.foreign)
 
     def save(self, snapshot: Snapshot) -> None:
         """Raises OSError; then the next save writes both again."""

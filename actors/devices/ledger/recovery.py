@@ -30,6 +30,8 @@ class Recovered:
     """What somebody ought to know."""
     lost: bool = False
     """There were allocations, and nobody knows them any more."""
+    foreign: bool = False
+    """A kubelet had the node since we wrote."""
     damaged: Mapping[str, str] = field(default_factory=dict)
     """OURS or KUBELETS -> what is wrong with it: the file is to be kept aside."""
 
@@ -42,7 +44,7 @@ def recover(ours: bytes | None, theirs: bytes | None) -> Recovered:
     registered = tuple(sorted(data.registered or {})) if data is not None else known
     if data is None:
         lost = bool(damaged) and mine is None
-        return Recovered(mine or state.fresh(), registered, (EMPTY,) if lost else (), lost, damaged)
+        return Recovered(mine or state.fresh(), registered, (EMPTY,) if lost else (), lost, damaged=damaged)
     if mine is not None and state.digest(theirs or b"") in (mine.kubelet, mine.before):
         return Recovered(mine, registered, (), damaged=damaged)
     if mine is not None and not mine.kubelet:
@@ -51,7 +53,7 @@ def recover(ours: bytes | None, theirs: bytes | None) -> Recovered:
         )
     found, doubles = merged(data, mine or State())
     lines = (_taken_over(found, mine), *(f"kubelet's checkpoint gives {key.text} to two pods" for key in doubles))
-    return Recovered(found, registered, lines, damaged=damaged)
+    return Recovered(found, registered, lines, foreign=mine is not None, damaged=damaged)
 
 
 def _read_ours(raw: bytes | None, damaged: dict[str, str]) -> State | None:

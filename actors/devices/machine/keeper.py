@@ -31,7 +31,7 @@ class KeeperOptions:
 class MachineKeeper:
     """Raises MachineUnreadable or PolicyChanged when it is made: then nothing may be given out."""
 
-    def __init__(self, options: KeeperOptions, pods: Iterable[PodAllocation]) -> None:
+    def __init__(self, options: KeeperOptions, pods: Iterable[PodAllocation], foreign: bool = False) -> None:
         self._options = options
         self._root = Path(options.settings.sysfsRoot)
         self.hardware = read_hardware(self._root)
@@ -43,7 +43,7 @@ class MachineKeeper:
         known = list(pods)
         self._check_policies(found, known)
         self._tell(found.troubles)
-        self._adopt(found, known)
+        self._adopt(found, known, foreign)
         self._warn_of_absent()
 
     # what is published
@@ -111,10 +111,17 @@ class MachineKeeper:
 
     # start
 
-    def _adopt(self, found: Found, pods: list[PodAllocation]) -> None:
+    def _adopt(self, found: Found, pods: list[PodAllocation], foreign: bool) -> None:
+        """The ledger first: a file may be one commit ahead of it. After a kubelet's time the files know better."""
+        if foreign:
+            self._adopt_files(found, known=set())
+            pods = [pod for pod in pods if pod.uid not in {*found.cpus, *found.memory}]
         for pod in pods:
             self._tell(self.placer.adopt(pod))
-        known = {pod.uid for pod in pods}
+        if not foreign:
+            self._adopt_files(found, {pod.uid for pod in pods})
+
+    def _adopt_files(self, found: Found, known: set[str]) -> None:
         cpus, memory = self.placer.cpus, self.placer.memory
         for uid, held in found.cpus.items():
             if cpus is not None and uid not in known and not cpus.adopt(uid, held):
