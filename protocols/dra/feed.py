@@ -73,7 +73,7 @@ class Feed:
         TimeoutError."""
         async with asyncio.timeout(timeout):
             for informer in self.informers:
-                await _either(informer)
+                await informer.wait_known()
             await self._settled.wait()
 
     def touched(self) -> None:
@@ -133,14 +133,3 @@ class _Handler:
         self._feed.touched()
         if self._after is not None:
             self._after()
-
-
-async def _either(informer: Informer) -> None:
-    """Synced, or known not to be served."""
-    waits = [asyncio.ensure_future(informer.wait_synced(3600)), asyncio.ensure_future(informer.unserved.wait())]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)

@@ -64,6 +64,16 @@ class Informer:
         """Raises TimeoutError."""
         await asyncio.wait_for(self._first.wait(), timeout)
 
+    async def wait_known(self) -> None:
+        """Synced, or known not to be served, which is nothing to wait for."""
+        waits = [asyncio.ensure_future(each.wait()) for each in (self._first, self.unserved)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
     async def run(self) -> None:
         while True:
             pause = await (self._list() if self.reflector.next is Next.LIST else self._watch())

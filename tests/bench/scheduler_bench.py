@@ -11,7 +11,8 @@ import uvloop
 from protocols.kube.client import ApiClient, ApiError, ClientOptions, Object
 from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import name_of
-from protocols.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
+from protocols.kube.resources import DEVICECLASSES, LEASES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
+from protocols.kube.times import now_micro
 from tests.bench.row import Row
 from tests.bench.watch_lab import cpu_seconds
 from tests.support.apiserver_plane import Plane, running_plane
@@ -20,6 +21,7 @@ NODES_N, DEVICES_N = 100, 8
 FULL = NODES_N * DEVICES_N
 WRITERS, SECONDS, MOST_ROUNDS = 12, 20.0, 8
 PATIENCE_S = 120.0
+HEARTBEAT_S = 10.0
 LIMIT = 100.0
 PROCESSES = ("store", "watchcache", "apiserver-0", "scheduler", "controllers")
 DRIVER = "gpu.example.com"
@@ -43,14 +45,24 @@ async def _measure(plane: Plane) -> tuple[float, dict[str, float]]:
     client = ApiClient(options)
     await client.start()
     seen = _Seen()
-    watching = asyncio.create_task(Informer(client, PODS, InformerOptions(keep=_slim), seen).run())
+    tasks = [asyncio.create_task(Informer(client, PODS, InformerOptions(keep=_slim), seen).run())]
     try:
         await _each(client, _world())
+        tasks.append(asyncio.create_task(_heartbeats(client)))
         return await _rounds(client, plane, seen)
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await client.close()
+
+
+async def _heartbeats(client: ApiClient) -> None:
+    """As every node's agent: without, nodes are not ready after 40 s."""
+    while True:
+        await asyncio.sleep(HEARTBEAT_S)
+        for name in _nodes():
+            await client.patch(LEASES, name, "kube-node-lease", {"spec": {"renewTime": now_micro()}})
 
 
 async def _rounds(client: ApiClient, plane: Plane, seen: "_Seen") -> tuple[float, dict[str, float]]:
@@ -77,7 +89,8 @@ async def _each(client: ApiClient, objects: Iterable[tuple[Resource, Object]]) -
 
     async def write() -> None:
         for resource, obj in left:
-            await client.create(resource, obj, "default" if resource.namespaced else "")
+            namespace = "kube-node-lease" if resource is LEASES else "default"
+            await client.create(resource, obj, namespace if resource.namespaced else "")
             if resource is NODES:
                 await client.update(resource, {**obj, "status": _status()}, "", "status")
 
@@ -132,12 +145,17 @@ def _slim(pod: Object) -> Object:
     return {"metadata": pod["metadata"], "spec": {"nodeName": (pod.get("spec") or {}).get("nodeName")}}
 
 
+def _nodes() -> list[str]:
+    return [f"n{at:03}" for at in range(NODES_N)]
+
+
 def _world() -> Iterable[tuple[Resource, Object]]:
     yield DEVICECLASSES, _object(DEVICECLASSES, "gpu", {"selectors": [_cel(f'device.driver == "{DRIVER}"')]})
-    for at in range(NODES_N):
-        name = f"n{at:03}"
+    for name in _nodes():
         yield NODES, {**_object(NODES, name, {}), "status": _status()}
         yield RESOURCESLICES, _object(RESOURCESLICES, f"{name}-gpu", _slice(name))
+        lease = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now_micro()}
+        yield LEASES, _object(LEASES, name, lease)
 
 
 def _slice(node: str) -> Object:

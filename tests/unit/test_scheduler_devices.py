@@ -8,6 +8,7 @@ import pytest
 
 from protocols.actor.metrics import page
 from protocols.dra.pods import FINALIZER
+from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import (
     DEVICECLASSES,
@@ -493,3 +494,20 @@ def test_figures_have_upstreams_names() -> None:
             assert line in text
 
     story(tell)
+
+
+def test_an_api_that_knows_no_claims_is_no_reason_to_wait() -> None:
+    class Older(MemoryApi):
+        async def list(self, resource: Resource, namespace: str = "", **query: Any) -> Object:
+            if resource.group == "resource.k8s.io":
+                raise ApiError(404, {"message": "the server could not find the requested resource"})
+            return await super().list(resource, namespace, **query)
+
+    async def run() -> None:
+        api = Older()
+        put_node(api, "n1")
+        put_pod(api, "p")
+        async with Life(api):
+            await until("p bound", lambda: node_of(api, "p"))
+
+    asyncio.run(run())

@@ -1,5 +1,6 @@
 """Devices in scheduling, all of it behind one door: what is free, what fits, the writes."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
@@ -56,7 +57,8 @@ class Devices:
     async def wait_synced(self, timeout: float) -> None:
         """Raises TimeoutError."""
         await self.feed.wait_synced(timeout)
-        await self._follower.wait_synced(timeout)
+        async with asyncio.timeout(timeout):
+            await self._follower.wait_known()
 
     # what the API tells
 
