@@ -1,6 +1,7 @@
 """From the plane's messages to the wire of pod resources. Everything is sorted, so equal states are equal bytes."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from actors.frontdoor.framing import field
 from actors.frontdoor.types import Action
@@ -11,10 +12,12 @@ from protocols.messages.devices import (
     ContainerAllocation,
     Device,
     PodAllocation,
-    PreparedClaim,
 )
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
+
+ClaimName = tuple[str, str]
+"""Namespace and name."""
 
 SHOWN = ("sidecar", "app")
 """Kinds of containers that are listed, in this order; an init container's devices live on in these."""
@@ -25,10 +28,11 @@ LISTED_POD, EVENT_POD, GOT_POD = 1, 3, 1
 
 def pod(allocation: PodAllocation) -> v1.PodResources:
     shown = (container for kind in SHOWN for container in allocation.containers if container.kind == kind)
+    whole = _whole_claims(allocation)
     return v1.PodResources(
         name=allocation.name,
         namespace=allocation.namespace,
-        containers=[_container(item) for item in shown],
+        containers=[_container(item, whole) for item in shown],
         cpu_ids=sorted(allocation.cpus),
         memory=memory(allocation.memory),
     )
@@ -38,13 +42,24 @@ def pod_bytes(allocation: PodAllocation) -> bytes:
     return pod(allocation).SerializeToString(deterministic=True)
 
 
-def _container(container: ContainerAllocation) -> v1.ContainerResources:
+def _whole_claims(allocation: PodAllocation) -> dict[ClaimName, list[ClaimDevice]]:
+    """All devices of each claim the pod's containers have, whichever request a container names: as kubelet does."""
+    whole: dict[ClaimName, dict[ClaimDevice, None]] = {}
+    for container in allocation.containers:
+        for claim in container.claims:
+            whole.setdefault((claim.namespace, claim.name), {}).update(dict.fromkeys(claim.devices))
+    order = attrgetter("driver", "pool", "device", "share_id")
+    return {name: sorted(devices, key=order) for name, devices in whole.items()}
+
+
+def _container(container: ContainerAllocation, whole: dict[ClaimName, list[ClaimDevice]]) -> v1.ContainerResources:
+    claims = sorted({(claim.namespace, claim.name) for claim in container.claims})
     return v1.ContainerResources(
         name=container.name,
         devices=devices(container.devices),
         cpu_ids=sorted(container.cpus),
         memory=memory(container.memory),
-        dynamic_resources=[_claim(claim) for claim in sorted(container.claims, key=lambda it: (it.namespace, it.name))],
+        dynamic_resources=[_claim(name, whole[name]) for name in claims],
     )
 
 
@@ -75,10 +90,9 @@ def _topology(nodes: tuple[int, ...]) -> v1.TopologyInfo | None:
     return v1.TopologyInfo(nodes=[v1.NUMANode(ID=node) for node in nodes]) if nodes else None
 
 
-def _claim(claim: PreparedClaim) -> v1.DynamicResource:
-    ordered = sorted(claim.devices, key=lambda device: (device.driver, device.pool, device.device, device.share_id))
+def _claim(name: ClaimName, devices: Iterable[ClaimDevice]) -> v1.DynamicResource:
     return v1.DynamicResource(
-        claim_name=claim.name, claim_namespace=claim.namespace, claim_resources=[_claimed(device) for device in ordered]
+        claim_namespace=name[0], claim_name=name[1], claim_resources=[_claimed(device) for device in devices]
     )
 
 

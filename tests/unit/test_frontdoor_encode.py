@@ -73,6 +73,20 @@ def test_s31_a_claim_has_one_entry_per_device_with_its_own_cdi_devices() -> None
     ] == [("gpu-0", ["example.com/gpu=0"], False), ("gpu-1", ["example.com/gpu=1"], True), ("gpu-2", [], False)]
 
 
+def test_a_container_shows_all_devices_of_a_claim_whichever_request_it_names() -> None:
+    """As kubelet does; which container may use which is the runtime's business."""
+
+    def having(name: str, *devices: str) -> ContainerAllocation:
+        given = tuple(ClaimDevice("d", "p", device) for device in devices)
+        return ContainerAllocation(name, claims=(PreparedClaim("default", "c", "u", given),))
+
+    shown = pod(PodAllocation("u", "default", "p", (having("one", "b"), having("two", "a"), ContainerAllocation("no"))))
+    assert [
+        [item.device_name for claim in container.dynamic_resources for item in claim.claim_resources]
+        for container in shown.containers
+    ] == [["a", "b"], ["a", "b"], []]
+
+
 @given(st.integers(0, 1 << 40), st.binary(max_size=300))
 def test_frames_are_protobuf(number: int, payload: bytes) -> None:
     told = v1.ListAndWatchPodResourcesResponse(sequence=number).SerializeToString()
