@@ -259,6 +259,8 @@ class PodWorkerActor:
             faults.append(f"container runtime is down: {self._state.message or 'cri is silent'}")
         if not self._seen.synced:
             faults.append("PLEG is not healthy: pleg is silent")
+        if self._placement is None and self._context.settings.alignment.kept:
+            faults.append("device manager is silent: what is kept from pods is not known yet")
         faults += [
             f"PLEG is not healthy: {state.message}" for state in self._relists.items.values() if not state.healthy
         ]
