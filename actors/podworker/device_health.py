@@ -7,7 +7,7 @@ import msgspec
 
 from actors.podworker.types import Object
 from protocols.messages.devices import UNKNOWN
-from protocols.messages.health import ResourceStatus
+from protocols.messages.health import ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
 
 HEALTH = "allocatedResourcesStatus"
@@ -36,6 +36,13 @@ def _kept(entry: Object, shown: Object) -> Object:
 
 def _id(device: Object) -> str:
     return str(device.get("resourceID"))
+
+
+def unknown(held: tuple[HeldResource, ...]) -> tuple[ResourceStatus, ...]:
+    """Of devices nobody has told of."""
+    return tuple(
+        ResourceStatus(resource.name, tuple(ResourceHealth(one, UNKNOWN) for one in resource.ids)) for resource in held
+    )
 
 
 def held_in(status: Object) -> PodHeld:

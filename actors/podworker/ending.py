@@ -16,6 +16,8 @@ from actors.podworker.volumes.types import EMPTY_DIR
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 
+WRITTEN_S = 1.0
+
 
 class Ending:
     """Steps of stages TERMINATING and TERMINATED."""
@@ -30,8 +32,7 @@ class Ending:
 
     async def terminate(self) -> bool:
         """True once nothing of the pod runs, its claims are given back and its devices are free."""
-        if self._state.held is None:
-            self._state.held = self._world.health.held(self._state.spec.uid)
+        self._state.held = self._state.held or self._world.health.held(self._state.spec.uid)
         status = await self._observer.confirmed()
         self._probes.end()
         self._probes.follow(status, self._reporter.shown(self._state))
@@ -44,12 +45,20 @@ class Ending:
             if history.live(status):
                 return await self.terminate()
         if not self._state.released:
+            await self._write_down(status)
             if not self._state.spec.raw or uses_claims(self._state.spec):  # of an orphan only its uid is known
                 await self._world.devices.unprepare(self._state.spec.uid)
             await self._world.devices.release(self._state.spec.uid)
             self._state.released = True
         self._reporter.report(self._state, status, final=True)
         return True
+
+    async def _write_down(self, status: PodStatus) -> None:
+        """What the pod had stands in the API before it is free, for nobody else remembers it; an API that is away is
+        not waited for long."""
+        if self._state.held and self._world.health.on and not self._state.gone:
+            self._reporter.report(self._state, status, final=True)
+            await self._world.statuses.settle(self._state.spec.uid, WRITTEN_S)
 
     def _stop_some(self, status: PodStatus) -> None:
         spec = self._state.spec
@@ -73,7 +82,7 @@ class Ending:
         status = await self._observer.status()
         if not (state.gone or state.spec.deleting):
             shown = self._reporter.report(state, status, final=True)
-            self._world.health.ended(state.spec, merged(state.held or PodHeld(), held_in(shown)))
+            self._world.health.ended(state.spec, merged(state.held, held_in(shown)))
             return False
         self._world.health.ended(state.spec, PodHeld())
         if not state.gone and not state.deleted and not await self._delete():

@@ -106,6 +106,10 @@ class Statuses(Protocol):
         """The API shows the status published last (or has no such pod any more)."""
         ...
 
+    async def settle(self, uid: str, seconds: float) -> None:
+        """Give the status published last so long to reach the API."""
+        ...
+
     def forget(self, uid: str) -> None: ...
 
 

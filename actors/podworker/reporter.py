@@ -9,6 +9,7 @@ from actors.podworker.probes.types import Verdict
 from actors.podworker.state import PodState
 from actors.podworker.status import View, compute_status, overlay
 from actors.podworker.types import Object, Waiting
+from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 
 
@@ -52,6 +53,7 @@ class Reporter:
             doomed=state.doomed,
             verdicts=self._verdicts(),
             keeps_health=health.on and (final or not health.heard),
+            had=state.held if final and health.on else PodHeld(),
         )
         status = compute_status(view)
         if not state.gone:

@@ -33,7 +33,7 @@ class PodState:
     deleted: bool = False
     """The final API delete went through."""
     resources: PodResourceStatus | None = None
-    held: PodHeld | None = None
+    held: PodHeld = field(default_factory=PodHeld)
     """What it had when it began to end."""
     announced: set[str] = field(default_factory=set)
     """Ids of ended containers whose back-off was told as an event."""

@@ -7,12 +7,13 @@ import msgspec
 from actors.podworker import history
 from actors.podworker.conditions import OWN, compute_conditions
 from actors.podworker.container_status import Scene, render
-from actors.podworker.device_health import HEALTH, health_entries
+from actors.podworker.device_health import HEALTH, health_entries, unknown
 from actors.podworker.phase import FAILED, PENDING, TERMINAL, compute_phase
 from actors.podworker.probes.types import Verdict
 from actors.podworker.types import APP, INIT, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
 from protocols.messages.health import PodResourceStatus
+from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 
 KEPT = (
@@ -45,6 +46,8 @@ class View(msgspec.Struct, frozen=True):
     """The pod was ended on purpose (deleted, refused, complete) and nothing of it runs."""
     keeps_health: bool = False
     """What the status shows of devices stands, unless something else is known of them."""
+    had: PodHeld = PodHeld()
+    """What a pod that is over had: shown as Unknown where nothing else is known of it."""
     held: bool = False
     """The pod's devices are not free yet: a terminal phase would make the scheduler give them away too early."""
     rejected: Waiting | None = None
@@ -69,7 +72,8 @@ def compute_status(view: View) -> Object:
     if not _never_admitted(view, before):
         status["containerStatuses"] = [statuses[c.name] for c in sorted(view.spec.apps, key=lambda c: c.name)]
         status["initContainerStatuses"] = [statuses[c.name] for c in view.spec.inits]
-        entries = health_entries(view.resources.pod if view.resources else (), before, view.keeps_health)
+        told = view.resources.pod if view.resources else ()
+        entries = health_entries(told or unknown(view.had.pod), before, view.keeps_health)
         if entries:
             status[HEALTH] = entries
     return status | _reason(view, before, phase) | _generation(view.spec)
@@ -127,7 +131,8 @@ def _add_resources(status: Object, name: str, kind: str, view: View, known: Obje
     if kind == INIT:
         return
     told = (view.resources.containers if view.resources else {}).get(name, ())
-    if entries := health_entries(told, known or {}, view.keeps_health):
+    had = next((container.resources for container in view.had.containers if container.name == name), ())
+    if entries := health_entries(told or unknown(had), known or {}, view.keeps_health):
         status[HEALTH] = entries
 
 

@@ -129,6 +129,11 @@ class StatusManager:
             return True
         return entry.task is None and ((body := entry.patch()) is None or entry.given_up(body))
 
+    async def settle(self, uid: str, seconds: float) -> None:
+        entry = self._entries.get(uid)
+        if entry is not None and entry.task is not None:
+            await asyncio.wait((entry.task,), timeout=seconds)
+
     def forget(self, uid: str) -> None:
         entry = self._entries.pop(uid, None)
         if entry is not None and entry.task is not None:

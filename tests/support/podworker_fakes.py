@@ -291,6 +291,9 @@ class FakeStatuses:
     def settled(self, uid):
         return True
 
+    async def settle(self, uid, seconds):
+        pass
+
     def forget(self, uid):
         pass
 

@@ -1,4 +1,4 @@
-from actors.podworker.device_health import health_entries, held_in, merged, told_health, without_health
+from actors.podworker.device_health import health_entries, held_in, merged, told_health, unknown, without_health
 from actors.podworker.merge import status_patch
 from protocols.messages.health import ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
@@ -34,6 +34,12 @@ def test_a_pod_that_is_over_learns_but_does_not_forget():
     ]
     assert health_entries((), before, True) == before["allocatedResourcesStatus"]
     assert health_entries((told(GPU, g1="Healthy"),), {}, True) == [entry(GPU, g1="Healthy")]
+
+
+def test_what_nobody_told_of_is_unknown_until_somebody_does():
+    had = unknown((HeldResource(GPU, ("g1", "g2")),))
+    assert health_entries(had, {}, True) == [entry(GPU, g1="Unknown", g2="Unknown")]
+    assert health_entries(had, known(entry(GPU, g1="Unhealthy")), True) == [entry(GPU, g1="Unhealthy", g2="Unknown")]
 
 
 def test_what_was_held_can_be_read_from_what_is_shown():

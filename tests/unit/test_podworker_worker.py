@@ -529,3 +529,25 @@ def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(tmp_pat
             await later.until(lambda: fake.devices.prepared[-1].renew)
 
     play(story())
+
+
+def test_what_a_pod_had_stands_in_its_status_before_it_is_free(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, pod(policy="Never"))
+        fake, order = scene.fake, []
+        fake.health.holds[UID] = PodHeld((HeldContainer("a", (HeldResource("r/gpu", ("g1",)),)),))
+        fake.runtime.exit_at_once["a"] = 1
+
+        async def settle(uid, seconds):
+            order.append(("settle", scene.shown("a").get("allocatedResourcesStatus")))
+
+        async def release(uid):
+            order.append(("release", None))
+
+        fake.statuses.settle, fake.devices.release = settle, release
+        async with at_work(scene):
+            await scene.until(lambda: scene.status.get("phase") == "Failed")
+        had = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Unknown"}]}]
+        assert order == [("settle", had), ("release", None)]
+
+    play(story())
