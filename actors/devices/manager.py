@@ -12,7 +12,7 @@ from actors.devices.admission.admission import AdmissionOptions, Admissions
 from actors.devices.admission.allocate import Allocator
 from actors.devices.admission.claiming import Claiming
 from actors.devices.dra.shares import PodClaims
-from actors.devices.errors import CheckpointNotWritten
+from actors.devices.errors import CheckpointNotWritten, PluginFailed
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.commit import CommitOptions, Commits
 from actors.devices.ledger.history import History
@@ -134,9 +134,18 @@ class Manager:
 
     async def pre_start(self, request: PreStart, call: Call) -> Empty:
         """Tell the plugins that asked for it; raises PluginFailed when one of them is gone or refuses."""
-        for resource, ids in sorted(self._devices_of(request).items()):
-            if self._inventory.resources[resource].options.pre_start:
-                await self.plugins.serving(resource).pre_start(ids)
+        held = self._devices_of(request)
+        for resource in sorted(held.keys() | set(request.resources)):
+            await self.plugins.returned(resource)
+            known = self._inventory.resources.get(resource)
+            if known is None or not known.options.pre_start:
+                continue
+            if resource not in held:
+                raise PluginFailed(
+                    f"no devices found allocated in local cache for pod {request.uid}, "
+                    f"container {request.container}, resource {resource}"
+                )
+            await self.plugins.serving(resource).pre_start(held[resource])
         return Empty()
 
     async def chaos(self, order: ChaosDevice, call: Call) -> Empty:

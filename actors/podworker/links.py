@@ -70,8 +70,8 @@ class BusDevices:
     async def release(self, uid: str) -> None:
         await self._call(device_messages.RELEASE, device_messages.ReleasePod(uid), device_messages.Empty, RELEASE_S)
 
-    async def pre_start(self, uid: str, container: str) -> None:
-        request = device_messages.PreStart(uid=uid, container=container)
+    async def pre_start(self, uid: str, container: str, resources: tuple[str, ...]) -> None:
+        request = device_messages.PreStart(uid, container, resources)
         await self._call(device_messages.PRE_START, request, device_messages.Empty, ADMIT_S)
 
     async def prepare(self, request: PrepareClaims) -> dict[str, tuple[str, ...]]:

@@ -1,11 +1,14 @@
 """How long pods take, under upstream's names."""
 
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
 START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)
 STATUS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
 """Upstream's, as its dashboards expect them; the other two have the library's, which are upstream's too."""
+
+REASONS = ("UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "OutOfmemory")
+"""Of refusals; each other reason is counted as Other, since a resource's name is no label."""
 
 HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
@@ -35,9 +38,18 @@ class Meter:
             buckets=STATUS_BUCKETS,
             registry=registry,
         )
+        self._rejections = Counter(
+            "kubelet_admission_rejections_total",
+            "Pods refused at admission, by reason",
+            ["reason"],
+            registry=registry,
+        )
         self.health = Histogram(
             "nodeplane_device_health_status_seconds",
             "From a report of a device's health to the API's answer that a pod's status shows it.",
             buckets=HEALTH_BUCKETS,
             registry=registry,
         )
+
+    def rejected(self, reason: str) -> None:
+        self._rejections.labels(reason if reason in REASONS else "Other").inc()

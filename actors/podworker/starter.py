@@ -117,8 +117,8 @@ class Starter:
             self._killer.stop(spec, Kill(container_id, container.name, "FailedPostStartHook"), spec.grace)
 
     async def _pre_start(self, spec: PodSpec, container: ContainerSpec) -> None:
-        if extended_resources(container):
-            await self._world.devices.pre_start(spec.uid, container.name)
+        if asked := extended_resources(container):
+            await self._world.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
 
     async def _node(self, container: ContainerSpec, place: Place) -> Node:
         ip = place.ip

@@ -16,10 +16,17 @@ class Stopwatch:
         self._fresh = phase in ("", "Pending")
         self._begun = 0.0
         self._updated = False
+        self._rejected = False
 
     def updated(self) -> None:
         """The API had a newer object."""
         self._updated = True
+
+    def rejected(self, reason: str) -> None:
+        """Counted once, however often the pod is looked at afterwards."""
+        if self._meter is not None and not self._rejected:
+            self._rejected = True
+            self._meter.rejected(reason)
 
     def begin(self) -> None:
         self._begun = time.monotonic()

@@ -151,6 +151,8 @@ class PodWorker:
             self._step.cancel()
             raise
         self._watch.end(stage, self.state.shown)
+        if self.state.rejected is not None:
+            self._watch.rejected(self.state.rejected.reason)
         if self._step.cancelled():  # interrupted: what it was doing may have happened
             self._observer.mutated()
             self.wake()

@@ -353,6 +353,8 @@ class ReconcilePods(msgspec.Struct, frozen=True):
 class PreStart(msgspec.Struct, frozen=True):
     uid: str
     container: str
+    resources: tuple[str, ...] = ()
+    """Extended resources the container asks for: those with a plugin must have devices by now."""
 
 
 class ChaosDevice(msgspec.Struct, frozen=True):

@@ -224,6 +224,11 @@ def test_pre_start_of_a_pod_nobody_admitted_is_refused() -> None:
         await plugin.start()
         await node.settled(1, 1)
         await node.admit("p1", main={RESOURCE: 1})
+        words = f"no devices found allocated in local cache for pod p1, container other, resource {RESOURCE}"
+        with pytest.raises(BusError, match=words):
+            await node.pre_start("p1", "other", RESOURCE, "example.com/cluster-wide")
+        await node.pre_start("p1", "main", RESOURCE)
+        assert len(plugin.called("pre_start")) == 1
         await plugin.stop()
         await node.settled(0, 1)
         with pytest.raises(BusError, match=f"endpoint of {RESOURCE} has been stopped"):

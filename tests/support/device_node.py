@@ -212,8 +212,8 @@ class DeviceNode:
     async def chaos(self, id: str, health: str, resource: str = RESOURCE) -> None:
         await self._order(messages.CHAOS_DEVICE, ChaosDevice(resource=resource, id=id, health=health))
 
-    async def pre_start(self, uid: str, container: str) -> None:
-        await self._order(messages.PRE_START, PreStart(uid=uid, container=container))
+    async def pre_start(self, uid: str, container: str, *resources: str) -> None:
+        await self._order(messages.PRE_START, PreStart(uid, container, resources))
 
     async def _order(self, method: str, request: Any) -> None:
         await self.bus.call("devices", method, request, Empty, timeout=10, idempotent=True)

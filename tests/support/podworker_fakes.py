@@ -269,7 +269,7 @@ class FakeDevices:
     async def release(self, uid):
         self.released.append(uid)
 
-    async def pre_start(self, uid, container):
+    async def pre_start(self, uid, container, resources):
         self.pre_started.append((uid, container))
 
     def shared(self):

@@ -3,9 +3,11 @@ import contextlib
 import time
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from actors.podworker import history
 from actors.podworker.admission import admit_request, refusal
+from actors.podworker.meter import Meter
 from actors.podworker.spec import read_pod
 from actors.podworker.types import SECOND, PodSpec, Stage
 from actors.podworker.worker import PodWorker, WorkerOptions
@@ -173,6 +175,37 @@ def test_a_refusal_keeps_the_reason_and_the_words_of_who_refused():
     text = "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"
     refused = refusal(FailedPrecondition(text, {"reason": "OutOfexample.com/gpu"}))
     assert (refused.reason, refused.message) == ("OutOfexample.com/gpu", f"Pod was rejected: {text}")
+
+
+def test_refusals_are_counted_once_by_reasons_of_upstreams_list(tmp_path):
+    async def story():
+        registry = CollectorRegistry()
+        scene = Scene(tmp_path, meter=Meter(registry))
+        scene.fake.devices.fail = [FailedPrecondition("no", {"reason": "OutOfexample.com/gpu"})]
+        async with at_work(scene):
+            await scene.until(lambda: scene.status.get("phase") == "Failed")
+            scene.worker.wake()
+            name = "kubelet_admission_rejections_total"
+            await scene.until(lambda: registry.get_sample_value(name, {"reason": "Other"}) == 1)
+
+    play(story())
+
+
+def test_a_pod_asks_again_when_the_device_manager_has_lost_its_memory(tmp_path):
+    async def story():
+        raw = pod(container("a", resources={"limits": {"example.com/gpu": "1"}}))
+        scene = Scene(tmp_path, raw)
+        scene.fake.devices.grants = {"a": ContainerGrant(held={"example.com/gpu": ("g0",)})}
+        async with at_work(scene):
+            await scene.running()
+            scene.worker.readmit()
+            await scene.until(lambda: len(scene.fake.devices.admitted) == 2)
+            again = scene.fake.devices.admitted[1]
+            assert (again.running, again.containers[0].held) == (True, {"example.com/gpu": ("g0",)})
+            await scene.running()
+            assert scene.fake.runtime.count("create_container") == 1
+
+    play(story())
 
 
 def test_absent_device_manager_is_waited_for(tmp_path):
