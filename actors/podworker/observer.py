@@ -26,6 +26,10 @@ class Observer:
         self._min_ns = max(self._clock(), self._min_ns + 1)
         self._confirmed = None
 
+    def known(self) -> PodStatus | None:
+        """What the stream tells, as it is."""
+        return self._pleg.known(self._uid)
+
     async def status(self) -> PodStatus:
         """No RPC unless something was done since the last one. Raises PodStatusUnknown, BusError."""
         known = self._pleg.known(self._uid)

@@ -69,6 +69,12 @@ class Syncing:
         self._volumes.refresh(self._node(status))
         return False
 
+    @property
+    def calm(self) -> bool:
+        """The last look found nothing to do, and nothing waits for a time."""
+        waits = self.acted or self.held or self.faults or self.wake_ns or self._state.problems
+        return not waits and self._state.grants is not None and not self._volumes.follow_sources
+
     def close(self) -> None:
         self._volumes.close()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from actors.podworker.calm import Calm
 from actors.podworker.ending import Ending
 from actors.podworker.killer import Killer
 from actors.podworker.lifecycle import Facts, advance
@@ -63,6 +64,7 @@ class PodWorker:
         parts = Parts(self.state, world, self._observer, reporter, self._killer, self._probes)
         self._syncing = Syncing(parts, clock)
         self._ending = Ending(parts)
+        self._calm = Calm()
         self._clock = clock
         self._world = world
         self._woken = asyncio.Event()
@@ -73,6 +75,7 @@ class PodWorker:
         self._began = self._well = time.monotonic()
         self._told = float("-inf")
         self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     # told by others
 
@@ -81,7 +84,9 @@ class PodWorker:
 
     def update(self, pod: Object, quiet: bool = False) -> None:
         """A newer object from the API. `quiet`: only our own status came back in it."""
-        self.state.spec = read_pod(pod)
+        before, self.state.spec = self.state.spec, read_pod(pod)
+        if quiet:
+            self._calm.replaced(before, self.state.spec)
         if self.state.spec.deleting:
             self._interrupt()
         if not quiet:
@@ -124,25 +129,42 @@ class PodWorker:
     async def run(self) -> None:
         try:
             while self.state.stage is not Stage.FINISHED:
-                await self._wait()
+                self._set_timer()
+                await self._woken.wait()
+                self._stop_timer()
                 await self._guarded_step()
         finally:
+            self._stop_timer()
             self._killer.cancel()
             self._probes.close()
             self._syncing.close()
 
-    async def _wait(self) -> None:
+    def _set_timer(self) -> None:
+        self._stop_timer()
         delay = max(0.0, self._due - time.monotonic()) if self._due else resync_in(time.monotonic())
-        try:
-            async with asyncio.timeout(delay):
-                await self._woken.wait()
-        except TimeoutError:
-            pass
+        self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        """What is due is looked at; a mere resync of a calm pod does not even wake the task."""
+        if self._due or not self._calm.holds(self._depends_on()):
+            self.wake()
+        else:
+            self._set_timer()
+
+    def _depends_on(self) -> tuple[object, ...]:
+        health, state = self._world.health, self.state
+        return (self._observer.known(), state.spec, state.resources, state.stage, health.on, health.heard)
 
     async def _guarded_step(self) -> None:
         self._woken.clear()
         self._due, stage = 0.0, self.state.stage
         self._began = time.monotonic()
+        depends_on = self._depends_on()  # as it was before: what changes during the look is looked at again
         self._watch.begin()
         self._step = asyncio.get_running_loop().create_task(self._look())
         try:
@@ -160,6 +182,8 @@ class PodWorker:
             self._failed(error)
         elif not self._syncing.held:
             self._failures = 0
+        calm = self.state.stage is Stage.SYNCING and self._syncing.calm and not self._failures
+        self._calm.looked(depends_on if calm else ())
 
     async def _look(self) -> None:
         stage, state = self.state.stage, self.state

@@ -584,3 +584,31 @@ def test_what_a_pod_had_stands_in_its_status_before_it_is_free(tmp_path):
         assert order == [("settle", had), ("release", None)]
 
     play(story())
+
+
+def test_a_resync_of_a_pod_as_it_was_is_left_out_nine_times_of_ten(tmp_path, monkeypatch):
+    monkeypatch.setattr("actors.podworker.worker.resync_in", lambda now: 0.001)
+
+    async def story():
+        asked: list[bool] = []
+        async with at_work(Scene(tmp_path)) as scene:
+            calm = scene.worker._calm
+            holds = calm.holds
+            calm.holds = lambda depends_on: asked.append(holds(depends_on)) or asked[-1]
+            await scene.running()
+            await scene.until(lambda: asked.count(False) >= 3 and asked[-1] is False)
+            first = len(asked)
+            await scene.until(lambda: len(asked) >= first + 20)
+            assert asked[first : first + 20] == 2 * [*9 * [True], False]
+            await scene.until(lambda: asked[-1] is True)
+            scene.worker.update(scene.raw, quiet=True)
+            first = len(asked)
+            await scene.until(lambda: len(asked) >= first + 10)
+            assert asked[first : first + 10].count(False) == 1, "its own status came back: nothing to look at"
+            await scene.until(lambda: asked[-1] is True)
+            first = len(asked)
+            scene.worker.state.resources = PodResourceStatus(uid=UID, containers={})
+            await scene.until(lambda: len(asked) > first)
+            assert asked[first] is False, "the next resync looks"
+
+    play(story())

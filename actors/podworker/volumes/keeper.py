@@ -64,6 +64,11 @@ class Volumes:
         self._due = time.monotonic() + REFRESH_S
         self._task = asyncio.get_running_loop().create_task(self._refresh(node))
 
+    @property
+    def follow_sources(self) -> bool:
+        """They are looked at again each minute."""
+        return bool(self._written())
+
     def close(self) -> None:
         if self._task is not None:
             self._task.cancel()

@@ -1,0 +1,33 @@
+"""Whether a resync may be left out: what a pod's look depends on is as it was when the last one found nothing to do.
+
+What a look does follows from these things and from the time; what waits for a time says so and is not calm. The resync
+is there for what should not happen (a wake-up lost, a fault of ours), so each tenth one looks all the same.
+"""
+
+from typing import Any
+
+LEFT_OUT = 9
+"""Resyncs in a row that may be left out: the rest is a look each ten minutes or so."""
+
+
+class Calm:
+    def __init__(self) -> None:
+        self._seen: tuple[Any, ...] = ()
+        self._left_out = 0
+
+    def looked(self, depends_on: tuple[Any, ...]) -> None:
+        """A look is over. Empty: there is more to do, or to wait for."""
+        self._seen = depends_on
+        self._left_out = 0
+
+    def replaced(self, old: object, new: object) -> None:
+        """Another object that makes no difference to a look."""
+        self._seen = tuple(new if each is old else each for each in self._seen)
+
+    def holds(self, depends_on: tuple[Any, ...]) -> bool:
+        """The very same things, not equal ones: each is replaced when it changes. Counts as left out if so."""
+        same = bool(self._seen) and all(a is b for a, b in zip(self._seen, depends_on, strict=True))
+        if not same or self._left_out >= LEFT_OUT:
+            return False
+        self._left_out += 1
+        return True
