@@ -25,6 +25,8 @@ from protocols.kube.client import ApiAway, ApiError, Object
 from protocols.kube.meta import key_of, uid_of
 
 NO_PREEMPTION = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
+REFUSED = (403, 422)
+"""What people should know of: no later try will fare better by itself."""
 Verdict = dict[str, list[str]]
 """Node -> why it is not."""
 
@@ -71,6 +73,8 @@ class Placement:
             await self._bind(pod, view, decision.node)
         except (ApiAway, ApiError, Overtaken, Contested, TimeoutError) as error:
             self._again(pod, error, decision.began)
+            if isinstance(error, ApiError) and error.code in REFUSED:
+                await self._told(pod, str(error), SCHEDULER_ERROR)
             return False
         self.metrics.attempt(SCHEDULED, time.monotonic() - decision.began)
         return True

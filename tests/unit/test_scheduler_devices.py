@@ -511,3 +511,63 @@ def test_an_api_that_knows_no_claims_is_no_reason_to_wait() -> None:
             await until("p bound", lambda: node_of(api, "p"))
 
     asyncio.run(run())
+
+
+def test_s32_a_node_with_the_better_alternative_is_preferred() -> None:
+    async def tell(api: MemoryApi) -> None:
+        put_class(api)
+        for at in range(5):
+            put_node(api, f"n{at}")
+            size = "large" if at == 1 else "small"
+            put_slice(api, f"n{at}", {"name": "dev-0", "attributes": {"size": {"string": size}}})
+        wants = [
+            {"name": each, "deviceClassName": "gpu", "selectors": [{"cel": {"expression": f'{SIZE} == "{each}"'}}]}
+            for each in ("large", "small")
+        ]
+        spec = {"devices": {"requests": [{"name": "r", "firstAvailable": wants}]}}
+        for name in "cd":
+            api.put(RESOURCECLAIMS, {"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+        async with Life(api):
+            put_pod(api, "p", "c")
+            await until("p bound", lambda: node_of(api, "p"))
+            put_pod(api, "q", "d")
+            await until("q bound", lambda: node_of(api, "q"))
+        assert node_of(api, "p") == "n1"
+        assert node_of(api, "q") != "n1"
+        result = the(api, RESOURCECLAIMS, "d")["status"]["allocation"]["devices"]["results"][0]
+        assert result["request"] == "r/small"
+
+    story(tell)
+
+
+SIZE = f'device.attributes["{DRIVER}"].size'
+
+
+def test_admin_access_takes_nothing_from_others_after_a_restart_either() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        put_claim(api, "look", adminAccess=True)
+        put_pod(api, "doctor", "look")
+        async with Life(api):
+            await until("the doctor is bound", lambda: node_of(api, "doctor"))
+        async with Life(api):
+            put_claim(api, "c")
+            put_pod(api, "p", "c")
+            await until("p bound", lambda: node_of(api, "p"))
+        assert held(api, "look") == held(api, "c") == ["n1/dev-0"]
+
+    story(tell)
+
+
+def test_what_the_api_refuses_for_good_is_told() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        full = ApiError(422, {"message": "status.reservedFor: Too many: 257: must have at most 256 items"})
+        api.fault = lambda verb, resource, name: full if resource is RESOURCECLAIMS else None
+        async with Life(api) as life:
+            await until("p is told", lambda: "at most 256 items" in says(api, "p"))
+            await until("nothing stays promised", lambda: len(life.scheduler._devices.ledger) == 0)
+
+    story(tell)
