@@ -62,7 +62,7 @@ class Watched:
 async def admit(node: DeviceNode, uid: str, cpu: int, gpu: int = 0, gib: int = 1) -> AdmittedPod:
     resources = {RESOURCE: gpu} if gpu else {}
     container = ContainerRequest("c", resources=resources, cpu=cpu * 1000, memory={"memory": gib * GIB})
-    return await node.admit_pod(AdmitPod(uid, "default", uid, (container,), guaranteed=True))
+    return await node.admit_pod(AdmitPod(uid, "default", uid, (container,), guaranteed=True), timeout=25)
 
 
 def test_a_pod_lands_on_one_node_and_all_can_see_it(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_not_enough() -> None:
 
 def test_spread_over_cores_and_over_nodes() -> None:
     assert take_packed(EIGHT, EIGHT.cpus, 4, spread=True) == {0, 1, 2, 3}
+    assert take_packed(DUAL, DUAL.cpus - {8}, 5, spread=True) == {0, 1, 2, 3, 9}, "the socket in use goes first"
     assert take_distributed(DUAL, DUAL.cpus, 10, 2) == {0, 8, 1, 9, 2, 10, 4, 12, 5, 13}
     assert take_distributed(DUAL, DUAL.cpus, 8) == DUAL.in_nodes((0,)), "one node is enough"
     split = best_split({0: 6, 1: 6, 2: 6}, 10, 2)

@@ -50,6 +50,7 @@ def test_no_nodes_and_no_list_of_online_cpus(tmp_path: Path) -> None:
     assert online_cpus(tmp_path) == {0, 1, 2}
     assert found.memory == {0: {"memory": 2 << 20}}
     assert found.numa.nodes == (0,)
+    assert {place.cache for place in found.cpus.places.values()} == {-1}, "no cache is told of: the node is one"
 
 
 def test_the_machine_we_are_on() -> None:

@@ -66,15 +66,13 @@ class Taking:
         return [cpu for core in self._core_order() for cpu in sorted(self._free) if self._core(cpu) == core]
 
     def _spread(self) -> list[int]:
-        """One thread of each core, socket by socket, then the second threads."""
-        ranked: dict[int, list[int]] = {}
+        """Socket by socket, one thread of each core before the second threads."""
+        cores: dict[int, list[int]] = {}
         for cpu in sorted(self._free):
-            ranked.setdefault(self._core(cpu), []).append(cpu)
-        sockets = self._ordered(self._socket, self._free)
-        key = {
-            cpu: (at, sockets.index(self._socket(cpu)), cpu) for own in ranked.values() for at, cpu in enumerate(own)
-        }
-        return sorted(key, key=key.__getitem__)
+            cores.setdefault(self._core(cpu), []).append(cpu)
+        rank = {cpu: at for own in cores.values() for at, cpu in enumerate(own)}
+        place = {socket: at for at, socket in enumerate(self._level_order(self._socket))}
+        return sorted(rank, key=lambda cpu: (place[self._socket(cpu)], rank[cpu], cpu))
 
     def _whole_groups(self, group: Group) -> list[set[int]]:
         members: dict[int, set[int]] = {}

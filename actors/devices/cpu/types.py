@@ -27,7 +27,7 @@ class CpuPlace(msgspec.Struct, frozen=True):
     socket: int
     node: int
     cache: int = 0
-    """Lowest CPU number that shares its last level cache."""
+    """Lowest CPU number that shares its last level cache; below 0 = not known, its node stands for it."""
 
 
 class CpuTopology(msgspec.Struct, frozen=True):

@@ -76,7 +76,7 @@ def _place(path: Path, cpu: int, node: int) -> CpuPlace:
         core=min(siblings),
         socket=max(0, _number(path / "topology/physical_package_id")),
         node=node,
-        cache=min(_last_cache(path) | {cpu}),
+        cache=min(_last_cache(path), default=-1 - node),
     )
 
 
