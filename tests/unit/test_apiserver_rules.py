@@ -216,6 +216,37 @@ def test_what_a_node_may_do(wanted: Attributes, allowed: bool) -> None:
         AUTHORIZER.check(User("system:node:n1", ("system:authenticated",)), wanted)
 
 
+SCHEDULER, CONTROLLERS = "system:kube-scheduler", "system:kube-controller-manager"
+DRA = "resource.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("user", "verb", "resource", "sub", "allowed"),
+    [
+        (SCHEDULER, "update", "resourceclaims", "status", True),
+        (SCHEDULER, "update", "resourceclaims", "", True),
+        (SCHEDULER, "create", "resourceclaims", "", True),
+        (SCHEDULER, "watch", "resourceslicepatches", "", True),
+        (SCHEDULER, "watch", "devicetaintrules", "", True),
+        (SCHEDULER, "update", "resourceslices", "", False),
+        (SCHEDULER, "create", "resourceslicepatches", "", False),
+        (SCHEDULER, "update", "deviceclasses", "", False),
+        (SCHEDULER, "patch", "devicetaintrules", "status", False),
+        (CONTROLLERS, "create", "resourceclaims", "", True),
+        (CONTROLLERS, "update", "resourceclaims", "status", True),
+        (CONTROLLERS, "patch", "devicetaintrules", "status", True),
+        (CONTROLLERS, "create", "resourceslices", "", False),
+        (CONTROLLERS, "update", "deviceclasses", "", False),
+        (CONTROLLERS, "create", "resourceslicepatches", "", False),
+    ],
+)
+def test_what_the_planes_users_may_do_with_devices(
+    user: str, verb: str, resource: str, sub: str, allowed: bool
+) -> None:
+    asked = Attributes(verb, "", group=DRA, resource=resource, name="x", subresource=sub)
+    assert AUTHORIZER.allows(User(user), asked) is allowed
+
+
 def test_identity_comes_from_the_certificate_alone() -> None:
     subject = ((("organizationName", "system:nodes"),), (("commonName", "system:node:n1"),))
     assert user_of({"subject": subject}) == User("system:node:n1", ("system:nodes", "system:authenticated"))
