@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.podworker.logs import files
+from actors.podworker.logs.growth import SELDOM, Growth
 from actors.podworker.logs.rotator import LogRotator, RotationOptions
 from protocols.bus import Unavailable
 from tests.support.podworker_fakes import FakeRuntime
@@ -106,3 +107,26 @@ def test_a_file_that_cannot_be_packed_stops_nothing_else(log: Path) -> None:
     looked(runtime, log)
     assert log.read_text() == "x" * 100
     assert runtime.calls == []
+
+
+def test_silent_logs_are_looked_at_seldom_and_growing_ones_each_time() -> None:
+    growth, looked_at = Growth(), {"silent": 0, "growing": 0, "large": 0}
+    for turn in range(60):
+        for id in growth.due(looked_at):
+            looked_at[id] += 1
+            growth.found(id, turn if id == "growing" else 7)
+            if id == "large":
+                growth.again(id)
+    assert looked_at["growing"] == looked_at["large"] == 60
+    assert 60 // SELDOM <= looked_at["silent"] <= 60 // SELDOM + SELDOM
+
+
+def test_a_silent_log_that_grows_again_is_looked_at_each_time_from_then_on() -> None:
+    growth = Growth()
+    for _ in range(30):
+        for id in growth.due(["a"]):
+            growth.found(id, 7)
+    until_seen = next(turn for turn in range(1, 99) if growth.due(["a"]))
+    growth.found("a", 8)
+    assert until_seen <= SELDOM
+    assert growth.due(["a"]) == ["a"]

@@ -13,11 +13,12 @@ UNFINISHED, PACKED = ".tmp", ".gz"
 _BLOCK = 256 * 1024
 
 
-def is_larger(path: str, size: int) -> bool:
+def size_of(path: str) -> int:
+    """0 when there is none."""
     try:
-        return os.stat(path).st_size > size
+        return os.stat(path).st_size
     except OSError:
-        return False
+        return 0
 
 
 def pieces(log: Path) -> list[Path]:

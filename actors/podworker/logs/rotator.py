@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.logs import files
+from actors.podworker.logs.growth import Growth
 from actors.podworker.ports import Runtime
 from protocols.bus import BusError
 
@@ -32,6 +33,7 @@ class LogRotator:
         self._options = options
         self._runtime = runtime
         self._running = running
+        self._growth = Growth()
         self._seen: set[str] = set()
         """Containers whose log was there once in this life, or surely is not meant to be."""
 
@@ -49,10 +51,18 @@ class LogRotator:
             await self._rotate(id, Path(runs[id]))
 
     def _find(self, runs: dict[str, str]) -> tuple[list[str], list[str]]:
-        large = [id for id, path in runs.items() if files.is_larger(path, self._options.most_bytes)]
+        large = [id for id in self._growth.due(runs) if self._is_large(id, runs[id])]
         fresh = [id for id in runs if id not in self._seen]
         self._seen = set(runs)
         return large, [id for id in fresh if not Path(runs[id]).exists() and files.pieces(Path(runs[id]))]
+
+    def _is_large(self, id: str, path: str) -> bool:
+        size = files.size_of(path)
+        self._growth.found(id, size)
+        large = size > self._options.most_bytes
+        if large:
+            self._growth.again(id)
+        return large
 
     async def _rotate(self, id: str, log: Path) -> None:
         try:
