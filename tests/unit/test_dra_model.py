@@ -1,0 +1,171 @@
+"""Any history of pods, failing drivers and killed managers: no driver keeps what nobody knows of, none loses what is
+used."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from actors.devices.dra.checkpoint import decode, encode
+from actors.devices.dra.claims import ClaimCache
+from actors.devices.dra.errors import DriverFailed
+from actors.devices.dra.instance import failed
+from actors.devices.dra.keeping import Keeping, KeepingOptions
+from actors.devices.dra.metrics import DraMetrics
+from actors.devices.dra.preparing import Preparing, PreparingOptions
+from actors.devices.dra.replies import Outcome
+from actors.devices.dra.types import ClaimInfo, PreparedDevice
+from protocols.errors import NodeplaneError
+from tests.support.dra_lab import asks, claim
+
+A, B = "a.example.com", "b.example.com"
+CLAIMS = {"one": (A,), "both": (A, B), "other": (B,)}
+PODS = {"p": ("one", "both"), "q": ("both", "other"), "r": ("one",)}
+FAULTS = ("well", "well", "well", "refuses", "lost reply", "away", "half")
+
+
+@dataclass
+class FakeDriver:
+    """Keeps what a real one would keep; every call meets the next fault."""
+
+    world: "World"
+    name: str
+    held: set[str] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+
+    async def prepare(self, claims: list[ClaimInfo]) -> Outcome:
+        for item in claims:
+            assert self.name in self.world.on_disk().get(item.uid, ()), "asked before it was written down"
+        return await self._meet(claims, self.held.update)
+
+    async def unprepare(self, claims: list[ClaimInfo]) -> Outcome:
+        for item in claims:
+            users = [pod for pod, names in self.world.using.items() if item.name in names]
+            assert not users, f"{item.name} taken from {users}"
+        return await self._meet(claims, self.held.difference_update)
+
+    async def _meet(self, claims: list[ClaimInfo], effect: Any) -> Outcome:
+        fault = self.faults.pop() if self.faults else "well"
+        await asyncio.sleep(0)
+        if fault == "away":
+            return failed("away")
+        done = claims[:1] if fault == "half" else claims
+        if fault != "refuses":
+            effect({item.uid for item in done})
+        await asyncio.sleep(0)
+        if fault == "lost reply":
+            return failed("lost")
+        outcome = Outcome()
+        if fault == "refuses":
+            outcome.error = DriverFailed("no")
+            return outcome
+        outcome.done = {item.uid: (PreparedDevice("n1", "d"),) for item in done}
+        if fault == "half" and len(done) < len(claims):
+            outcome.error = DriverFailed("half")
+        return outcome
+
+
+class World:
+    """The node: its disk, its drivers, and one manager after the other."""
+
+    def __init__(self) -> None:
+        self.disk = encode([])
+        self.drivers = {name: FakeDriver(self, name) for name in (A, B)}
+        self.using: dict[str, tuple[str, ...]] = {}
+        """Pods whose containers may run, and their claims."""
+        self.ending: set[str] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        """A new life of the manager, from the disk."""
+        self.cache = ClaimCache(decode(self.disk))
+        keeping = Keeping(KeepingOptions(lambda: list(self.cache.claims.values()), self._save, lambda line: None))
+        metrics = DraMetrics(CollectorRegistry(), self.cache.in_use)
+        self.manager = Preparing(PreparingOptions(self.cache, self, keeping, metrics))  # type: ignore[arg-type]  # serving is all it asks
+
+    def serving(self, name: str) -> FakeDriver:
+        return self.drivers[name]
+
+    def _save(self, raw: bytes) -> None:
+        self.disk = raw
+
+    def on_disk(self) -> dict[str, set[str]]:
+        return {item.uid: set(item.drivers) for item in decode(self.disk)}
+
+    async def prepare(self, pod: str) -> None:
+        if pod in self.ending:
+            return
+        claims = tuple(claim(name, *CLAIMS[name]) for name in PODS[pod])
+        with suppress(NodeplaneError):
+            await self.manager.prepare(asks(pod, *claims))
+            if pod not in self.ending:
+                self.using[pod] = PODS[pod]
+
+    async def end(self, pod: str) -> None:
+        """As podworker: the containers are dead, then it asks until it works."""
+        self.ending.add(pod)
+        self.using.pop(pod, None)
+        with suppress(NodeplaneError):
+            await self.manager.unprepare(pod)
+            self.ending.discard(pod)
+
+    def check(self) -> None:
+        known = self.on_disk()
+        for driver in self.drivers.values():
+            lost = {uid for uid in driver.held if driver.name not in known.get(uid, ())}
+            assert not lost, f"{driver.name} holds {lost}, and nobody knows"
+        for pod, names in self.using.items():
+            for name in names:
+                holders = {driver.name for driver in self.drivers.values() if f"{name}-uid" in driver.held}
+                assert holders == set(CLAIMS[name]), f"{name} of {pod} is with {holders} only"
+
+
+ACTIONS = st.tuples(st.sampled_from(["prepare", "end"]), st.sampled_from(sorted(PODS)))
+TURN = st.tuples(
+    st.lists(ACTIONS, min_size=1, max_size=4),
+    st.lists(st.sampled_from(FAULTS), max_size=4),
+    st.none() | st.integers(0, 12),
+)
+"""What happens at once, what the drivers meet, and after how many steps of the loop the manager is killed."""
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TURN, max_size=12))
+def test_nothing_is_lost_and_nothing_is_taken(turns: list[Any]) -> None:
+    async def story() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        world = World()
+        for actions, faults, killed_after in turns:
+            for number, fault in enumerate(faults):
+                world.drivers[(A, B)[number % 2]].faults.append(fault)
+            await play(world, actions, killed_after)
+            world.check()
+        for driver in world.drivers.values():
+            driver.faults.clear()
+        for pod in PODS:
+            await world.end(pod)
+        assert [driver.held for driver in world.drivers.values()] == [set(), set()]
+        assert decode(world.disk) == []
+
+    asyncio.run(story())
+
+
+async def play(world: World, actions: list[tuple[str, str]], killed_after: int | None) -> None:
+    calls = {"prepare": world.prepare, "end": world.end}
+    tasks = [asyncio.create_task(calls[word](pod)) for word, pod in actions]
+    if killed_after is None:
+        await asyncio.gather(*tasks)
+        return
+    for _ in range(killed_after):
+        await asyncio.sleep(0)
+    inner = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in inner:  # as kill -9: nothing goes on, whatever it waited for
+        task.cancel()
+    await asyncio.gather(*inner, return_exceptions=True)
+    await asyncio.to_thread(lambda: None)  # what the disk had begun to write is written
+    world.begin()
