@@ -99,7 +99,7 @@ class Devices:
         self._context.spawn(self._watcher.run(), "plugins_registry")
         self._context.spawn(self._dra.run(), "claims")
         listening = f"listening on {self._context.layout.registration_socket}"
-        self._context.ready("; ".join((listening, *self._manager.troubles, *self._dra.troubles)))
+        self._context.ready("; ".join((listening, *self._manager.troubles[-1:], *self._dra.troubles)))
 
     async def _watch_machine(self) -> None:
         """Changes of sysfs raise no event, so it is polled; slowly, since each admission looks too."""
