@@ -143,6 +143,17 @@ def test_a_restart_prepares_again_for_the_next_sandbox_and_gives_back_what_is_go
     play_dra(story)
 
 
+def test_a_manager_that_has_just_begun_gives_drivers_time_to_come_back() -> None:
+    async def story(lab: DraLab) -> None:
+        waiting = asyncio.create_task(lab.prepare(asks("p", claim("a"))))
+        await asyncio.sleep(0.1)
+        driver = await lab.driver()
+        await waiting
+        assert len(driver.called("prepare")) == 1
+
+    play_dra(story, come_back=20.0)
+
+
 def test_a_lost_or_corrupt_file_is_made_anew_from_what_pods_hold() -> None:
     async def story(lab: DraLab) -> None:
         driver = await lab.driver()

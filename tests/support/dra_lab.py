@@ -64,7 +64,7 @@ def play_dra(story: Callable[["DraLab"], Coroutine[Any, Any, None]], **limits: f
 class DraLab:
     def __init__(self, **limits: float) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
-        self.limits = DraLimits(**{"reopen": 0.1, "retry_first": 0.1, **limits})
+        self.limits = DraLimits(**{"come_back": 0.0, "reopen": 0.1, "retry_first": 0.1, **limits})
         self.listen = True
         """The gate ResourceHealthStatus."""
         self.drivers: list[StubDriver] = []

@@ -3,7 +3,9 @@
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from actors.devices.dra.errors import DriverMissing
@@ -37,6 +39,8 @@ class Drivers:
         self._options = options
         self._instances: dict[str, list[Instance]] = {}
         self._numbers = itertools.count(1)
+        self._patient_until = time.monotonic() + options.limits.come_back
+        self._change = asyncio.Event()
 
     # told by the watcher
 
@@ -91,6 +95,13 @@ class Drivers:
             raise DriverMissing(f"DRA driver {driver} is not registered")
         return max(instances, key=lambda item: (item.connected, item.options.number))
 
+    async def returned(self, driver: str) -> None:
+        """Wait for a driver that may have been here before the manager began anew, but not for long."""
+        while not self._view(driver).connected and (left := self._patient_until - time.monotonic()) > 0:
+            self._change.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._change.wait(), left)
+
     async def close(self) -> None:
         everyone = [instance for mine in self._instances.values() for instance in mine]
         for instance in everyone:
@@ -98,6 +109,7 @@ class Drivers:
         await asyncio.gather(*(instance.close() for instance in everyone))
 
     def _turned(self, driver: str) -> None:
+        self._change.set()
         self._options.changed(self._view(driver))
 
     def _view(self, driver: str) -> DraDriver:

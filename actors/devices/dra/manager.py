@@ -18,7 +18,7 @@ from actors.devices.dra.kept_health import KeptHealth, KeptHealthOptions
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.preparing import Preparing, PreparingOptions
 from actors.devices.dra.remembered import Remembered
-from actors.devices.dra.shares import PodClaims, cdi_devices, pod_claims, rebuilt
+from actors.devices.dra.shares import PodClaims, cdi_devices, pod_claims, rebuilt, wanted_drivers
 from actors.devices.dra.strangers import Strangers, StrangersOptions
 from actors.devices.dra.streams import DraStreams, DraStreamsOptions
 from actors.devices.dra.types import ClaimInfo, DeviceName, DraLimits
@@ -108,6 +108,8 @@ class DraManager:
 
     async def prepare(self, asked: PrepareClaims, call: Call) -> PreparedClaims:
         self._strangers.wanted(asked.uid)
+        for driver in wanted_drivers(asked.claims):
+            await self.drivers.returned(driver)
         try:
             claims = await self._preparing.prepare(asked)
         finally:

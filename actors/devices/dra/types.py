@@ -63,6 +63,9 @@ class DraLimits(msgspec.Struct, frozen=True):
     """Pause before a health stream that ended is opened again over the same connection."""
     fresh: float = 15.0
     """A pod whose claims were asked for within this time is no stranger, whatever an older list of pods says."""
+    come_back: float = 5.0
+    """From the manager's own start until a driver that has not come yet is taken for missing: no pod is to wait longer
+    for its next try because the manager died."""
     retry_first: float = 1.0
     retry_most: float = 60.0
     """Pauses between tries to give back what a pod that is long gone has left."""
