@@ -4,6 +4,7 @@ from actors.apiserver.causes import Cause
 from actors.apiserver.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.objects import Obj, at, text
 from actors.apiserver.resources import pod_cells
+from actors.apiserver.resources.pod_claims import claim_causes
 from actors.apiserver.resources.pod_defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
 from actors.apiserver.resources.pod_health import drop_disabled, health_causes
 from actors.apiserver.resources.pod_rules import pod_causes, spec_change_causes
@@ -38,7 +39,7 @@ class PodStrategy(Strategy):
         return health_causes(new)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        return pod_causes(obj)
+        return pod_causes(obj) + claim_causes(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
         return pod_causes(new) or spec_change_causes(new, old)

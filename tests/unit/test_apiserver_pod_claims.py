@@ -1,0 +1,40 @@
+"""Claims in pods."""
+
+from typing import Any
+
+import pytest
+
+from actors.apiserver.resources.pod_claims import claim_causes
+
+TEMPLATE = {"resourceClaimTemplateName": "t"}
+
+
+def told(claims: list[Any], uses: list[Any] = [], **metadata: Any) -> list[str]:  # noqa: B006
+    container = {"name": "c", "resources": {"claims": uses}}
+    pod = {"metadata": metadata, "spec": {"resourceClaims": claims, "containers": [container]}}
+    return [f"{cause.field.removeprefix('spec.')}: {cause.message}" for cause in claim_causes(pod)]
+
+
+@pytest.mark.parametrize(
+    ("claims", "uses", "says"),
+    [
+        ([{"name": "a", **TEMPLATE}], [{"name": "a"}, {"name": "a", "request": "r"}], ""),
+        ([{"name": "a"}], [], "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"),
+        ([{"name": "a", "resourceClaimName": "c", **TEMPLATE}], [], "at most one of `resourceClaimName`, `resource"),
+        ([{"name": "A", **TEMPLATE}], [], 'resourceClaims[0].name: Invalid value: "A": a lowercase RFC 1123 label'),
+        ([{"name": "a", **TEMPLATE}, {"name": "a", **TEMPLATE}], [], 'resourceClaims[1].name: Duplicate value: "a"'),
+        ([{"name": "a", "resourceClaimName": "B_"}], [], 'resourceClaims[0].resourceClaimName: Invalid value: "B_"'),
+        ([], [{"name": "a"}], 'containers[0].resources.claims[0].name: Not found: "a"'),
+        ([{"name": "a", **TEMPLATE}], [{}], "containers[0].resources.claims[0].name: Required value"),
+        ([{"name": "a", **TEMPLATE}], [{"name": "a"}, {"name": "a"}], 'resources.claims[1]: Duplicate value: "a"'),
+    ],
+)
+def test_claims_of_pods(claims: list[Any], uses: list[Any], says: str) -> None:
+    found = told(claims, uses)
+    assert len(found) == bool(says)
+    assert not says or says in found[0]
+
+
+def test_static_pods_have_none() -> None:
+    found = told([{"name": "a", **TEMPLATE}], annotations={"kubernetes.io/config.mirror": "x"})
+    assert found == ["resourceClaims: Forbidden: static pods do not support resource claims"]
