@@ -49,7 +49,7 @@ class Devices:
         self.writer = ClaimWriter(client, self.claims, self.ledger, log)
         self.fitting = Fitting(self.catalog, self.ledger, self.feed.classes, self.engine, gates.taints)
         self._backing: dict[str, str] = {}
-        self._gate = Gate(self.claims.get, self.ledger.promised, self.feed.classes, self.catalog)
+        self._gate = Gate(self.claims.get, self.ledger.promised, self.feed.classes, self.catalog, gates.taints)
         self._changed, self._log = changed, log
         self._follower = Informer(client, RESOURCECLAIMS, InformerOptions(), self)
         self.informers = [self._follower, *self.feed.informers]

@@ -20,9 +20,10 @@ NOT_AVAILABLE = "resourceclaim not available on the node"
 class Gate:
     def __init__(
         self, claim: Callable[[str], Object | None], promised: Callable[[str], bool],
-        classes: Mapping[str, DeviceClass], catalog: Catalog,
+        classes: Mapping[str, DeviceClass], catalog: Catalog, taints: bool,
     ) -> None:  # fmt: skip
-        self._claim, self._promised, self._classes, self._catalog = claim, promised, classes, catalog
+        self._claim, self._promised, self._classes = claim, promised, classes
+        self._catalog, self._taints = catalog, taints
 
     def demand(self, pod: Object) -> Demand:
         """Raises NotReady."""
@@ -30,7 +31,7 @@ class Gate:
         found += self._extended(pod)
         claims = list({key_of(claim): claim for claim in found}.values())
         allocated = tuple(claim for claim in claims if allocation_of(claim) is not None)
-        for claim in allocated:
+        for claim in allocated if self._taints else ():
             self._check_taints(claim)
         open_ = [claim for claim in claims if allocation_of(claim) is None]
         wanted = tuple(self._wanted(claim) for claim in open_)

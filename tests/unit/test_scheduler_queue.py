@@ -1,0 +1,71 @@
+"""The queue against a naive one, over random histories."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.scheduler.queue import Queue
+
+TOPICS = ("room", "devices", "claim")
+UIDS = st.sampled_from("abc")
+SOME = st.frozensets(st.sampled_from(TOPICS), max_size=2)
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(["add", "remove", "trying", "retry"]), UIDS, st.just(frozenset())),
+    st.tuples(st.sampled_from(["failed", "gated"]), UIDS, SOME),
+    st.tuples(st.just("changed"), st.sampled_from(TOPICS), st.just(frozenset())),
+    st.tuples(st.just("later"), st.just(""), st.just(frozenset())),
+)
+
+
+@dataclass
+class Pod:
+    due: bool = True
+    trying: bool = False
+    tries: int = 0
+    not_before: float = 0.0
+    topics: frozenset[str] = field(default_factory=frozenset)
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]) -> None:
+    queue, pods, now = Queue(), dict[str, Pod](), 0.0
+    for step, what, topics in steps:
+        pod = pods.get(what)
+        match step:
+            case "add":
+                queue.add(what)
+                pods.setdefault(what, Pod()).due = True
+            case "remove":
+                queue.remove(what)
+                pods.pop(what, None)
+            case "trying":
+                assert queue.trying(what) == (pod is not None and not pod.trying)
+                if pod is not None and not pod.trying:
+                    pod.trying, pod.due = True, False
+            case "failed" | "gated" | "retry":
+                if step == "failed":
+                    queue.failed(what, now, topics)
+                elif step == "gated":
+                    queue.gated(what, topics)
+                else:
+                    queue.retry(what, now)
+                if pod is not None:
+                    if step != "gated":
+                        pod.tries += 1
+                        pod.not_before = now + min(10.0, 2.0 ** (pod.tries - 1))
+                    pod.trying, pod.topics = False, topics
+                    pod.due = pod.due or step == "retry"
+            case "changed":
+                woken = [each for each in pods.values() if not each.due and (each.trying or what in each.topics)]
+                assert queue.changed(what) == bool(woken)
+                for each in woken:
+                    each.due = True
+            case "later":
+                now += 3.0
+        ready = {uid for uid, each in pods.items() if each.due and not each.trying and each.not_before <= now}
+        assert set(queue.ready(now)) == ready
+        due = [each.not_before for each in pods.values() if each.due and not each.trying]
+        assert queue.next_at() == min(due, default=None)
+        assert sum(queue.counts(now).values()) == len(queue) == len(pods)
+        assert queue.counts(now)["unschedulable"] == sum(not each.due and not each.trying for each in pods.values())
