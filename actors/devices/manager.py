@@ -21,6 +21,7 @@ from actors.devices.ledger.recovery import resources_of
 from actors.devices.ledger.state import Override, State
 from actors.devices.machine.keeper import KeeperOptions, MachineKeeper
 from actors.devices.machine.metrics import MachineMetrics
+from actors.devices.machine.policies import in_force
 from actors.devices.machine.streams import MachineStreams
 from actors.devices.metrics import DeviceMetrics
 from actors.devices.plugins.board import Board
@@ -70,7 +71,7 @@ class Manager:
         self._options = options
         self._files = CheckpointFiles(options.state_directory, options.plugin_directory)
         found = self._files.load()
-        state, self.troubles = found.state, found.lines
+        state, self.troubles = in_force(found.state, options.alignment), found.lines
         self._lost = found.lost
         metrics = DeviceMetrics(options.registry)
         self._ledger = Ledger(state.pods)

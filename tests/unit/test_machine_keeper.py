@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from actors.devices.errors import MachineUnreadable, PolicyChanged
+from actors.devices.ledger.state import State
 from actors.devices.machine.keeper import KeeperOptions, MachineKeeper
+from actors.devices.machine.policies import in_force
+from actors.devices.types import PodRecord
 from protocols.alignment import Alignment
 from protocols.messages.devices import AllocatedMemory, ContainerAllocation, PodAllocation
 from tests.support.machines import GIB, Described, set_online, write_machine
@@ -102,6 +105,19 @@ def test_a_policy_may_change_once_nobody_holds_anything(tmp_path: Path) -> None:
     first.placer.release("u")
     first.save(first.copies())
     assert keeper(tmp_path).placer.cpus is None
+
+
+def test_what_nobody_guards_any_more_is_no_longer_held() -> None:
+    """The state file was deleted, as the refusal says, and the policy is another one now."""
+    block = AllocatedMemory("memory", GIB, (1,))
+    before = State(mark=7, pods=(PodRecord(pod("u", 1, 5, memory=(block,))), PodRecord(pod("v"))))
+    static = Alignment(cpuManagerPolicy="static", memoryManagerPolicy="Static")
+    assert in_force(before, static) is before
+    after = in_force(before, Alignment(memoryManagerPolicy="Static"))
+    assert [record.allocation.containers[0].cpus for record in after.pods] == [(), ()]
+    assert after.pods[0].allocation.containers[0].memory == (block,)
+    assert after.mark > before.mark, "whoever follows must not take it for what he has"
+    assert in_force(after, Alignment(memoryManagerPolicy="Static")) is after
 
 
 @pytest.mark.parametrize("garbage", [b"", b"{}", b'{"policyName"', b"\x00" * 4096])
