@@ -116,6 +116,7 @@ class Queue:
     def _sleep(self, uid: str, waiting: Waiting, topics: Topics) -> None:
         """Unless something changed while it was tried."""
         self._trying.discard(uid)
+        self._rouse(uid, waiting)
         if uid not in self._due:
             waiting.topics = topics
             for topic in topics:

@@ -28,7 +28,7 @@ class FakeBinder:
         if self.faults:
             raise self.faults.pop(0)
 
-    async def refuse(self, pod: dict[str, Any], why: str) -> None:
+    async def refuse(self, pod: dict[str, Any], why: str, reason: str = "") -> None:
         self.refused.append((name_of(pod), why))
 
 
