@@ -32,6 +32,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser("devices", help="list devices and who has them", allow_abbrev=False)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     parser.add_argument("--plugins", action="store_true", help="resources and the plugins behind them")
+    parser.add_argument("--drivers", action="store_true", help="DRA drivers, and the devices of claims")
     views = parser.add_argument_group("DRA devices")
     one = views.add_mutually_exclusive_group()
     one.add_argument("--patched", action="store_true", help="each value as the scheduler sees it, and who says so")
@@ -53,6 +54,10 @@ def run(args: argparse.Namespace) -> int:
         from supervisor.cli.device_plugins import run_plugins
 
         return run_plugins(args)
+    if args.drivers:
+        from supervisor.cli.dra_drivers import run_drivers
+
+        return run_drivers(args)
     rows = ask(layout_from(args), gather)
     if args.output == "json":
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")

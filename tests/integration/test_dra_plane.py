@@ -94,6 +94,11 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
     lab.health.write_text(f"{result['device']} Unhealthy ECC error\n")
     ill = [{"health": "Unhealthy", "message": "ECC error", "resourceID": device}]
     until("unhealthy", lambda: lab.health_of("gpu-claim") == ill)
+    view = plane.nodeplane("devices", "--drivers")
+    assert [line.split()[:5] for line in view.splitlines()[1:2]] == [
+        [DRIVER, "connected", "v1.DRAPlugin", "v1.DRAResourceHealth", "1"]
+    ]
+    assert f"{device}  Unhealthy  default/{claim['metadata']['name']}  default/gpu-claim  ECC error" in view
     lab.health.unlink()
     until("healthy again", lambda: lab.health_of("gpu-claim") == well)
     (kept,) = lab.kept()
