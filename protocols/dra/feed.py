@@ -20,8 +20,8 @@ from protocols.kube.informer import Handler, Informer, InformerOptions
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
 
-STRIDE = 64
-"""Slices worked out between two turns of the event loop."""
+STRIDE, STRIDE_S = 64, 0.02
+"""Slices worked out between two turns of the event loop, and seconds: selectors cost by the device."""
 AGAIN_S = 60.0
 """How often faults that met more devices are looked at."""
 T = TypeVar("T")
@@ -91,7 +91,8 @@ class Feed:
                     await self._wake.wait()
             self._wake.clear()
             while not self.tracker.settled:
-                if changes := self.tracker.settle(STRIDE):
+                end = time.monotonic() + STRIDE_S
+                if changes := self.tracker.settle(STRIDE, lambda end=end: time.monotonic() > end):  # type: ignore[misc]  # bound at once
                     self._listener.slices_changed(changes)
                 await asyncio.sleep(0)
             if not self._wake.is_set():

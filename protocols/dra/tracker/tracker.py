@@ -6,6 +6,7 @@ holds what a computation from nothing would give, whatever the order of the inpu
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Callable
 from operator import is_
 
 from protocols.dra.patching.layers import PoolLayers
@@ -97,10 +98,13 @@ class Tracker:
     def settled(self) -> bool:
         return not self._marks and not self._told
 
-    def settle(self, limit: int | None = None) -> list[Change]:
-        """Work out what is marked, at most `limit` slices, and tell what changed. Call it until `settled`."""
+    def settle(self, limit: int | None = None, enough: Callable[[], bool] | None = None) -> list[Change]:
+        """Work out what is marked, at most `limit` slices and, after each of them, no more if it is `enough`; tell what
+        changed. Call it until `settled`."""
         for name in list(self._marks)[:limit]:
             self._rebuild(name, self._marks.pop(name))
+            if enough is not None and enough():
+                break
         told, self._told = self._told, []
         return told
 
