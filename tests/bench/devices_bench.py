@@ -11,11 +11,12 @@ from protocols.files import write_atomic
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import ALLOCATE
 from protocols.wire.methods import unix_channel
+from tests.bench.plane_bench import cpu_seconds
 from tests.bench.row import Row, at_least, at_most
 from tests.support.device_node import RESOURCE, DeviceNode, until
 from tests.support.stub_plugin import StubPlugin, device
 
-WORKERS, DEVICES, SECONDS = 64, 256, 5.0
+WORKERS, DEVICES, SECONDS = 110, 256, 5.0
 RATE = 1000.0
 MANY, MANY_LIMIT_S, TRIES = 10_000, 1.0, 5
 
@@ -31,11 +32,14 @@ async def _allocations() -> list[Row]:
     plugin = node.plugin("--resource", RESOURCE, "--devices", str(DEVICES))
     await node.settled(DEVICES, DEVICES)
     floor = await _bare(node.layout.device_plugins / f"example.com-gpu-{plugin.pid}.sock")
+    before = cpu_seconds([node.processes["devices"].pid])
     rates = [await _churn(node) for _ in range(3)]
+    spent = cpu_seconds([node.processes["devices"].pid]) - before
     synced = _fsyncs(node.root)
     await node.close()
     return [
         at_least("devices.allocations: pods admitted and released, on disk", rates, "/s", RATE, floor),
+        at_most("devices.allocations: CPU of the manager for each", [1000 * spent / (sum(rates) * SECONDS)], "ms", 1.0),
         at_least("devices.allocations: whole files this disk makes durable", [synced], "/s", 0.0),
     ]
 

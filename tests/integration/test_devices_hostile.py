@@ -155,7 +155,7 @@ def test_half_open_plugins_and_a_crowd_of_registrations_hold_up_nobody() -> None
                     version="v1beta1", endpoint="silent.sock", resource_name=f"example.com/r{number}"
                 )
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
-                    await call(request, timeout=3)
+                    await call(request, timeout=2)
                 return refused.value.code()
 
             crowd = asyncio.gather(*map(register, range(150)))

@@ -85,6 +85,9 @@ class FakePlugins:
     async def returned(self, resource: str) -> None:
         await asyncio.sleep(0)
 
+    def expect(self, resources: Iterable[str]) -> None:
+        self.inventory.expect(resources, 0.0)
+
     def serving(self, resource: str) -> FakePlugin:
         if not self.inventory.connected(resource):
             raise PluginFailed(f"endpoint of {resource} has been stopped")

@@ -4,7 +4,6 @@ Each pod is admitted in a task of its own, so a plugin that hangs delays only th
 """
 
 import asyncio
-import time
 from dataclasses import dataclass
 
 import msgspec
@@ -124,7 +123,7 @@ class Admissions:
         """The ledger was lost, the pod runs: it keeps what its containers were started with."""
         plan = self._chooser.keep_running(pod)
         held = {resource for parts in plan.chosen.values() for resource in parts}
-        self._options.inventory.expect(held - self._options.inventory.resources.keys(), time.monotonic())
+        self._options.plugins.expect(held - self._options.inventory.resources.keys())
         responses = await self._options.allocator.what_can_be_had(plan)
         return PodRecord(self._records.of_plan(pod, plan), responses, self._boot_of(pod, plan))
 

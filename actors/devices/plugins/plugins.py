@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +53,11 @@ class Plugins:
 
     def start(self) -> None:
         """Plugins of an earlier life are expected from now on."""
+        self._later(self._options.limits.stop_grace, self._expire)
+
+    def expect(self, resources: Iterable[str]) -> None:
+        """Plugins of these were here, as pods that hold their devices tell."""
+        self._options.inventory.expect(resources, time.monotonic())
         self._later(self._options.limits.stop_grace, self._expire)
 
     async def register(self, version: str, resource: str, endpoint: str) -> None:
