@@ -56,7 +56,9 @@ class Node:
             **more,
         )
         self.ledger, self.inventory, self.plugins = Ledger(), Inventory(), FakePlugins()
-        self.placer = make_placer(settings, read_hardware(write_machine(path, machine)))
+        self.placer = make_placer(
+            settings, read_hardware(path if (path / "sys").exists() else write_machine(path, machine))
+        )
         self.registry = CollectorRegistry()
         self.chooser = Chooser(
             ChooserOptions(

@@ -16,7 +16,7 @@ from actors.devices.types import PodRecord
 from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from tests.support.alignment_node import GPU, Node
-from tests.support.machines import Described, write_machine
+from tests.support.machines import Described
 
 UNIT = 1 << 20
 MACHINES = tuple(
@@ -50,7 +50,7 @@ class World:
         self.node.plugins.options = type(self.node.plugins.options)()
         self.node.devices(**{f"d{node}{n}": (node,) for node in range(machine.nodes) for n in range(2)})
         self.alignment = Alignment(cpuManagerPolicy="static", reservedSystemCPUs="0", **self.settings)
-        self.hardware = read_hardware(write_machine(path, machine))
+        self.hardware = read_hardware(path)
         self.records = Records(self.node.inventory, self.node.placer)
 
     def come(self, uid: str, containers: list[ContainerRequest]) -> None:
