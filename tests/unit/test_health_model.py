@@ -1,0 +1,194 @@
+"""Devices, health, podworker and the API as a model: any order of reports, ends and kills comes to the truth.
+
+The code under test is the real one (Sources, Board, the entries of a status); what stands between, the bus and the API,
+is as simple as their promises: a stream brings its follower to the owner's state, some time or other.
+"""
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from actors.health.board import Board
+from actors.health.sources import Sources
+from actors.podworker.device_health import HEALTH, health_entries, held_in, merged, unknown
+from protocols.bus import Replica
+from protocols.messages.devices import (
+    AllocatedDevice,
+    ClaimDevice,
+    ContainerAllocation,
+    DeviceHealth,
+    PodAllocation,
+    PreparedClaim,
+)
+from protocols.messages.held import PodHeld, health_key, held_by
+from protocols.messages.podworker import EndedPod
+
+GPU, CLAIM, DRIVER = "example.com/gpu", "claim:c", "drv"
+IDS = {"u1": ((GPU, "g1"), (CLAIM, "drv/p/d1")), "u2": ((GPU, "g2"),), "u3": ((CLAIM, "drv/p/d1"), (GPU, "g3"))}
+DEVICES = sorted({device for held in IDS.values() for device in held})
+
+
+def allocation(uid):
+    gpus = tuple(AllocatedDevice(GPU, one) for name, one in IDS[uid] if name == GPU)
+    devices = tuple(ClaimDevice(*one.split("/")) for name, one in IDS[uid] if name == CLAIM)
+    claims = (PreparedClaim("ns", "c", "c-uid", devices, ("c",)),) if devices else ()
+    return PodAllocation(uid, "ns", uid, (ContainerAllocation("a", devices=gpus, claims=claims),))
+
+
+def bring(replica, state):
+    replica.on_snapshot(list(state.items()), 0)
+
+
+class HealthProcess:
+    """Silent until it has heard everybody, as the actor is."""
+
+    def __init__(self, node):
+        self.node = node
+        self.sources = Sources(self._held, self._health)
+        self.board = Board(self.sources.held, self.sources.health, rate=2)
+        self.begun = False
+
+    def _held(self, uid):
+        self.board.held_changed(uid)
+
+    def _health(self, key):
+        self.board.health_changed(key)
+
+    def hear(self, stream):
+        node, sources = self.node, self.sources
+        if stream == "health":
+            bring(sources._plugins, {key: value for key, value in node.health.items() if " " in key})
+            bring(sources._drivers, {key: value for key, value in node.health.items() if " " not in key})
+        elif stream == "allocations":
+            bring(sources._allocations, node.allocations)
+        else:
+            bring(sources._ended, node.podworker.ended)
+
+    def settle(self):
+        if not self.begun:
+            for stream in ("health", "allocations", "ended"):
+                self.hear(stream)
+            self.begun = True
+        self.board.settle(self.node.now)
+
+
+class Podworker:
+    def __init__(self, node):
+        self.node, self.heard = node, False
+        self.resources, self.ended, self.held, self.written = Replica(), {}, {}, set()
+
+    def hear(self):
+        if self.node.healthy.begun:
+            bring(self.resources, self.node.healthy.board.published)
+            self.heard = True
+
+    def look(self, uid):
+        node, over = self.node, uid in self.node.over
+        if over and not self.held.get(uid) and uid in node.allocations:
+            self.held[uid] = held_by(node.allocations[uid])
+        known = node.api[uid]["containerStatuses"][0]
+        status = self.resources.items.get(uid)
+        told = status.containers.get("a", ()) if status else ()
+        had = self.held.get(uid, PodHeld()) if over else PodHeld()
+        resources = had.containers[0].resources if had.containers else ()
+        entries = health_entries(told or unknown(resources), known, over or not self.heard)
+        node.api[uid] = {"containerStatuses": [{"name": "a", HEALTH: entries}]}
+        if over:
+            self.written.add(uid)
+        if over and uid not in node.allocations:
+            held = merged(self.held.get(uid, PodHeld()), held_in(node.api[uid]))
+            self.ended[uid] = EndedPod(uid, "ns", uid, held)
+
+    def release(self, uid):
+        """Only what was written down before, by this very life."""
+        if uid in self.written:
+            self.node.allocations.pop(uid, None)
+
+
+class Node:
+    def __init__(self):
+        self.now = 100.0
+        self.health, self.over = {}, set()
+        self.allocations = {uid: allocation(uid) for uid in IDS}
+        self.api = {uid: {"containerStatuses": [{"name": "a"}]} for uid in IDS}
+        self.healthy, self.podworker = HealthProcess(self), Podworker(self)
+
+    def say(self, device, state):
+        key = health_key(*device)
+        if state:
+            self.health[key] = DeviceHealth("", device[1], state)
+        else:
+            self.health.pop(key, None)
+
+    def rest(self):
+        """Nobody dies any more, and all that is under way arrives."""
+        for _ in range(4):
+            for stream in ("health", "allocations", "ended"):
+                self.healthy.hear(stream)
+            self.now += 10
+            self.healthy.settle()
+            self.podworker.hear()
+            for uid in IDS:
+                self.podworker.look(uid)
+                self.podworker.release(uid)
+
+    def shown(self, uid):
+        entries = self.api[uid]["containerStatuses"][0].get(HEALTH, [])
+        return {
+            (entry["name"], device["resourceID"]): device["health"]
+            for entry in entries
+            for device in entry["resources"]
+        }
+
+
+uids = st.sampled_from(sorted(IDS))
+steps = st.one_of(
+    st.tuples(st.just("say"), st.sampled_from(DEVICES), st.sampled_from(["Healthy", "Unhealthy", "Unknown", ""])),
+    st.tuples(st.just("hear"), st.sampled_from(["health", "allocations", "ended"])),
+    st.tuples(st.sampled_from(["look", "release", "end"]), uids),
+    st.tuples(st.sampled_from(["settle", "tell", "kill health", "kill podworker"])),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(steps, max_size=60))
+def test_any_order_of_reports_ends_and_kills_comes_to_the_truth(life):
+    node, last = Node(), {}
+    for step in life:
+        match step:
+            case ("say", device, state):
+                node.say(device, state)
+            case ("hear", stream):
+                node.healthy.hear(stream)
+            case ("look", uid):
+                node.podworker.look(uid)
+                remember(node, uid, last)
+            case ("release", uid):
+                node.podworker.release(uid)
+            case ("end", uid):
+                node.over.add(uid)
+            case ("settle",):
+                node.now += 0.3
+                node.healthy.settle()
+            case ("tell",):
+                node.podworker.hear()
+            case ("kill health",):
+                node.healthy = HealthProcess(node)
+            case ("kill podworker",):
+                node.podworker = Podworker(node)
+    node.rest()
+    for uid, devices in IDS.items():
+        shown = node.shown(uid)
+        assert set(shown) == set(devices)
+        for device in devices:
+            state = node.health.get(health_key(*device))
+            told = state.health if state else "Unknown"
+            if uid in node.over and told == "Unknown":
+                assert shown[device] != "Unknown" or last.get((uid, device), "Unknown") == "Unknown"
+            else:
+                assert shown[device] == told
+
+
+def remember(node, uid, last):
+    """What was shown of a pod once it was over: that is not forgotten."""
+    if uid in node.over:
+        last |= {(uid, device): health for device, health in node.shown(uid).items()}
