@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.scheduler.queue import Queue
@@ -27,7 +27,20 @@ class Pod:
     topics: frozenset[str] = field(default_factory=frozenset)
 
 
+NONE: frozenset[str] = frozenset()
+TOLD_AGAIN = [
+    ("add", "a", NONE),
+    ("trying", "a", NONE),
+    ("failed", "a", frozenset(("devices",))),
+    ("retry", "a", NONE),
+    ("remove", "a", NONE),
+    ("changed", "devices", NONE),
+]
+"""A try that failed, and then could not even be told of."""
+
+
 @given(st.lists(STEPS, max_size=40))
+@example(TOLD_AGAIN)
 def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]) -> None:
     queue, pods, now = Queue(), dict[str, Pod](), 0.0
     for step, what, topics in steps:
