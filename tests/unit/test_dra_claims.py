@@ -1,6 +1,8 @@
 """Claims on the node: their cache, their file, whose device is whose, and what an answer of a driver means."""
 
+import asyncio
 import json
+import threading
 import zlib
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from actors.devices.dra.checkpoint import ClaimFile, decode, encode
 from actors.devices.dra.claims import ClaimCache
 from actors.devices.dra.errors import ClaimConflict, ClaimStateCorrupt
+from actors.devices.dra.keeping import Keeping, KeepingOptions
 from actors.devices.dra.replies import PREPARE, read_reply
 from actors.devices.dra.shares import cdi_devices, pod_claims
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
@@ -191,3 +194,27 @@ def test_versions_are_chosen_in_the_drivers_own_order() -> None:
 
 def test_claims_of_several_drivers_are_asked_for_once() -> None:
     assert asks("p", claim("a", GPU, NIC)).claims[0].results[1].driver == NIC
+
+
+def test_a_caller_that_gives_up_does_not_let_an_older_state_come_last() -> None:
+    async def story() -> None:
+        claims, disk, gate = [ClaimInfo("ns", "a", "a-uid", {"p"})], [], threading.Event()
+
+        def save(raw: bytes) -> None:
+            if not disk:
+                gate.wait(10)
+            disk.append({item.name for item in decode(raw)})
+
+        keeping = Keeping(KeepingOptions(lambda: claims, save, lambda line: None))
+        first = asyncio.create_task(keeping.durable())
+        await asyncio.sleep(0.05)
+        first.cancel()
+        claims.append(ClaimInfo("ns", "b", "b-uid", {"q"}))
+        second = asyncio.create_task(keeping.durable())
+        await asyncio.sleep(0.05)
+        assert not second.done()
+        gate.set()
+        await second
+        assert disk == [{"a"}, {"a", "b"}]
+
+    asyncio.run(story())

@@ -21,6 +21,7 @@ class Keeping:
     def __init__(self, options: KeepingOptions) -> None:
         self._options = options
         self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._asked = 0
         self._written = 0
         self._trouble = ""
@@ -28,7 +29,12 @@ class Keeping:
     async def durable(self) -> None:
         """All that stands in the claims now is on disk when this returns; raises ClaimsNotWritten."""
         self._asked += 1
-        mine = self._asked
+        writing = asyncio.create_task(self._reach(self._asked))
+        self._tasks.add(writing)
+        writing.add_done_callback(self._done)
+        await asyncio.shield(writing)  # a caller that gives up must not let a later write begin before this one ends
+
+    async def _reach(self, mine: int) -> None:
         async with self._lock:
             if self._written >= mine:  # another's write took ours along
                 return
@@ -36,9 +42,14 @@ class Keeping:
             await self._write(encode(self._options.claims()))
             self._written = upto
 
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller has it, or has given up
+
     async def _write(self, raw: bytes) -> None:
         try:
-            await asyncio.shield(asyncio.to_thread(self._options.save, raw))
+            await asyncio.to_thread(self._options.save, raw)
         except OSError as error:
             text = f"cannot write the claim checkpoint: {error.strerror}; no claim is prepared"
             if text != self._trouble:  # once: the log may lie on the same full disk
