@@ -12,11 +12,13 @@ TICK_EVERY = 0.2
 
 
 class Streams:
-    """Publishes changes, and moves every stream's mark with each of them: a revision is the whole store's."""
+    """Publishes changes, and moves every stream's mark with them: a revision is the whole store's. The marks of streams
+    without a change are moved when they are told."""
 
     def __init__(self, bus: Bus, state: State) -> None:
         self._bus, self._state = bus, state
         self._streams: dict[ResourceCache, Stream] = {}
+        self._generation = -1
         self._ticked = 0.0
         self._later: asyncio.TimerHandle | None = None
 
@@ -27,10 +29,9 @@ class Streams:
             if stream is not None:
                 change.cache.published += 1
                 stream.publish(op_of(change.event), change.key, change.event, change.event.rv)
-        if self._streams.keys() != set(self._state.caches):
+        if self._generation != self._state.generation:
+            self._generation = self._state.generation
             self._own()
-        for cache, stream in self._streams.items():
-            stream.set_mark(cache.position)
         self._tick(bool(changes))
 
     def _tick(self, busy: bool) -> None:
@@ -39,6 +40,8 @@ class Streams:
         loop = asyncio.get_running_loop()
         if not busy or loop.time() >= self._ticked + TICK_EVERY:
             self._ticked = loop.time()
+            for cache, stream in self._streams.items():
+                stream.set_mark(cache.position)
             self._bus.tick()
         elif self._later is None:
             self._later = loop.call_at(self._ticked + TICK_EVERY, self._tick_late)

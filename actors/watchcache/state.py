@@ -40,6 +40,8 @@ class State:
         """By name of the definition."""
         self._orphans = Orphans()
         self._demux = Demux(self.caches)
+        self.generation = 0
+        """Counts how often a cache came or went."""
         self.listed = 0
         self.goal = 0
         self.position = 0
@@ -153,6 +155,7 @@ class State:
             self.caches.append(cache)
         if held is not None or resource is not None:
             self._demux = Demux(self.caches)
+            self.generation += 1
 
 
 def _declared(name: str, definition: Stored) -> Resource | None:

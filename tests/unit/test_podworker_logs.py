@@ -124,9 +124,20 @@ def test_silent_logs_are_looked_at_seldom_and_growing_ones_each_time() -> None:
 def test_a_silent_log_that_grows_again_is_looked_at_each_time_from_then_on() -> None:
     growth = Growth()
     for _ in range(30):
-        for id in growth.due(["a"]):
+        for id in growth.due({"a": 0}):
             growth.found(id, 7)
-    until_seen = next(turn for turn in range(1, 99) if growth.due(["a"]))
+    until_seen = next(turn for turn in range(1, 99) if growth.due({"a": 0}))
     growth.found("a", 8)
     assert until_seen <= SELDOM
-    assert growth.due(["a"]) == ["a"]
+    assert growth.due({"a": 0}) == ["a"]
+
+
+def test_a_new_log_is_looked_at_at_once_and_one_that_is_gone_is_forgotten() -> None:
+    growth = Growth()
+    for _ in range(20):
+        for id in growth.due({"a": 0}):
+            growth.found(id, 7)
+    assert "b" in growth.due({"a": 0, "b": 0})
+    growth.found("b", 1)
+    assert {"b", "c"} <= set(growth.due({"a": 0, "b": 0, "c": 0}))
+    assert growth.due({"b": 0}) == ["b"]
