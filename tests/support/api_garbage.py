@@ -198,6 +198,14 @@ DEFINED: Obj = {
         ],
     },
 }
+TAINT = {"key": "k", "effect": "None"}
+OLD_SLICE: Obj = {
+    "driver": "d.example.com",
+    "pool": {"name": "p", "resourceSliceCount": 1},
+    "allNodes": True,
+    "devices": [{"name": "a", "basic": {"attributes": {"x": {"int": 1}}, "taints": [TAINT]}}],
+}
+OLD_CLAIM: Obj = {"devices": {"requests": [{"name": "r", "deviceClassName": "c"}]}}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 SPOILED = {**DEFINED, "spec": {**DEFINED["spec"], "group": "example.org"}}
@@ -232,6 +240,18 @@ KINDS: list[tuple[str, Obj]] = [
     (
         f"{RESOURCE}/v1/namespaces/default/resourceclaims",
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": CLAIM},
+    ),
+    (
+        f"{RESOURCE}/v1beta1/resourceslices",
+        {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceSlice", "spec": OLD_SLICE},
+    ),
+    (
+        f"{RESOURCE}/v1beta1/namespaces/default/resourceclaims",
+        {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "spec": OLD_CLAIM},
+    ),
+    (
+        f"{RESOURCE}/v1alpha3/devicetaintrules",
+        {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", "spec": {"taint": TAINT}},
     ),
     (
         f"{RESOURCE}/v1alpha3/resourceslicepatches",
