@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -247,6 +248,23 @@ def test_s36_killed_between_allocation_and_binding() -> None:
         async with Life(api):
             await until("bound where the device is", lambda: node_of(api, "p") == node)
         assert len(the(api, RESOURCECLAIMS, "c")["status"]["reservedFor"]) == 1
+
+    story(tell)
+
+
+def test_who_may_not_read_claims_any_more_keeps_no_promise() -> None:
+    async def tell(api: MemoryApi) -> None:
+        world(api, nodes=1)
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        forbidden = ApiError(403, {"message": "resourceclaims is forbidden"})
+        api.fault = lambda verb, resource, name: conflict() if resource is RESOURCECLAIMS else None
+        async with Life(api) as life:
+            with mock.patch.object(api, "get", side_effect=forbidden):
+                await until("p is told", lambda: "is forbidden" in says(api, "p"))
+                assert len(life.scheduler._devices.ledger) == 0
+            api.fault = lambda verb, resource, name: None
+            await until("p bound", lambda: node_of(api, "p"))
 
     story(tell)
 

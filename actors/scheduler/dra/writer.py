@@ -28,7 +28,7 @@ from protocols.kube.resources import PODS, RESOURCECLAIMS
 
 ECHO_S = 10.0
 TRIES = 5
-PAUSE_S = 0.05
+PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
 
 class ClaimWriter:
@@ -111,7 +111,7 @@ class ClaimWriter:
         """Until it is done, or known never to be."""
         claim = self._store.get(wanted.key)
         unsure = False
-        tries = 0
+        tries, pause = 0, PAUSE_S
         while True:
             try:
                 claim = await self._step(pod, wanted, claim)
@@ -132,12 +132,17 @@ class ClaimWriter:
             if tries >= TRIES and not unsure:
                 self._ledger.withdraw(wanted.uid)
                 raise Overtaken(f"claim {wanted.key} changed too often in the meantime")
-            claim, unsure = await self._again(wanted, unsure)
+            try:
+                claim, unsure = await self._again(wanted, unsure, pause)
+            except ApiError:
+                self._ledger.withdraw(wanted.uid)
+                raise
+            pause = min(LONGEST_PAUSE_S, pause * 2)
 
-    async def _again(self, wanted: Assignment, unsure: bool) -> tuple[Object | None, bool]:
+    async def _again(self, wanted: Assignment, unsure: bool, pause: float) -> tuple[Object | None, bool]:
         """The claim as it is now; while nobody can tell, it is asked for on and on."""
         while True:
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(pause)
             try:
                 namespace, name = split_key(wanted.key)
                 return await self._client.get(RESOURCECLAIMS, name, namespace), unsure
