@@ -32,7 +32,6 @@ class Ending:
 
     async def terminate(self) -> bool:
         """True once nothing of the pod runs, its claims are given back and its devices are free."""
-        self._state.held = self._state.held or self._world.health.held(self._state.spec.uid)
         status = await self._observer.confirmed()
         self._probes.end()
         self._probes.follow(status, self._reporter.shown(self._state))
@@ -54,11 +53,15 @@ class Ending:
         return True
 
     async def _write_down(self, status: PodStatus) -> None:
-        """What the pod had stands in the API before it is free, for nobody else remembers it; an API that is away is
-        not waited for long."""
-        if self._state.held and self._world.health.on and not self._state.gone:
-            self._reporter.report(self._state, status, final=True)
-            await self._world.statuses.settle(self._state.spec.uid, WRITTEN_S)
+        """What a pod that stays had stands in the API before it is free, for nobody else remembers it; an API that is
+        away is not waited for long."""
+        state, spec = self._state, self._state.spec
+        if state.gone or spec.deleting or not self._world.health.on:
+            return
+        state.held = state.held or await self._world.health.held(spec.uid)
+        if state.held:
+            self._reporter.report(state, status, final=True)
+            await self._world.statuses.settle(spec.uid, WRITTEN_S)
 
     def _stop_some(self, status: PodStatus) -> None:
         spec = self._state.spec

@@ -1,7 +1,9 @@
 """Device health on the bus: what pods hold, what `health` says of it, and for `health` the pods that have ended."""
 
+from contextlib import suppress
+
 from actors.podworker.types import PodSpec
-from protocols.bus import Bus, Op, Replica, StateSource, Stream
+from protocols.bus import Bus, BusError, Following, Op, Replica, StateSource, Stream
 from protocols.bus.replica import OnChange
 from protocols.messages import devices, health, podworker
 from protocols.messages.devices import PodAllocation
@@ -10,6 +12,7 @@ from protocols.messages.held import PodHeld, held_by
 from protocols.messages.podworker import EndedPod
 
 RING = 1024
+HEARD_S = 1.0
 
 
 class HealthLink:
@@ -21,6 +24,7 @@ class HealthLink:
         self._allocations = Replica[PodAllocation]()
         self._ended: dict[str, EndedPod] = {}
         self._stream: Stream | None = None
+        self._following: Following[PodAllocation] | None = None
 
     def start(self, bus: Bus) -> None:
         """Owned also while the gate is off: nobody waits for it in vain."""
@@ -28,8 +32,9 @@ class HealthLink:
         if self.on:
             kind = PodResourceStatus
             bus.follow(owner=health.OWNER, stream=health.RESOURCE_STATUS, sink=self._statuses, type=kind)
-            bus.follow(
-                owner=devices.OWNER, stream=devices.ALLOCATIONS, sink=self._allocations, type=devices.PodAllocation
+            given = self._allocations
+            self._following = bus.follow(
+                owner=devices.OWNER, stream=devices.ALLOCATIONS, sink=given, type=PodAllocation
             )
 
     @property
@@ -39,7 +44,10 @@ class HealthLink:
     def status(self, uid: str) -> PodResourceStatus | None:
         return self._statuses.items.get(uid)
 
-    def held(self, uid: str) -> PodHeld:
+    async def held(self, uid: str) -> PodHeld:
+        if self._following is not None and not self._following.synced:
+            with suppress(BusError):
+                await self._following.wait_synced(HEARD_S)
         allocation = self._allocations.items.get(uid)
         return PodHeld() if allocation is None else held_by(allocation)
 

@@ -150,8 +150,8 @@ class DeviceHealth(Protocol):
         """Health has told how things are; until then a status keeps what it showed."""
         ...
 
-    def held(self, uid: str) -> PodHeld:
-        """Nothing once its devices are free."""
+    async def held(self, uid: str) -> PodHeld:
+        """Nothing once its devices are free. Waits a little where it was not heard yet who holds what."""
         ...
 
     def ended(self, spec: PodSpec, held: PodHeld) -> None:

@@ -313,7 +313,7 @@ class FakeHealth:
         self.on = self.heard = True
         self.holds, self.over = {}, {}
 
-    def held(self, uid):
+    async def held(self, uid):
         return self.holds.get(uid, PodHeld())
 
     def ended(self, spec, held):
