@@ -1,6 +1,6 @@
 """What cri, pleg and podworker cost while nothing happens, over the number of pods: generic beside evented.
 
-A whole plane for each mode, hollow pods of two containers, grown from 10 to 500. Eight seconds are sampled of each
+A whole plane for each mode, hollow pods of two containers, grown from 10 to 500. Twenty seconds are sampled of each
 step (NODEPLANE_LONG=1: 300 s after 60 s of rest, as the facts ask), by the scheduler's own count of nanoseconds.
 `python -m tests.bench.pleg_idle` prints the table that docs/explanation/pleg.svg is drawn from.
 """
@@ -15,7 +15,7 @@ from tests.bench.row import Row
 from tests.support.plane import Plane, until
 
 LONG = bool(os.environ.get("NODEPLANE_LONG"))
-REST_S, SAMPLE_S = (60.0, 300.0) if LONG else (20.0, 8.0)
+REST_S, SAMPLE_S = (60.0, 300.0) if LONG else (20.0, 20.0)
 """Rest: statuses and events of pods that were just made are on their way for a while."""
 SIZES = (10, 110, 250, 500)
 ACTORS = ("cri", "pleg", "podworker")
