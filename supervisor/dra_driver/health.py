@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,10 +68,9 @@ class HealthBoard:
         self._event = asyncio.Event()
 
     async def changed(self, timeout: float) -> None:
-        try:
-            await asyncio.wait_for(self._event.wait(), timeout)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
 
 
 def parse(text: str) -> dict[str, Health]:

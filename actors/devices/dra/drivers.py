@@ -100,7 +100,8 @@ class Drivers:
         while not self._view(driver).connected and (left := self._patient_until - time.monotonic()) > 0:
             self._change.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._change.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._change.wait()
 
     async def close(self) -> None:
         everyone = [instance for mine in self._instances.values() for instance in mine]

@@ -62,7 +62,8 @@ class Hearing:
             except DriverFailed as error:
                 self._tell(instance.options.driver, str(error))
             with suppress(TimeoutError):  # a connection that comes anew need not wait
-                await asyncio.wait_for(instance.changed(), self._options.reopen)
+                async with asyncio.timeout(self._options.reopen):  # wait_for may swallow the end of this task
+                    await instance.changed()
 
     async def _listen(self, instance: Instance) -> None:
         book, driver, number = self._options.book, instance.options.driver, instance.options.number
