@@ -1,6 +1,7 @@
 """An open connection that carries gRPC calls: the socket and the clock around a Session."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,6 +103,10 @@ class Http2Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a socket's is one for both directions
         self._heard_at = self._loop.time()
+        if self._place.asks and self._place.port:
+            # A call may end before it is worth asking: who takes no bytes any more is found out by the kernel.
+            wire = transport.get_extra_info("socket")
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * (QUIET_S + PATIENCE_S)))
         self._flush()
 
     def data_received(self, data: bytes) -> None:

@@ -1,6 +1,7 @@
 """Calls over sockets to servers that hang, close and come back: each ends with a fault of gRPC, none hangs."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -78,6 +79,8 @@ def test_calls_share_a_connection_and_a_new_one_is_made_when_it_broke() -> None:
     async def story(channel: LineChannel, member: Member) -> None:
         assert await asyncio.gather(*(ask(channel) for _ in range(5))) == [b"m"] * 5
         assert member.connections == 1
+        wire = channel._line.inner._transport.get_extra_info("socket")  # type: ignore[union-attr]  # it is open
+        assert wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
         member.answers = False
         asking = asyncio.create_task(ask(channel))
         await asyncio.sleep(0.05)
