@@ -227,6 +227,7 @@ class Manager:
             changed=self._changed,
             registered=lambda resource: self.commits.touch(),
             log=self._options.log,
+            remembered=self.commits.flushed,
             board=self._board(),
         )
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,10 @@ OLD_CONNECTIONS = 4
 """Per resource; a plugin that registers again and again does not pile up streams."""
 
 
+async def _at_once() -> None:
+    """Nothing has to be written."""
+
+
 @dataclass(frozen=True)
 class PluginsOptions:
     directory: Path
@@ -33,6 +37,8 @@ class PluginsOptions:
     registered: Callable[[str], None]
     """A resource may be new to this node."""
     log: logging.Logger
+    remembered: Callable[[], Awaitable[None]] = _at_once
+    """Returns when what `registered` told is on disk; raises CheckpointNotWritten."""
     board: Board = field(default_factory=Board)
 
 
@@ -66,17 +72,21 @@ class Plugins:
         await self.connect(resource, self._options.directory / endpoint)
 
     async def connect(self, resource: str, socket: Path) -> None:
-        """Dial, ask for options, and follow its lists; raises PluginUnreachable."""
+        """Dial, ask for options, and follow its lists.
+
+        Raises PluginUnreachable, RegistrationRefused, or CheckpointNotWritten when the disk is full.
+        """
         if resource not in self._options.inventory.resources:
             self._check_room(resource)
         plugin = Plugin(Peer(resource, socket, self._options.limits))
         try:
             await plugin.connect()
+            generation = await self._remember(resource)
         except BaseException:
             await plugin.close()
             raise
         self._options.metrics.registered(resource)
-        await self._replace(resource, plugin)
+        self._replace(resource, generation, plugin)
 
     def _check_room(self, resource: str) -> None:
         """A node remembers every resource it ever had, so there is an end to them."""
@@ -98,15 +108,23 @@ class Plugins:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._reported.wait(), left)
 
-    async def _replace(self, resource: str, plugin: Plugin) -> None:
+    async def _remember(self, resource: str) -> int:
+        """The generation of a new connection. A resource that is new is on disk before anything is told of it: a
+        manager that forgot it would take a pod's request for it for none of its business."""
+        known = resource in self._options.inventory.resources
         generation = self._options.inventory.register(resource)
+        self._options.registered(resource)
+        if not known:
+            await self._options.remembered()
+        return generation
+
+    def _replace(self, resource: str, generation: int, plugin: Plugin) -> None:
         task = asyncio.create_task(self._follow(resource, generation, plugin), name=f"plugin {resource}")
         mine = self._connections.setdefault(resource, [])
         for connection in mine[:-OLD_CONNECTIONS]:
             connection.task.cancel()
         mine.append(Connection(plugin, generation, task))
         self._options.board.registered(generation, self._view(plugin))
-        self._options.registered(resource)
         self._options.changed(resource)
         self._options.log.info("device plugin registered: %s at %s", resource, plugin.peer.socket.name)
 
