@@ -23,7 +23,7 @@ async def healthy_driver(lab: DraLab, instance: str = "") -> StubDriver:
     driver.info.supported_versions.append(HEALTH_V1)
     driver.health = [told_health("dev-0")]
     await driver.start()
-    await lab.connected(GPU, str(driver.socket))
+    await lab.settled(driver)
     return driver
 
 

@@ -161,8 +161,13 @@ class DraLab:
         driver = self.stub(name, instance)
         driver.info.supported_versions.extend(info.get("also", ()))
         await driver.start()
-        await self.connected(name, str(driver.socket))
+        await self.settled(driver)
         return driver
+
+    async def settled(self, driver: StubDriver) -> None:
+        """It is connected, and has heard so: from now on nothing of its registration is under way."""
+        await self.connected(driver.name, str(driver.socket))
+        await until("told so", lambda: driver.told and driver.told[-1].plugin_registered)
 
     async def connected(self, name: str, endpoint: str = "") -> None:
         def holds() -> bool:
