@@ -34,6 +34,10 @@ class Keeping:
         writing.add_done_callback(self._done)
         await asyncio.shield(writing)  # a caller that gives up must not let a later write begin before this one ends
 
+    async def close(self) -> None:
+        """What is being written is written when this returns."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def _reach(self, mine: int) -> None:
         async with self._lock:
             if self._written >= mine:  # another's write took ours along

@@ -5,9 +5,10 @@ import asyncio
 import datetime
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -78,7 +79,7 @@ class KeptHealth:
             self._changed.clear()
             raw = self._encode()
             try:
-                await asyncio.to_thread(write_atomic, self._options.path, raw, 0o600)
+                await whole(asyncio.to_thread(write_atomic, self._options.path, raw, 0o600))
                 self._trouble = ""
             except OSError as error:
                 if self._trouble != str(error):
@@ -127,3 +128,13 @@ class KeptHealth:
         timeout = entry.health_check_timeout / SECOND_NS
         age = max(0.0, time.time() - seen)  # a clock that was set back makes nothing older or younger than it is
         return Report(entry.health, entry.message, self._options.clock() + timeout - age, timeout)
+
+
+async def whole(writing: Coroutine[Any, Any, None]) -> None:
+    """A thread cannot be cancelled: whoever is, leaves when it has ended."""
+    task = asyncio.create_task(writing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -75,14 +75,14 @@ class DraManager:
         self.drivers = Drivers(
             DriversOptions(hearing, options.limits, metrics, self._streams.driver, options.log, options.listen)
         )
-        keeping = Keeping(
+        self._keeping = Keeping(
             KeepingOptions(
                 claims=lambda: list(self._cache.claims.values()),
                 save=file.save,
                 log=lambda line: options.log.error("%s", line),
             )
         )
-        self._preparing = Preparing(PreparingOptions(self._cache, self.drivers, keeping, metrics))
+        self._preparing = Preparing(PreparingOptions(self._cache, self.drivers, self._keeping, metrics))
         self._strangers = Strangers(StrangersOptions(self._cache.pods, self._give_back, options.limits, options.log))
 
     def _load(self, file: ClaimFile) -> list[ClaimInfo]:
@@ -131,6 +131,7 @@ class DraManager:
         self._strangers.close()
         self._streams.close()
         await self.drivers.close()
+        await self._keeping.close()
 
     async def _give_back(self, uid: str) -> None:
         try:
