@@ -106,7 +106,8 @@ class Tree:
                 return
             self.changed.clear()
             try:
-                await asyncio.wait_for(self.changed.wait(), left)
+                async with asyncio.timeout(left):
+                    await self.changed.wait()
             except TimeoutError:
                 return
 

@@ -106,5 +106,6 @@ class EventStream:
         """Wait as the table says, or less: until the runtime is known to answer again."""
         await asyncio.sleep(min(delay, EARLY_S))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._again.wait(), max(0.0, delay - EARLY_S))
+            async with asyncio.timeout(max(0.0, delay - EARLY_S)):
+                await self._again.wait()
         self._again.clear()

@@ -50,7 +50,8 @@ class StatusWatch:
             tries = 0 if await self._check() else tries + 1
             wait = AWAY_S if 0 < tries <= AWAY_TRIES else STATUS_S
             try:
-                await asyncio.wait_for(self._now.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._now.wait()
                 await asyncio.sleep(AWAY_S if tries else 0)
             except TimeoutError:
                 continue

@@ -96,7 +96,8 @@ class Relister:
             if left <= 0:
                 return
             try:
-                await asyncio.wait_for(asyncio.sleep(left) if failures else self._moved.wait(), left + 0.001)
+                async with asyncio.timeout(left + 0.001):
+                    await (asyncio.sleep(left) if failures else self._moved.wait())
             except TimeoutError:
                 return
         await asyncio.sleep(self._pace.wait(time.monotonic()))

@@ -52,7 +52,8 @@ async def wait_ended(container: Container, timeout: float | None) -> bool:
     if container.ended is None:
         container.ended = asyncio.Event()
     try:
-        await asyncio.wait_for(container.ended.wait(), timeout)
+        async with asyncio.timeout(timeout):
+            await container.ended.wait()
     except TimeoutError:
         return False
     return True

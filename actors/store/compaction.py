@@ -58,7 +58,8 @@ class Compactor:
         self.wake()
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._core.options.compact_every)
+                async with asyncio.timeout(self._core.options.compact_every):
+                    await self._wake.wait()
             self._wake.clear()
             with suppress(StoreError):  # a full disk: the next period tries again
                 await self._compact()

@@ -88,7 +88,8 @@ class LeaseService:
             deadline = self._core.leases.next_deadline()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._core.leases_changed.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._core.leases_changed.wait()
             self._core.leases_changed.clear()
             await self._expire()
 

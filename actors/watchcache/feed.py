@@ -174,7 +174,8 @@ class Feed:
     async def _rest(self) -> None:
         """Until someone waits, or the store is quiet for long."""
         try:
-            await asyncio.wait_for(self.waiters.any.wait(), self._options.quiet)
+            async with asyncio.timeout(self._options.quiet):
+                await self.waiters.any.wait()
         except TimeoutError:
             return
 

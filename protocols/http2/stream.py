@@ -41,7 +41,7 @@ class Stream:
         self.taken = 0
         """Bytes received that the server has not been told of."""
         self._largest = largest
-        self._buffer = b""
+        self._buffer = bytearray()
         self._told: dict[bytes, bytes] = {}
 
     def queue(self, message: bytes, last: bool) -> None:
@@ -60,7 +60,8 @@ class Stream:
             end = _PREFIX.size + size
             if len(self._buffer) < end:
                 return
-            message, self._buffer = self._buffer[_PREFIX.size : end], self._buffer[end:]
+            message = bytes(self._buffer[_PREFIX.size : end])
+            del self._buffer[:end]
             yield message
 
     def hear(self, headers: list[Header]) -> None:

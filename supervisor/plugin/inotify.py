@@ -38,7 +38,8 @@ class Changes:
     async def wait(self, timeout: float | None = None) -> None:
         """Until something has changed since the last wait, or the time is over."""
         try:
-            await asyncio.wait_for(self._event.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
         except TimeoutError:
             return
         self._event.clear()

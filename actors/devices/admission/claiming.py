@@ -24,4 +24,5 @@ class Claiming:
         while (left := self._until - time.monotonic()) > 0:
             self._sooner.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._sooner.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._sooner.wait()

@@ -106,7 +106,8 @@ class Plugins:
         while self._options.inventory.awaited(resource) and (left := self._patient_until - time.monotonic()) > 0:
             self._reported.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._reported.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._reported.wait()
 
     async def _remember(self, resource: str) -> int:
         """The generation of a new connection. A resource that is new is on disk before anything is told of it: a
