@@ -41,6 +41,14 @@ def sweep_once(directory: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def set_aside(path: Path) -> Path:
+    """Keep a file that cannot be used under another name, which is returned. Raises OSError."""
+    aside = path.with_name(f"{path.name}.corrupt")
+    os.replace(path, aside)
+    sync_directory(path.parent)
+    return aside
+
+
 def sync_directory(directory: Path) -> None:
     """Make creations, renames and removals in `directory` durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-MODIFY, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF = 0x2, 0x40, 0x80, 0x100, 0x200, 0x400
+MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400
 NAMES = MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF
 CONTENTS = NAMES | MODIFY
 BLIND_S = 1.0
@@ -22,24 +22,27 @@ class Changes:
         self._kinds, self._blind_s = kinds, blind_s
         self._event = asyncio.Event()
         self._watched: dict[str, int] = {}
-        self._refused = False
+        self.fault = ""
+        """Why `blind`, in words for people."""
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor >= 0:
             asyncio.get_running_loop().add_reader(self._descriptor, self._readable)
+        else:
+            self.fault = f"inotify: {os.strerror(ctypes.get_errno())}; raise fs.inotify.max_user_instances"
 
     @property
     def blind(self) -> bool:
         """Some directory is not watched: whoever waits has to look from time to time."""
-        return self._refused or self._descriptor < 0
+        return bool(self.fault)
 
     def watch(self, directories: Iterable[Path]) -> bool:
         """Watch exactly these; True when one of them is new: what happened in it before was not seen."""
         wanted: dict[str, int] = {}
-        self._refused = False
+        if self._descriptor >= 0:
+            self.fault = ""
         for path in map(str, directories):
             wanted[path] = self._add(path)
-            self._refused |= wanted[path] < 0
         new = any(descriptor >= 0 and self._watched.get(path) != descriptor for path, descriptor in wanted.items())
         for gone in set(self._watched.values()) - set(wanted.values()) - {-1}:
             self._libc.inotify_rm_watch(self._descriptor, gone)  # fails when the directory is gone: so is the watch
@@ -50,15 +53,18 @@ class Changes:
         """The same directory has the same descriptor, however often it is added."""
         if self._descriptor < 0:
             return -1
-        return int(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), self._kinds))
+        added = int(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), self._kinds))
+        if added < 0:
+            self.fault = self.fault or f"cannot watch {path}: {os.strerror(ctypes.get_errno())}"
+        return added
 
     def wake(self) -> None:
         self._event.set()
 
-    async def wait(self, timeout: float) -> None:
+    async def wait(self, timeout: float | None = None) -> None:
         """Until a change since the last wait, or the time is over."""
         if self.blind:
-            timeout = min(timeout, self._blind_s)
+            timeout = self._blind_s if timeout is None else min(timeout, self._blind_s)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._event.wait()

@@ -17,6 +17,12 @@ class Bucket:
         tokens = self._tokens(now)
         return now if tokens >= 1 else now + (1 - tokens) / self.rate
 
+    def wait(self, now: float) -> float:
+        """Take one; returns seconds to wait before it is there."""
+        ready = self.ready(now)
+        self.take(now)
+        return max(0.0, ready - now)
+
     def take(self, now: float) -> None:
         self.tokens, self.at = self._tokens(now) - 1, now
 

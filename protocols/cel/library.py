@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from protocols.cel.opaque import compare, encode_quantity, encode_version, quantity_of, version_of
 from protocols.cel.semver import normalized, parse_version
 from protocols.kube.errors import QuantityInvalid
-from protocols.kube.quantity import NANO, Quantity, parse_quantity
+from protocols.kube.quantity import NANO, Quantity, is_quantity, parse_quantity
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -34,14 +34,6 @@ def _quantity(text: str) -> bytes:
         raise ValueError(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         ) from None
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except QuantityInvalid:
-        return False
-    return True
 
 
 def _version(text: str, normalize: bool = False) -> bytes:
@@ -79,7 +71,7 @@ def _sign(value: bytes) -> int:
 
 _ALONE = (
     Function("quantity", "string_to_quantity", QUANTITY, (STRING,), _quantity, member=False),
-    Function("isQuantity", "is_quantity_string", BOOL, (STRING,), _is_quantity, member=False),
+    Function("isQuantity", "is_quantity_string", BOOL, (STRING,), is_quantity, member=False),
     Function("sign", "quantity_sign", INT, (QUANTITY,), _sign, member=False),
     Function("asInteger", "quantity_get_int", INT, (QUANTITY,), _integer),
     Function("isInteger", "quantity_is_integer", BOOL, (QUANTITY,), lambda value: _fits(quantity_of(value))),

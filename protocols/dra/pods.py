@@ -16,6 +16,18 @@ ENDED = ("Succeeded", "Failed")
 Entry = Mapping[str, Any]
 
 
+def owner_reference(pod: Object) -> Object:
+    """What a claim that was made for a pod says of it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": name_of(pod),
+        "uid": uid_of(pod),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
 def claim_entries(pod: Object) -> list[Entry]:
     return [each for each in (pod.get("spec") or {}).get("resourceClaims") or () if isinstance(each, dict)]
 

@@ -85,6 +85,14 @@ def parse_quantity(text: str | int | float) -> Quantity:
     return Quantity(_capped(text * NANO)) if isinstance(text, int) else _parse_text(repr(text))
 
 
+def is_quantity(text: str | int | float) -> bool:
+    try:
+        parse_quantity(text)
+    except QuantityInvalid:
+        return False
+    return True
+
+
 @functools.lru_cache(maxsize=4096)
 def _parse_text(text: str) -> Quantity:
     match = _GRAMMAR.fullmatch(text) if len(text) <= MAX_TEXT else None

@@ -1,12 +1,12 @@
 """How a command talks to a running plane: a client-only bus below its root."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
-from protocols.bus import Bus, BusError, BusOptions
+from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
 from protocols.layout import Layout
 from protocols.messages.supervisor import STATUS, Empty, PlaneStatus
 from supervisor.errors import NotRunning, SupervisorError, Usage
@@ -55,6 +55,14 @@ class Asking:
                 return name
             known += [actor.instance for actor in plane.actors]
         raise Usage(f"no actor is called {instance!r}; there are: {', '.join(known)}")
+
+
+async def devices_known(following: Iterable[Following[Any]]) -> None:
+    """Until these streams of the device manager are synced. Raises NotRunning."""
+    try:
+        await asyncio.gather(*(stream.wait_synced(TIMEOUT_S) for stream in following))
+    except Unavailable:
+        raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
 
 
 def ask(layout: Layout, question: Callable[[Asking], Awaitable[R]]) -> R:

@@ -1,24 +1,20 @@
 """`nodeplane cpus`: which CPUs and memory each container has for itself, and what all others share."""
 
 import argparse
-import asyncio
-import sys
 
 import msgspec
 
-from protocols.bus import Replica, Unavailable
+from protocols.bus import Replica
 from protocols.cpulist import format_list, parse_list
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages import devices as messages
 from protocols.messages.devices import AllocatedMemory, Machine, Placement, PodAllocation
-from supervisor.cli.ask import Asking, ask
+from supervisor.cli.ask import Asking, ask, devices_known
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import table
-from supervisor.errors import NotRunning
+from supervisor.cli.table import print_json, table
 
 HEADER = ("CPUS", "MEMORY", "POD", "CONTAINER")
 SHARED, RESERVED = "(shared pool)", "(reserved)"
-PATIENCE_S = 5.0
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -45,7 +41,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     shown = ask(layout_from(args), gather)
     if args.output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode() + "\n")
+        print_json(shown)
     elif shown.shared or shown.holders:
         print(table(HEADER, cells(shown)))
     else:
@@ -61,10 +57,7 @@ async def gather(asking: Asking) -> Shown:
         follow(owner=owner, stream=messages.PLACEMENT, sink=placements, type=Placement),
         follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
     )
-    try:
-        await asyncio.gather(*(stream.wait_synced(PATIENCE_S) for stream in following))
-    except Unavailable:
-        raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
+    await devices_known(following)
     return shown_of(machines.items[messages.NODE], placements.items[messages.NODE], pods.items)
 
 

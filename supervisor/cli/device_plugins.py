@@ -1,22 +1,18 @@
 """`nodeplane devices --plugins`: every resource of the node, what is left of it, and the plugin behind it."""
 
 import argparse
-import asyncio
-import sys
 import time
 
 import msgspec
 
-from protocols.bus import Replica, Unavailable
+from protocols.bus import Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import HEALTHY, PluginView, PodAllocation, ResourceInventory
-from supervisor.cli.ask import Asking, ask
+from supervisor.cli.ask import Asking, ask, devices_known
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import table
-from supervisor.errors import NotRunning
+from supervisor.cli.table import print_json, table
 
 HEADER = ("RESOURCE", "CAPACITY", "ALLOCATABLE", "HELD", "PLUGIN", "STATE", "SINCE", "CALLS", "WHY")
-PATIENCE_S = 5.0
 
 
 class ResourceRow(msgspec.Struct, frozen=True):
@@ -31,7 +27,7 @@ class ResourceRow(msgspec.Struct, frozen=True):
 def run_plugins(args: argparse.Namespace) -> int:
     rows = ask(layout_from(args), gather)
     if args.output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        print_json(rows)
     elif rows:
         now = time.time_ns()
         print(table(HEADER, [cells for row in rows for cells in lines(row, now)]))
@@ -48,10 +44,7 @@ async def gather(asking: Asking) -> list[ResourceRow]:
         follow(owner=owner, stream=messages.PLUGINS, sink=plugins, type=PluginView),
         follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
     )
-    try:
-        await asyncio.gather(*(stream.wait_synced(PATIENCE_S) for stream in following))
-    except Unavailable:
-        raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
+    await devices_known(following)
     return rows_of(inventory.items, plugins.items, pods.items)
 
 

@@ -1,21 +1,17 @@
 """`nodeplane devices`: every device of the node, its health, and the pod that holds it."""
 
 import argparse
-import asyncio
-import sys
 
 import msgspec
 
-from protocols.bus import Replica, Unavailable
+from protocols.bus import Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
-from supervisor.cli.ask import Asking, ask
+from supervisor.cli.ask import Asking, ask, devices_known
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import table
-from supervisor.errors import NotRunning
+from supervisor.cli.table import print_json, table
 
 HEADER = ("RESOURCE", "DEVICE", "NUMA", "HEALTH", "POD", "CONTAINER", "WHY")
-PATIENCE_S = 5.0
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -60,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return run_drivers(args)
     rows = ask(layout_from(args), gather)
     if args.output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        print_json(rows)
     elif rows:
         print(table(HEADER, [cells(row) for row in rows]))
     else:
@@ -80,10 +76,7 @@ async def gather(asking: Asking) -> list[Row]:
         follow(owner=owner, stream=messages.HEALTH, sink=health, type=DeviceHealth),
         follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
     )
-    try:
-        await asyncio.gather(*(stream.wait_synced(PATIENCE_S) for stream in following))
-    except Unavailable:
-        raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
+    await devices_known(following)
     return rows_of(inventory.items, health.items, pods.items)
 
 

@@ -7,12 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from protocols.dra.patching.types import Gates
 from protocols.errors import SettingsInvalid
 from protocols.settings import load_settings
 from supervisor.cli.flags import layout_from
+from supervisor.cli.table import print_json
 from supervisor.dra.files import read_objects
 from supervisor.dra.fit import Placement, placements
 from supervisor.dra.server import read_api
@@ -101,4 +100,4 @@ def _given(allocation: Obj) -> str:
 
 
 def _json(found: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    print_json(found)

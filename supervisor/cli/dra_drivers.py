@@ -1,22 +1,18 @@
 """`nodeplane devices --drivers`: the DRA drivers of the node, and every claim's devices with their health and pods."""
 
 import argparse
-import asyncio
-import sys
 
 import msgspec
 
-from protocols.bus import Replica, Unavailable
+from protocols.bus import Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth, DraDriver, PodAllocation, PreparedClaim
-from supervisor.cli.ask import Asking, ask
+from supervisor.cli.ask import Asking, ask, devices_known
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import table
-from supervisor.errors import NotRunning
+from supervisor.cli.table import print_json, table
 
 DRIVERS = ("DRIVER", "STATE", "SERVICE", "HEALTH SERVICE", "CLAIMS", "ENDPOINTS")
 DEVICES = ("DEVICE", "HEALTH", "CLAIM", "PODS", "WHY")
-PATIENCE_S = 5.0
 
 
 class DriverRow(msgspec.Struct, frozen=True):
@@ -42,7 +38,7 @@ class View(msgspec.Struct, frozen=True):
 def run_drivers(args: argparse.Namespace) -> int:
     view = ask(layout_from(args), gather)
     if args.output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(view), indent=2).decode() + "\n")
+        print_json(view)
     elif view.drivers or view.devices:
         print("\n\n".join(texts(view)))
     else:
@@ -58,10 +54,7 @@ async def gather(asking: Asking) -> View:
         follow(owner=owner, stream=messages.DRA_HEALTH, sink=health, type=DeviceHealth),
         follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
     )
-    try:
-        await asyncio.gather(*(stream.wait_synced(PATIENCE_S) for stream in following))
-    except Unavailable:
-        raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
+    await devices_known(following)
     return view_of(drivers.items, health.items, pods.items)
 
 

@@ -1,14 +1,11 @@
 """nodeplane status: what runs, since when, and how far each replica is."""
 
 import argparse
-import sys
-
-import msgspec
 
 from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, PlaneStatus
 from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import duration, table
+from supervisor.cli.table import duration, print_json, table
 
 HEADER = ("ACTOR", "GROUP", "PID", "STATE", "UPTIME", "RESTARTS", "SYNCED", "LAST REASON", "NOTE")
 
@@ -21,7 +18,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     plane = ask(layout_from(args), Asking.status)
     if args.output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(plane), indent=2).decode() + "\n")
+        print_json(plane)
     else:
         print(render(plane))
     return 0

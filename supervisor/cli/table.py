@@ -1,6 +1,14 @@
-"""Plain columns for people."""
+"""What commands print: plain columns for people, JSON for programs."""
 
+import sys
 from collections.abc import Sequence
+
+import msgspec
+
+
+def print_json(value: object) -> None:
+    """What `-o json` prints."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,7 +1,5 @@
 """Plays a script: each step at its time, until the script is over."""
 
-import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +8,7 @@ from supervisor.dra_driver.publisher import Publisher
 from supervisor.dra_driver.script import DriverScript, DriverStep
 from supervisor.dra_driver.server import DriverServer
 from supervisor.scripted.faults import Faults
+from supervisor.scripted.playing import play
 from supervisor.scripted.timeline import Timeline
 
 
@@ -33,23 +32,11 @@ class Director:
     async def run(self) -> int:
         """The exit code a step asks for; else it never ends. Time begins with the first registration."""
         await self._cast.server.registered.wait()
-        begun = time.monotonic()
-        while True:
-            for step in self._timeline.due(time.monotonic() - begun):
-                await self.perform(step)
-                if step.exit is not None:
-                    return step.exit
-            wait = self._timeline.wait(time.monotonic() - begun)
-            if wait is None:
-                self._cast.say("the script is over")
-                await asyncio.Event().wait()
-            await asyncio.sleep(wait or 0.0)
+        return await play(self._timeline, self.perform, self._cast.say)
 
     async def perform(self, step: DriverStep) -> None:
         cast = self._cast
-        for method, fault in step.calls.items():
-            cast.faults.set(method, fault)
-            cast.say(f"{method} has another fault" if fault != type(fault)() else f"{method} is well again")
+        cast.faults.change(step.calls, cast.say)
         for line in cast.board.apply(step):
             cast.say(line)
         cast.publisher.offer(cast.board.devices)

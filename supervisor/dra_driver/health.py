@@ -9,7 +9,7 @@ from typing import NamedTuple
 from supervisor.dra_driver.script import DriverStep
 from supervisor.dra_driver.types import Device
 from supervisor.plugin.errors import HealthFileInvalid
-from supervisor.plugin.inotify import Changes
+from supervisor.plugin.health import follow_text
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
@@ -87,20 +87,11 @@ def parse(text: str) -> dict[str, Health]:
     return found
 
 
-def _read(path: Path) -> dict[str, Health]:
-    return parse(path.read_text() if path.exists() else "")
-
-
 async def follow(path: Path, board: HealthBoard, say: Callable[[str], None]) -> None:
     """Apply the file now and on each change; a missing file means all is well. Never ends."""
-    changes = Changes(path.parent)
-    try:
-        while True:
-            try:
-                for line in board.set(_read(path)):
-                    say(line)
-            except (HealthFileInvalid, OSError, UnicodeDecodeError) as error:
-                say(str(error))
-            await changes.wait()
-    finally:
-        changes.close()
+
+    def apply(text: str) -> None:
+        for line in board.set(parse(text)):
+            say(line)
+
+    await follow_text(path, apply, say)

@@ -1,7 +1,6 @@
 """The driver's process: publish, serve, stay registered, end cleanly on SIGTERM and SIGINT."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 
 from protocols.kube.client import ApiClient
@@ -14,6 +13,7 @@ from supervisor.dra_driver.script import DriverScript
 from supervisor.dra_driver.server import DriverServer
 from supervisor.dra_driver.types import DriverOptions
 from supervisor.scripted.faults import Faults
+from supervisor.scripted.playing import signalled, until_one_ends
 
 
 async def run_driver(options: DriverOptions, script: DriverScript, say: Callable[[str], None]) -> int:
@@ -37,25 +37,10 @@ async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, 
     faults = Faults({str(method): fault for method, fault in script.calls.items()})
     server = DriverServer(options, Claims(options, client), board, faults, say)
     await server.start()
-    ends = [asyncio.create_task(_signalled())]
+    ends = [asyncio.create_task(signalled())]
     tasks: list[asyncio.Task[None]] = [asyncio.create_task(publisher.run())]
     if script.steps:
         ends.append(asyncio.create_task(Director(Cast(script, server, board, publisher, faults, say)).run()))
     if options.health_file is not None:
         tasks.append(asyncio.create_task(follow(options.health_file, board, say)))
-    try:
-        done, _ = await asyncio.wait([*ends, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        return max(task.result() or 0 for task in done)
-    finally:
-        for task in (*ends, *tasks):
-            task.cancel()
-        await asyncio.gather(*ends, *tasks, return_exceptions=True)
-        await server.stop()
-
-
-async def _signalled() -> int:
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    await stopped.wait()
-    return 0
+    return await until_one_ends(ends, tasks, server.stop)

@@ -37,8 +37,6 @@ class DriverStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every connection is cut and the sockets are left, as after kill -9."""
     register: bool = False
     """Serve and register (again, after stop or crash)."""
-    exit: int | None = None
-    """The process ends with this code."""
 
 
 class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

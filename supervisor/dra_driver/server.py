@@ -17,6 +17,7 @@ from supervisor.dra_driver.claims import Claims
 from supervisor.dra_driver.health import HealthBoard
 from supervisor.dra_driver.types import Device, DriverOptions
 from supervisor.scripted.faults import Faults
+from supervisor.scripted.playing import cut
 
 Context = grpc.aio.ServicerContext[Any, Any]
 STOP_GRACE = 0.5
@@ -61,10 +62,7 @@ class DriverServer:
         """As kill -9 would: no last word, and the sockets are left behind."""
         self._ending = True
         for path, server in self._servers.items():
-            aside = path.with_name(f".{path.name}.cut")
-            path.rename(aside)  # gRPC removes its socket when it stops; kill -9 would not
-            await server.stop(None)
-            aside.rename(path)
+            await cut(server, path)
         self._servers.clear()
 
     def end_streams(self) -> None:

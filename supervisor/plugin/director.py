@@ -1,13 +1,12 @@
 """Plays a script: each step at its time, until the script is over."""
 
-import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from supervisor.plugin.registration import Registration
 from supervisor.plugin.script import PluginScript, PluginStep, Register
 from supervisor.plugin.scripted import ScriptedServer
+from supervisor.scripted.playing import play
 from supervisor.scripted.timeline import Timeline
 
 
@@ -29,17 +28,7 @@ class Director:
     async def run(self) -> int:
         """The exit code a step asks for; else it never ends."""
         await self._cast.registration.first.wait()
-        begun = time.monotonic()
-        while True:
-            for step in self._timeline.due(time.monotonic() - begun):
-                await self._perform(step)
-                if step.exit is not None:
-                    return step.exit
-            wait = self._timeline.wait(time.monotonic() - begun)
-            if wait is None:
-                self._cast.say("the script is over")
-                await asyncio.Event().wait()
-            await asyncio.sleep(wait or 0.0)
+        return await play(self._timeline, self._perform, self._cast.say)
 
     async def _perform(self, step: PluginStep) -> None:
         self._cast.server.perform(step)

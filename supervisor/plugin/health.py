@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from supervisor.plugin.errors import HealthFileInvalid
-from supervisor.plugin.inotify import Changes
+from supervisor.plugin.inotify import changes_in
 from supervisor.plugin.server import PluginServer
 
 
@@ -20,17 +20,22 @@ def parse(text: str) -> dict[str, str]:
     return health
 
 
-def _read(path: Path) -> dict[str, str]:
-    return parse(path.read_text() if path.exists() else "")
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 async def follow(path: Path, server: PluginServer, say: Callable[[str], None]) -> None:
     """Apply the file now and on each change; a missing file means all is well. Never ends."""
-    changes = Changes(path.parent)
+    await follow_text(path, lambda text: server.set_health(parse(text)), say)
+
+
+async def follow_text(path: Path, apply: Callable[[str], None], say: Callable[[str], None]) -> None:
+    """`apply` gets what the file holds, now and on each change, and may raise HealthFileInvalid. Never ends."""
+    changes = changes_in(path.parent)
     try:
         while True:
             try:
-                server.set_health(_read(path))
+                apply(_text(path))
             except (HealthFileInvalid, OSError, UnicodeDecodeError) as error:
                 say(str(error))
             await changes.wait()

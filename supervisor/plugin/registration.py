@@ -6,10 +6,11 @@ from collections.abc import Callable
 import grpc
 import grpc.aio
 
+from protocols.inotify import Changes
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import REGISTER, VERSION
 from protocols.wire.methods import unix_channel
-from supervisor.plugin.inotify import Changes
+from supervisor.plugin.inotify import changes_in
 from supervisor.plugin.script import Register
 from supervisor.plugin.server import PluginServer
 from supervisor.plugin.types import PluginOptions
@@ -47,7 +48,7 @@ class Registration:
         while not self._options.directory.is_dir():
             self._complain(f"waiting for {self._options.directory}")
             await asyncio.sleep(RETRY_MOST)
-        changes = self._changes = Changes(self._options.directory)
+        changes = self._changes = changes_in(self._options.directory)
         try:
             while True:
                 settled = await self._once()

@@ -1,7 +1,6 @@
 """The plugin's process: serve, stay registered, play the script, end cleanly on SIGTERM and SIGINT."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 
 from supervisor.plugin.devices import Devices, numbered
@@ -11,6 +10,7 @@ from supervisor.plugin.registration import Registration
 from supervisor.plugin.script import PluginScript
 from supervisor.plugin.scripted import ScriptedServer
 from supervisor.plugin.types import PluginOptions
+from supervisor.scripted.playing import signalled, until_one_ends
 
 
 async def run_plugin(options: PluginOptions, script: PluginScript, say: Callable[[str], None]) -> int:
@@ -18,20 +18,13 @@ async def run_plugin(options: PluginOptions, script: PluginScript, say: Callable
     server = ScriptedServer(options, _devices(options, script), say, script)
     registration = Registration(options, server, say)
     director = Director(Cast(script, server, registration, say))
-    ends = [asyncio.create_task(_signalled())]
+    ends = [asyncio.create_task(signalled())]
     tasks: list[asyncio.Task[None]] = [asyncio.create_task(registration.keep())]
     if script.steps:
         ends.append(asyncio.create_task(director.run()))
     if options.health_file is not None:
         tasks.append(asyncio.create_task(follow(options.health_file, server, say)))
-    try:
-        done, _ = await asyncio.wait([*ends, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        code = max(task.result() or 0 for task in done)
-    finally:
-        for task in (*ends, *tasks):
-            task.cancel()
-        await asyncio.gather(*ends, *tasks, return_exceptions=True)
-        await server.stop()
+    code = await until_one_ends(ends, tasks, server.stop)
     say("stopped")
     return code
 
@@ -39,11 +32,3 @@ async def run_plugin(options: PluginOptions, script: PluginScript, say: Callable
 def _devices(options: PluginOptions, script: PluginScript) -> Devices:
     given = script.devices
     return Devices(options.name, numbered(options.name, given, script.numa) if isinstance(given, int) else given)
-
-
-async def _signalled() -> int:
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    await stopped.wait()
-    return 0

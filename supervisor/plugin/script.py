@@ -76,8 +76,6 @@ class PluginStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every connection is cut and the socket file is left, as after kill -9."""
     register: bool | Register = False
     """Serve (again, after stop or crash) and register."""
-    exit: int | None = None
-    """The process ends with this code."""
 
 
 class PluginScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

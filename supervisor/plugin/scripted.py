@@ -13,6 +13,7 @@ from supervisor.plugin.script import PluginScript, PluginStep
 from supervisor.plugin.server import Context, PluginServer
 from supervisor.plugin.types import PluginOptions
 from supervisor.scripted.faults import Faults
+from supervisor.scripted.playing import cut
 
 Reply = TypeVar("Reply")
 
@@ -29,9 +30,7 @@ class ScriptedServer(PluginServer):
 
     def perform(self, step: PluginStep) -> None:
         """What of a step concerns the calls; sockets and registration are the director's."""
-        for method, fault in step.calls.items():
-            self._faults.set(method, fault)
-            self._say(f"{method} has another fault" if fault != type(fault)() else f"{method} is well again")
+        self._faults.change(step.calls, self._say)
         self._flood += step.flood
         self.changed(self.devices.apply(step))
         if step.flood or step.end:
@@ -42,11 +41,8 @@ class ScriptedServer(PluginServer):
         """As kill -9 would: no last word, no tidying."""
         if self._server is not None:
             self._ending = True
-            aside = self._options.socket.with_suffix(".cut")
-            self._options.socket.rename(aside)  # gRPC removes its socket when it stops; kill -9 would not
-            await self._server.stop(None)
+            await cut(self._server, self._options.socket)
             self._server = None
-            aside.rename(self._options.socket)
 
     def _service(self) -> Service:
         service = Service().stream(LIST_AND_WATCH, self._list_and_watch)

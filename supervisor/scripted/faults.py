@@ -1,7 +1,7 @@
 """The faults in force: what the next call of each method meets."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
@@ -25,6 +25,12 @@ class Faults:
         self._met.pop(method, None)
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def change(self, faults: Mapping[Any, Fault], say: Callable[[str], None]) -> None:
+        """As a step of a script orders."""
+        for method, fault in faults.items():
+            self.set(method, fault)
+            say(f"{method} has another fault" if fault != type(fault)() else f"{method} is well again")
 
     def take(self, method: str) -> Fault:
         """What this call meets; counts it."""

@@ -38,6 +38,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     at: Seconds
     """Since the script began: when the stand-in was registered for the first time."""
+    exit: int | None = None
+    """The process ends with this code."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -54,6 +54,12 @@ def using(root: Path) -> list[int]:
     return found
 
 
+def _not_yet(error: grpc.aio.AioRpcError) -> bool:
+    """containerd listens before its CRI part has recovered its state, and answers UNKNOWN until it has."""
+    unready = error.code() is grpc.StatusCode.UNKNOWN and "not initialized" in str(error.details())
+    return unready or error.code() is grpc.StatusCode.UNAVAILABLE
+
+
 class RuntimeProcess:
     """`async with RuntimeProcess() as runtime:` starts it; at the end nothing of it may be left."""
 
@@ -122,9 +128,8 @@ class RuntimeProcess:
                 await self.call("Version")
                 return
             except grpc.aio.AioRpcError as error:
-                waiting = error.code() is grpc.StatusCode.UNAVAILABLE and time.monotonic() < deadline
-                if not waiting:
-                    raise AssertionError(self.errors() or str(error)) from None
+                if not _not_yet(error) or time.monotonic() > deadline:
+                    raise AssertionError(f"{error!r}\n{self.errors()}") from None
                 await asyncio.sleep(0.01)
 
     def errors(self) -> str:

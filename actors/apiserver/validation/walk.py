@@ -10,8 +10,7 @@ from actors.apiserver.schemas import shape as forms
 from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.told import go_type, json_type
-from protocols.kube.errors import QuantityInvalid
-from protocols.kube.quantity import parse_quantity
+from protocols.kube.quantity import is_quantity
 
 MAX_TOLD = 100
 """Unknown fields told of one object; the rest is dropped all the same."""
@@ -107,7 +106,7 @@ def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
     elif form == forms.INT_OR_STRING:
         fits = kind is str or (kind is int and -(2**31) <= value < 2**31)
     elif form == forms.QUANTITY:
-        if kind in (dict, list, bool) or (kind is str and not _is_quantity(value)):
+        if kind in (dict, list, bool) or (kind is str and not is_quantity(value)):
             raise WrongType(f"{QUANTITY_TEXT}: {_place(value, path)}")
         return
     else:
@@ -116,14 +115,6 @@ def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
             raise WrongType(f'parsing time "{value}" as "{LAYOUTS[form]}": cannot parse it: {_place(value, path)}')
     if not fits:
         raise _wrong(value, Shape(form), path, owner)
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except QuantityInvalid:
-        return False
-    return True
 
 
 def _wrong(value: Any, shape: Shape, path: Path, owner: Shape) -> WrongType:

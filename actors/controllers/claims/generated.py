@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from protocols.dra.pods import CLAIM_NAME, claim_names, from_template, owned_by
-from protocols.kube.meta import Object, annotations_of, name_of, uid_of
+from protocols.dra.pods import CLAIM_NAME, claim_entries, claim_names, from_template, owned_by, owner_reference
+from protocols.kube.meta import Object, annotations_of, name_of
 from protocols.kube.resources import RESOURCECLAIMS
 
 BASE = 57
@@ -39,22 +39,10 @@ def claim_for(pod: Object, entry: str, template: Object) -> Object:
     }
 
 
-def owner_reference(pod: Object) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": name_of(pod),
-        "uid": uid_of(pod),
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 def missing(pod: Object) -> list[Mapping[str, Any]]:
     """Entries that want a claim of their own and have none yet."""
     names = claim_names(pod)
-    entries = (pod.get("spec") or {}).get("resourceClaims") or ()
-    return [each for each in entries if from_template(each) and names.get(str(each.get("name"))) is None]
+    return [each for each in claim_entries(pod) if from_template(each) and names.get(str(each.get("name"))) is None]
 
 
 def found(pod: Object, entry: str, claims: Iterable[Object]) -> str:
@@ -66,9 +54,8 @@ def found(pod: Object, entry: str, claims: Iterable[Object]) -> str:
 def statuses(pod: Object, made: Mapping[str, str]) -> list[Object]:
     """All of pod.status.resourceClaimStatuses, old and new."""
     known = claim_names(pod)
-    entries = (pod.get("spec") or {}).get("resourceClaims") or ()
     listed = []
-    for entry in entries:
+    for entry in claim_entries(pod):
         name = str(entry.get("name"))
         claim = made.get(name, known.get(name))
         if from_template(entry) and claim is not None:

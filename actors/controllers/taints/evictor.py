@@ -73,10 +73,7 @@ class Evictor:
 
     def slices_changed(self, changes: list[Change]) -> None:
         for old, new in changes:
-            if new is not None:
-                self.catalog.put(new)
-            elif old is not None:
-                self.catalog.remove(old.name)
+            self.catalog.change(old, new)
             for device in _tainted(old) ^ _tainted(new):
                 self._look(self.users.of_device(device[0]))
 

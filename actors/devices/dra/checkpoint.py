@@ -3,7 +3,6 @@
 Loaded claims count as not prepared: before the next sandbox their drivers are asked again.
 """
 
-import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 
 from actors.devices.dra.errors import ClaimStateCorrupt
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
-from protocols.files import sync_directory, write_atomic
+from protocols.files import set_aside, write_atomic
 
 KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
 VERSION: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = "checkpoint.dra.kubelet.k8s.io/v1"
@@ -83,10 +82,7 @@ class ClaimFile:
         except FileNotFoundError:
             return None, ""
         except ClaimStateCorrupt as error:
-            aside = self.path.with_name(f"{self.path.name}.corrupt")
-            os.replace(self.path, aside)
-            sync_directory(aside.parent)
-            return None, f"claim state {self.path} is corrupt: {error}; kept as {aside}"
+            return None, f"claim state {self.path} is corrupt: {error}; kept as {set_aside(self.path)}"
 
     def save(self, raw: bytes) -> None:
         write_atomic(self.path, raw, mode=0o600)

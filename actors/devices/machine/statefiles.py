@@ -13,7 +13,7 @@ from actors.devices.cpu.pool import Holdings as CpuHoldings
 from actors.devices.errors import StateFileCorrupt
 from actors.devices.memory import statefile as memory_file
 from actors.devices.memory.types import Holdings as MemoryHoldings
-from protocols.files import sweep_once, sync_directory, write_atomic
+from protocols.files import set_aside, sweep_once, write_atomic
 
 
 @dataclass
@@ -76,10 +76,8 @@ class StateFiles:
 
     def _aside(self, path: Path, error: StateFileCorrupt) -> str:
         self._written.pop(path, None)
-        aside = path.with_name(f"{path.name}.corrupt")
         try:
-            os.replace(path, aside)
-            sync_directory(path.parent)
+            aside = set_aside(path)
         except OSError as fault:
             return f"{path} is corrupt: {error}; it cannot be moved aside: {os.strerror(fault.errno or 0).lower()}"
         return f"{path} is corrupt: {error}; kept as {aside}, rebuilt from what the pods hold"

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from actors.runtime.cgroups.control import write_control
 from actors.runtime.cgroups.limits import CPUSET, Setting
 from protocols.cpulist import format_list, parse_list
 from protocols.errors import SettingsInvalid
@@ -22,7 +23,7 @@ def seed(base: Path, parent: Path) -> bool:
     for file in (CPUS, MEMS):
         try:
             if not (base / file).read_text().strip():
-                _write(base / file, (parent / file).read_text().strip())
+                write_control(base / file, (parent / file).read_text().strip())
         except OSError:
             return False
     return True
@@ -72,11 +73,3 @@ def _common(wanted: str, usable: str) -> str:
         return format_list(parse_list(wanted) & here if wanted else here)
     except SettingsInvalid:
         return ""
-
-
-def _write(path: Path, value: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, value.encode())
-    finally:
-        os.close(descriptor)

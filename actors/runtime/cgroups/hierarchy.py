@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from actors.runtime.cgroups import cpusets
+from actors.runtime.cgroups.control import write_control
 from actors.runtime.cgroups.finding import Found, find
 from actors.runtime.cgroups.limits import CPU, CPUSET, MEMORY, Setting, placement, settings, weight
 from protocols.wire import cri_pb2 as pb
@@ -125,23 +126,14 @@ class Cgroups:
         if base := self._found.bases.get(CPU):
             file, value = ("cpu.weight", weight(shares)) if self._found.unified else ("cpu.shares", shares)
             with contextlib.suppress(OSError):
-                _write(base / file, str(value))
+                write_control(base / file, str(value))
 
 
 def _set(group: Path, setting: Setting) -> str:
     """Why it failed; empty when it did not."""
     try:
         group.mkdir(exist_ok=True)
-        _write(group / setting.file, setting.value)
+        write_control(group / setting.file, setting.value)
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
     return ""
-
-
-def _write(path: Path, value: str) -> None:
-    """Never creates: a file the kernel has not made is an error."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, value.encode())
-    finally:
-        os.close(descriptor)

@@ -81,11 +81,8 @@ class Devices:
         self._changed(claim_topic(key_of(claim)), *((DEVICES,) if freed else ()))
 
     def slices_changed(self, changes: list[Change]) -> None:
-        for old, new in changes:
-            if new is not None:
-                self.catalog.put(new)
-            elif old is not None:
-                self.catalog.remove(old.name)
+        for change in changes:
+            self.catalog.change(*change)
         self._changed(DEVICES)
 
     def classes_changed(self) -> None:

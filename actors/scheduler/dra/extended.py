@@ -12,7 +12,7 @@ from typing import Any
 from actors.scheduler.types import PodView
 from actors.scheduler.views import amounts
 from protocols.dra.allocator.claims import Claim, Request, Want
-from protocols.dra.pods import EXTENDED_CLAIM
+from protocols.dra.pods import EXTENDED_CLAIM, owner_reference
 from protocols.dra.types import DeviceClass
 from protocols.kube.meta import Object, name_of, namespace_of, uid_of
 from protocols.kube.quantity import NANO
@@ -56,18 +56,10 @@ class ExtendedClaim:
     mappings: tuple[Mapping_, ...]
 
     def as_object(self, pod: Object) -> Object:
-        owner = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": name_of(pod),
-            "uid": uid_of(pod),
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
         metadata = {
             "generateName": f"{name_of(pod)[:38].rstrip('-.')}-extended-resources-",
             "annotations": {EXTENDED_CLAIM: "true"},
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_reference(pod)],
         }
         requests = [{"name": each.name, "exactly": _exactly(each.wants[0])} for each in self.claim.requests]
         kind = {"apiVersion": RESOURCECLAIMS.api_version, "kind": RESOURCECLAIMS.kind}

@@ -37,6 +37,13 @@ class Catalog:
         self._members[slice_.pool_id][slice_.name] = part
         self._place(part, 1)
 
+    def change(self, old: Slice | None, new: Slice | None) -> None:
+        """One change as the tracker tells it."""
+        if new is not None:
+            self.put(new)
+        elif old is not None:
+            self.remove(old.name)
+
     def remove(self, name: str) -> None:
         part = self._parts.pop(name, None)
         if part is None:
