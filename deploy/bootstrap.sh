@@ -20,3 +20,5 @@ fi
 echo "installing the locked dependencies into $venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+# Compiled once, here: else each start would do it, where bytecode may not be kept or nobody has run it yet.
+"$venv/bin/python" -m compileall -q protocols actors supervisor || echo "bytecode cannot be kept: starts take longer"
