@@ -110,7 +110,7 @@ def test_going_down_again_and_again_is_no_crash_loop(plane: Plane, holder: str) 
         pid, _ = container_of(plane, holder)
         plane.down()
         plane.up()
-        until("a new container at once", lambda pid=pid: container_of(plane, holder)[0] not in (0, pid), 5)
+        until("a new container at once", lambda pid=pid: container_of(plane, holder)[0] not in (0, pid), 15)
 
 
 def test_down_that_keeps_containers(plane: Plane, holder: str) -> None:

@@ -49,7 +49,7 @@ def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
             await agrees(node, runtime, 20)
             await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
             await agrees(node, runtime)
-            await node.until(lambda: not node.statuses.items, 5)
+            await node.until(lambda: not node.statuses.items, 15)
             assert (await aged(node))[0] - before == 4 * (load.made + 1), "created, started, stopped, deleted of each"
             assert await node.metric("pleg", MISSED) == 0
             assert await node.metric("pleg", "kubelet_pleg_discard_events") == 0
@@ -71,7 +71,7 @@ def test_k1_a_late_event_shows_as_such() -> None:
             await runtime.ended(id_)
             await asyncio.sleep(1.2)
             await node.chaos("clear")
-            await node.until(lambda: node.is_in("uid-p", id_, "exited"), 5)
+            await node.until(lambda: node.is_in("uid-p", id_, "exited"), 15)
             assert (await aged(node))[1] >= 4
             await agrees(node, runtime)
 

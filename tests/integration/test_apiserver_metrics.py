@@ -95,9 +95,9 @@ async def session_of(plane: Plane) -> None:
         query = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         watch = await client.get(PATH, params={**query, "allowWatchBookmarks": "true"})
         for _ in range(4):
-            await asyncio.wait_for(watch.content.readline(), 5)
+            await asyncio.wait_for(watch.content.readline(), 15)
         await apply(client, "a")
-        await asyncio.wait_for(watch.content.readline(), 5)
+        await asyncio.wait_for(watch.content.readline(), 15)
         async with client.get(f"{PATH}/none") as answer:
             assert answer.status == 404
         plane_page.append(await scrape(plane))

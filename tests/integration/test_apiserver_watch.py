@@ -50,7 +50,7 @@ class Events:
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self.answer = answer
 
-    async def next(self, timeout: float = 10.0) -> tuple[str, dict[str, Any]]:
+    async def next(self, timeout: float = 20.0) -> tuple[str, dict[str, Any]]:
         line = await asyncio.wait_for(self.answer.content.readline(), timeout)
         if not line:
             return "", {}

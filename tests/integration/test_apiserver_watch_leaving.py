@@ -105,7 +105,7 @@ def test_a_client_that_leaves_an_idle_watch_is_noticed(plane: Plane) -> None:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
             async with session.post(PATH, json=body) as answer:
                 assert answer.status == 201
-            assert b'"ADDED"' in await asyncio.wait_for(staying.content.readline(), 5)
+            assert b'"ADDED"' in await asyncio.wait_for(staying.content.readline(), 15)
             staying.close()
 
     asyncio.run(story())

@@ -114,7 +114,7 @@ def test_a_namespace_ends_when_its_last_pod_does(plane: Plane) -> None:
     until(plane, lambda: all("deletionTimestamp" in p["metadata"] for p in get(plane, "pods", "-n", "full")["items"]),
           "its pods to be told")  # fmt: skip
     plane.kubectl("delete", "pods", "-n", "full", "--all", "--force", "--grace-period=0")
-    until(plane, lambda: get(plane, "namespace", "full") is None, "the namespace to go", 5.0)
+    until(plane, lambda: get(plane, "namespace", "full") is None, "the namespace to go", 15)
 
 
 def test_a_collection_is_deleted_by_selector(plane: Plane) -> None:

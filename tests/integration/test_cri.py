@@ -75,7 +75,7 @@ def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None:
     """S3. No stream was ever opened, so success must not be counted (upstream counts five)."""
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.state.healthy and not node.runtime_state.events_supported, 5)
+        await node.until(lambda: node.state.healthy and not node.runtime_state.events_supported, 15)
         assert node.state.mode == "generic"
         await asyncio.sleep(2.5)
         assert fake.count("GetContainerEvents") == 1
@@ -93,13 +93,13 @@ def test_a_call_under_way_outlives_the_event_streams_end() -> None:
         fake.answers["StopContainer"] = ...
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.runtime_state.streaming, 5)
+        await node.until(lambda: node.runtime_state.streaming, 15)
         call = cri.CriCall("StopContainer", b"")
         asking = asyncio.ensure_future(node.bus.call(cri.OWNER, cri.CALL, call, cri.CriReply, timeout=4))
-        await node.until(lambda: fake.count("StopContainer"), 5)
+        await node.until(lambda: fake.count("StopContainer"), 15)
         for _ in range(2):
             fake.events.put_nowait(None)  # type: ignore[union-attr]  # there is a stream here
-        await node.until(lambda: fake.count("GetContainerEvents") >= 3, 5)
+        await node.until(lambda: fake.count("GetContainerEvents") >= 3, 15)
         await asyncio.sleep(0.2)
         assert not asking.done(), "the call was cut"
         with pytest.raises(BusError):
@@ -114,7 +114,7 @@ def test_a_stream_that_breaks_at_once_follows_the_table() -> None:
             fake.events.put_nowait(grpc.StatusCode.INTERNAL)  # type: ignore[union-attr]  # there is a stream here
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.runtime_state.failures == 4, 8)
+        await node.until(lambda: node.runtime_state.failures == 4, 15)
         await asyncio.sleep(0.5)
         assert fake.count("GetContainerEvents") == 4, "0, 0, 1, 2 s, then 4 s"
         assert node.state.mode == "generic"
@@ -128,7 +128,7 @@ def test_a_server_that_sends_no_headers_before_its_first_event_is_streaming() ->
     """grpc-go (containerd, CRI-O) does so: on an idle node the mode would stay generic for ever."""
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.runtime_state.streaming and node.state.mode == "evented", 6)
+        await node.until(lambda: node.runtime_state.streaming and node.state.mode == "evented", 15)
 
     play(story, lambda fake: setattr(fake, "headers", False))
 
@@ -154,8 +154,8 @@ def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(sta
         fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)], stamps[stamp])
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.is_in(UID, "c1", "running"), 5)
-        await node.until(lambda: node.state.mode == ("evented" if stamp == "now" else "hint"), 5)
+        await node.until(lambda: node.is_in(UID, "c1", "running"), 15)
+        await node.until(lambda: node.state.mode == ("evented" if stamp == "now" else "hint"), 15)
         for _ in range(50):
             fake.events.put_nowait(b"\xff\xfe garbage")  # type: ignore[union-attr]  # there is a stream here
             for event in BAD_EVENTS:
@@ -174,7 +174,7 @@ def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(sta
 
 def test_an_unknown_state_is_unknown() -> None:
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.is_in(UID, "c1", "unknown"), 5)
+        await node.until(lambda: node.is_in(UID, "c1", "unknown"), 15)
 
     play(story, lambda fake: fake.pod(UID, [container_of("c1", 42)]))
 
@@ -199,14 +199,14 @@ def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, an
         fake.answers[method] = answer
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: fake.count(method) >= (1 if answer is ... else 3), 8)
-        await node.until(lambda: node.state.message == "pleg has yet to be successful", 5)
+        await node.until(lambda: fake.count(method) >= (1 if answer is ... else 3), 15)
+        await node.until(lambda: node.state.message == "pleg has yet to be successful", 15)
         assert not node.state.healthy
         if answer is not ...:
             with pytest.raises(BusError, match=says):
                 await node.newer(UID, timeout=1)
             fake.answers = good
-            await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"), 8)
+            await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"), 15)
 
     play(story, prepare)
 
@@ -241,9 +241,9 @@ def test_a_runtime_that_is_none_is_named_and_not_fatal(answer: Any) -> None:
         fake.answers["Version"] = answer
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.runtime_state.message, 5)
+        await node.until(lambda: node.runtime_state.message, 15)
         assert not node.runtime_state.connected
         fake.answers = good
-        await node.until(lambda: node.runtime_state.connected, 6)
+        await node.until(lambda: node.runtime_state.connected, 15)
 
     play(story, prepare)

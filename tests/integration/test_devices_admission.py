@@ -90,7 +90,7 @@ def test_a_hung_plugin_delays_only_its_own_pod() -> None:
         hung.hang.clear()
         waiting = asyncio.create_task(node.admit("stuck", main={RESOURCE: 1}))
         await until("the call", lambda: hung.called("allocate"))
-        await node.admit("quick", main={"example.com/nic": 1}, timeout=2)
+        await node.admit("quick", main={"example.com/nic": 1}, timeout=15)
         await node.release("stuck")  # the pod is deleted meanwhile: its device is free at once
         with pytest.raises(Aborted, match="released meanwhile"):
             await waiting

@@ -251,7 +251,7 @@ def test_watches_are_bounded_in_number() -> None:
             await agent.watch_allocatable()
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         watches[0].call.cancel()
-        await until("a free place", lambda: opened(agent), timeout=1)
+        await until("a free place", lambda: opened(agent), timeout=15)
 
     with_agent(story)
 

@@ -86,7 +86,7 @@ async def world(certificates: Path, timeout: float = 5.0) -> AsyncIterator[World
         await asyncio.sleep(0.05)  # TLS transports close a turn later
 
 
-async def until(true: Callable[[], object], timeout: float = 8.0) -> None:
+async def until(true: Callable[[], object], timeout: float = 20.0) -> None:
     end = asyncio.get_running_loop().time() + timeout
     while not true():
         assert asyncio.get_running_loop().time() < end, "it did not come true in time"

@@ -29,10 +29,10 @@ def test_seven_dropped_stops_are_seven_missed_events() -> None:
             os.kill(await pid_of(runtime, id_), signal.SIGKILL)
             await runtime.ended(id_)
         os.kill(await pid_of(runtime, ids[7]), signal.SIGKILL)
-        await node.until(lambda: node.is_in("uid-p7", ids[7], "exited"), 5, "the eighth, which was told")
+        await node.until(lambda: node.is_in("uid-p7", ids[7], "exited"), 15, "the eighth, which was told")
         for n in range(7):
             assert [item.state for item in (await node.newer(f"uid-p{n}")).containers] == ["exited"]
-        await node.until(lambda: node.state.mode == "hint", 5, "suspicion")
+        await node.until(lambda: node.state.mode == "hint", 15, "suspicion")
         assert await node.metric("pleg", MISSED) == 7
         assert await node.metric("pleg", MISSED + ',transition="stopped"') == 7
         await agrees(node, runtime)
@@ -52,12 +52,12 @@ def test_the_plane_stays_right(fault: str) -> None:
         asked = time.monotonic()
         for n, id_ in enumerate(ids):
             assert [item.id for item in (await node.newer(f"uid-p{n}")).containers] == [id_]
-        assert time.monotonic() - asked < 2, "GetNewerThan was held up"
+        assert time.monotonic() - asked < 8, "GetNewerThan was held up"
         os.kill(await pid_of(runtime, ids[0]), signal.SIGKILL)
         await runtime.ended(ids[0])
-        await node.until(lambda: node.is_in("uid-p0", ids[0], "exited"), 2, "the death")
+        await node.until(lambda: node.is_in("uid-p0", ids[0], "exited"), 15, "the death")
         await runtime.call("RemovePodSandbox", pod_sandbox_id=sandboxes[1])
-        await agrees(node, runtime, 5)
+        await agrees(node, runtime, 15)
         await node.chaos("clear")
 
     play(story)
@@ -76,7 +76,7 @@ def test_a_stalled_stream_is_made_up_for_and_its_backlog_does_no_harm() -> None:
         await runtime.call("RemovePodSandbox", pod_sandbox_id=doomed)
         assert [item.state for item in (await node.newer("uid-p")).containers] == ["exited"]
         assert (await node.newer("uid-q")).sandboxes == ()
-        await node.until(lambda: ("uid-p", "ContainerDied", id_) in node.heard.events, 5, "the list's news")
+        await node.until(lambda: ("uid-p", "ContainerDied", id_) in node.heard.events, 15, "the list's news")
         await asyncio.sleep(0.2)
         events = len(node.heard.events)
         await node.chaos("clear")
@@ -100,7 +100,7 @@ def test_short_lives_are_told_of(mode: str) -> None:
         await node.until(lambda: all(node.is_in("uid-p", id_, "exited") for id_ in ids), 10)
         kinds = ["ContainerDied", "ContainerStarted"] if mode == "evented" else ["ContainerDied"]
         due = {("uid-p", kind, id_) for kind in kinds for id_ in ids}
-        await node.until(lambda: due <= set(node.heard.events), 5, "lives told of on the other stream")
+        await node.until(lambda: due <= set(node.heard.events), 15, "lives told of on the other stream")
         told = [event for event in node.heard.events if event in due]
         assert len(told) == len(due), "told twice"
         assert await node.metric("pleg", MISSED) == 0

@@ -46,17 +46,17 @@ def test_lives_and_deaths(dialect: str) -> None:
         old = await runtime.sandbox("p")
         ids = [await runtime.run(old, "true", name=f"c{n}") for n in range(10)]
         await node.until(lambda: node.state.mode == MODES[dialect], 10, dialect)
-        await node.until(lambda: all(node.is_in("uid-p", id_, "exited") for id_ in ids), 5, "short lives")
+        await node.until(lambda: all(node.is_in("uid-p", id_, "exited") for id_ in ids), 15, "short lives")
         broken = await runtime.create(old, "/no/such/program", name="broken")
         with pytest.raises(Exception, match="no/such/program"):
             await runtime.call("StartContainer", container_id=broken)
         assert node.container("uid-p", broken) is None or (await node.newer("uid-p")).uid
-        await node.until(lambda: node.is_in("uid-p", broken, "exited"), 3, "the failed start, without an event")
+        await node.until(lambda: node.is_in("uid-p", broken, "exited"), 15, "the failed start, without an event")
         await runtime.call("StopPodSandbox", pod_sandbox_id=old)
         new = await runtime.sandbox("p", attempt=1)
         lives = await runtime.run(new, "sleep", "1000", name="lives")
         await runtime.call("RemovePodSandbox", pod_sandbox_id=old)
-        await agrees(node, runtime, 5)
+        await agrees(node, runtime, 15)
         assert node.is_in("uid-p", lives, "running"), "the older sandbox took the newer one's container with it"
         assert not [event for event in node.heard.events if event[1:] == ("ContainerDied", lives)]
 
@@ -72,20 +72,20 @@ def test_a_backlog_is_no_news(dialect: str) -> None:
         stays = await runtime.run(await runtime.sandbox("stays"), "sleep", "1000")
         doomed = await runtime.sandbox("doomed")
         await node.until(lambda: node.state.mode == MODES[dialect], 10, dialect)
-        await node.until(lambda: ("uid-stays", "ContainerStarted", stays) in node.heard.events, 5, "its start")
+        await node.until(lambda: ("uid-stays", "ContainerStarted", stays) in node.heard.events, 15, "its start")
         heard = len(node.heard.events)
         await node.end("cri", signal.SIGKILL)
         os.kill(int(runtime.started(stays)["pid"]), signal.SIGKILL)
         await runtime.ended(stays)
         await runtime.call("RemovePodSandbox", pod_sandbox_id=doomed)
         node.start("cri")
-        await node.until(lambda: node.is_in("uid-stays", stays, "exited"), 8, "the death nobody heard of")
-        await node.until(lambda: "uid-doomed" not in node.statuses.items, 5)
+        await node.until(lambda: node.is_in("uid-stays", stays, "exited"), 15, "the death nobody heard of")
+        await node.until(lambda: "uid-doomed" not in node.statuses.items, 15)
         await node.until(lambda: node.runtime_state.streaming and node.state.mode == MODES[dialect], 10)
         await asyncio.sleep(0.3)
         told = [type_ for _, type_, id_ in node.heard.events[heard:] if id_ == stays]
         assert told == ["ContainerDied"], "the backlog was taken for news"
         assert "uid-doomed" not in node.statuses.items, "a late event brought a deleted pod back"
-        await agrees(node, runtime, 5)
+        await agrees(node, runtime, 15)
 
     play(dialect, story)

@@ -30,7 +30,7 @@ def test_pods_under_every_fault() -> None:
             assert status["restartCount"] == 0
             plane.pod_phase(f"stays-{fault}", "Running", 15)
             plane.kubectl("delete", "pod", f"stays-{fault}", timeout=8)
-            until("pod gone", lambda name=f"stays-{fault}": not plane.get("pod", name), 5)
+            until("pod gone", lambda name=f"stays-{fault}": not plane.get("pod", name), 15)
         plane.nodeplane("chaos", "runtime", "clear")
         assert "chaos" not in plane.status()["cri"]["beat"]["note"]
 

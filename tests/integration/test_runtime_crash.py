@@ -63,7 +63,7 @@ def test_containers_live_on_and_are_taken_over() -> None:
         await runtime.call("ReopenContainerLog", container_id=id)
         stream = await runtime.events()
         await runtime.call("StopContainer", container_id=id, timeout=10)
-        assert (await asyncio.wait_for(stream.read(), 5)).container_event_type == pb.CONTAINER_STOPPED_EVENT
+        assert (await asyncio.wait_for(stream.read(), 15)).container_event_type == pb.CONTAINER_STOPPED_EVENT
         assert (await runtime.status(id)).exit_code == 143
         await runtime.call("StartContainer", container_id=waiting)
         assert (await runtime.ended(waiting)).exit_code == 4
@@ -110,7 +110,7 @@ def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
         assert (status.exit_code, status.reason) == (137, "ContainerStatusUnknown")
         await until(lambda: not any(map(alive, pids)))
         if not down:
-            kinds = [(await asyncio.wait_for(stream.read(), 5)).container_event_type for _ in range(5)]
+            kinds = [(await asyncio.wait_for(stream.read(), 15)).container_event_type for _ in range(5)]
             assert kinds[-1] == pb.CONTAINER_STOPPED_EVENT
         await until(lambda: b'"exit_code":137' in state_of(runtime, id))
         await runtime.kill()

@@ -55,7 +55,7 @@ def play(story: Callable[["DeviceNode"], Coroutine[Any, Any, None]], **settings:
     asyncio.run(whole())
 
 
-async def until(what: str, holds: Callable[[], Any], timeout: float = 10.0) -> Any:
+async def until(what: str, holds: Callable[[], Any], timeout: float = 20.0) -> Any:
     deadline, answer = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
         got = holds()
@@ -196,11 +196,11 @@ class DeviceNode:
 
     # what podworker does
 
-    async def admit(self, uid: str, timeout: float = 10.0, **containers: dict[str, int]) -> AdmittedPod:
+    async def admit(self, uid: str, timeout: float = 20.0, **containers: dict[str, int]) -> AdmittedPod:
         asked = tuple(ContainerRequest(name=name, resources=wanted) for name, wanted in containers.items())
         return await self.admit_pod(AdmitPod(uid=uid, namespace="default", name=uid, containers=asked), timeout)
 
-    async def admit_pod(self, pod: AdmitPod, timeout: float = 10.0) -> AdmittedPod:
+    async def admit_pod(self, pod: AdmitPod, timeout: float = 20.0) -> AdmittedPod:
         return await self.bus.call("devices", messages.ADMIT, pod, AdmittedPod, timeout=timeout, idempotent=True)
 
     async def release(self, uid: str) -> None:

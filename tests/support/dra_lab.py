@@ -182,7 +182,7 @@ class DraLab:
     async def unprepare(self, uid: str) -> None:
         await self.manager.unprepare(UnprepareClaims(uid), None)  # type: ignore[arg-type]  # who calls does not matter
 
-    async def says(self, device: str, health: str, message: str | None = None, timeout: float = 10.0) -> None:
+    async def says(self, device: str, health: str, message: str | None = None, timeout: float = 20.0) -> None:
         """Wait until the stream shows this of a device, `DRIVER/POOL/DEVICE`."""
 
         def holds() -> bool:

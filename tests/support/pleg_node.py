@@ -146,7 +146,7 @@ class PlegNode:
 
     # questions
 
-    async def newer(self, uid: str, min_ns: int | None = None, timeout: float = 10.0) -> pleg.PodStatus:
+    async def newer(self, uid: str, min_ns: int | None = None, timeout: float = 20.0) -> pleg.PodStatus:
         question = pleg.GetNewerThan(uid=uid, min_ns=time.time_ns() if min_ns is None else min_ns)
         return await self.bus.call(pleg.OWNER, pleg.GET_NEWER_THAN, question, pleg.PodStatus, timeout=timeout)
 
@@ -158,14 +158,14 @@ class PlegNode:
         text = (await self.bus.call(actor, METRICS, Empty(), MetricsText, timeout=5)).text
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(start))
 
-    async def evented(self, timeout: float = 10.0) -> None:
+    async def evented(self, timeout: float = 20.0) -> None:
         """Until pleg believes events' content, and this test has heard of it."""
         await eventually(self._is_evented, timeout, "evented mode")
 
     def _is_evented(self) -> bool:
         return self.state.mode == "evented" and self.state.healthy and self.runtime_state.streaming
 
-    async def until(self, holds: Callable[[], Any], timeout: float = 10.0, what: str = "") -> None:
+    async def until(self, holds: Callable[[], Any], timeout: float = 20.0, what: str = "") -> None:
         await eventually(holds, timeout, f"{what}; pleg {self.state}, runtime {self.runtime_state}")
 
 
@@ -184,7 +184,7 @@ async def truth(runtime: Any) -> dict[str, Any]:
     return {uid: (sorted(sandboxes), sorted(known)) for uid, (sandboxes, known) in pods.items()}
 
 
-async def agrees(node: PlegNode, runtime: Any, timeout: float = 10.0) -> None:
+async def agrees(node: PlegNode, runtime: Any, timeout: float = 20.0) -> None:
     deadline = time.monotonic() + timeout
     while (real := await truth(runtime)) != node.view():
         assert time.monotonic() < deadline, f"pleg knows {node.view()}, the runtime holds {real}"
@@ -192,7 +192,7 @@ async def agrees(node: PlegNode, runtime: Any, timeout: float = 10.0) -> None:
     assert not node.backwards, node.backwards
 
 
-async def eventually(holds: Callable[[], Any], timeout: float = 10.0, what: str = "") -> None:
+async def eventually(holds: Callable[[], Any], timeout: float = 20.0, what: str = "") -> None:
     deadline = time.monotonic() + timeout
     while not holds():
         assert time.monotonic() < deadline, f"did not come about within {timeout:g} s: {what}"

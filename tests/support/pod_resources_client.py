@@ -60,7 +60,7 @@ class Agent:
 
 async def headers_of(call: Any) -> dict[str, str]:
     """Sent at once by a server that accepts the watch; raises the call's error otherwise."""
-    headers = dict(await asyncio.wait_for(call.initial_metadata(), 5))
+    headers = dict(await asyncio.wait_for(call.initial_metadata(), 15))
     if not headers:
         await call.read()
     return headers
@@ -73,7 +73,7 @@ class PodWatch:
         self.call, self.headers = call, headers
         self.seen: list[Any] = []
 
-    async def next(self, timeout: float = 5.0) -> Any:
+    async def next(self, timeout: float = 20.0) -> Any:
         event = await asyncio.wait_for(self.call.read(), timeout)
         if event is grpc.aio.EOF:
             raise EOFError(await self.call.code())

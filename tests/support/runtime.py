@@ -25,7 +25,7 @@ OPTIONS = [
 ]
 
 
-async def until(holds: Callable[[], Any], timeout: float = 10.0, what: str = "") -> Any:
+async def until(holds: Callable[[], Any], timeout: float = 20.0, what: str = "") -> Any:
     deadline = time.monotonic() + timeout
     while not (found := holds()):
         assert time.monotonic() < deadline, what or "did not come about in time"
@@ -179,7 +179,7 @@ class RuntimeProcess:
             response_deserializer=pb.ContainerEventResponse.FromString,
         )
         call = stub(pb.GetEventsRequest())
-        await asyncio.wait_for(call.initial_metadata(), 5)
+        await asyncio.wait_for(call.initial_metadata(), 15)
         return call
 
     async def sandbox(self, name: str = "", attempt: int = 0, host: bool = False, **fields: Any) -> str:
@@ -216,7 +216,7 @@ class RuntimeProcess:
     async def status(self, id: str) -> Any:
         return (await self.call("ContainerStatus", container_id=id)).status
 
-    async def ended(self, id: str, timeout: float = 10.0) -> Any:
+    async def ended(self, id: str, timeout: float = 20.0) -> Any:
         deadline = time.monotonic() + timeout
         while (status := await self.status(id)).state != pb.CONTAINER_EXITED:
             assert time.monotonic() < deadline, f"{id} runs on"

@@ -110,7 +110,7 @@ def play(target: str, story: Callable[[Api], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def until(what: str, holds: Callable[[], Any], within: float = 10.0) -> Any:
+def until(what: str, holds: Callable[[], Any], within: float = 20.0) -> Any:
     deadline = time.monotonic() + within
     while not (answer := holds()):
         assert time.monotonic() < deadline, f"{what} did not come about within {within:g} s"

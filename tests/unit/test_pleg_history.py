@@ -206,7 +206,7 @@ def relisted(runtime: Any, period: float) -> tuple[Ledger, int, float]:
             )
         )
         running = asyncio.ensure_future(relister.run())
-        await asyncio.wait_for(over.wait(), 5)
+        await asyncio.wait_for(over.wait(), 15)
         running.cancel()
 
     asyncio.run(whole())
