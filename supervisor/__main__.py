@@ -6,10 +6,10 @@ import sys
 
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
 from supervisor.errors import Usage
-from supervisor.groups import GROUPS, WATCHER
 from supervisor.guard import guard
-from supervisor.own import check_packages
 from supervisor.start import start
+from supervisor.startup.own import check_packages
+from supervisor.tree.groups import GROUPS, WATCHER
 
 
 def main() -> int:

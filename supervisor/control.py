@@ -10,12 +10,12 @@ from protocols.bus import Bus, Call
 from protocols.messages import supervisor as messages
 from protocols.settings import Settings
 from supervisor.errors import Usage
-from supervisor.groups import APISERVER, WATCHER, check_watchers, watcher
-from supervisor.lock import held
-from supervisor.metrics import own_text
-from supervisor.spec import ChildSpec
-from supervisor.status import actor_status, endpoints
-from supervisor.tree import Tree
+from supervisor.metrics.page import own_text
+from supervisor.report.status import actor_status, endpoints
+from supervisor.root.lock import held
+from supervisor.tree.groups import APISERVER, WATCHER, check_watchers, watcher
+from supervisor.tree.spec import ChildSpec
+from supervisor.tree.tree import Tree
 
 SCALE_STOP_S = 10.0
 SIGNALS = range(1, 65)

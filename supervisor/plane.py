@@ -14,19 +14,20 @@ import msgspec
 from protocols.bus import Bus, BusError, BusOptions
 from protocols.errors import NodeplaneError
 from protocols.messages import runtime
-from supervisor import kubeconfig, logs, presence, stale, volumes
-from supervisor.console import Console, still_waiting, summary
 from supervisor.control import Control, ControlOptions
 from supervisor.errors import PlaneFailed
-from supervisor.forkclient import ForkClient
-from supervisor.metrics import own_text, whole_page
-from supervisor.metrics_http import MetricsHttp, MetricsOptions
-from supervisor.notify import Notifier
-from supervisor.pki import Issuing
-from supervisor.prepare import Prepared
-from supervisor.spec import Limits
-from supervisor.status import all_serving
-from supervisor.tree import Tree, TreeOptions
+from supervisor.forkserver.client import ForkClient
+from supervisor.metrics.http import MetricsHttp, MetricsOptions
+from supervisor.metrics.page import own_text, whole_page
+from supervisor.pki import kubeconfig
+from supervisor.pki.certificates import Issuing
+from supervisor.report.console import Console, still_waiting, summary
+from supervisor.report.notify import Notifier
+from supervisor.report.status import all_serving
+from supervisor.root import logs, presence, stale, volumes
+from supervisor.startup.prepare import Prepared
+from supervisor.tree.spec import Limits
+from supervisor.tree.tree import Tree, TreeOptions
 
 CONTAINER_GRACE_S = 2.0
 SECOND_S = 1.0

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocols.errors import NodeplaneError
-from supervisor import detach as detaching
-from supervisor import forkclient, logs, pki
-from supervisor.console import Console
+from supervisor.forkserver.client import ForkClient, launch
 from supervisor.guard import exit_code, explain
-from supervisor.options import PlaneOptions
-from supervisor.prepare import Prepared, prepare, supervisor_name
-from supervisor.spec import Limits
+from supervisor.options.plane import PlaneOptions
+from supervisor.pki import certificates
+from supervisor.pki.certificates import Issuing
+from supervisor.report.console import Console
+from supervisor.root import logs
+from supervisor.startup import detach as detaching
+from supervisor.startup.prepare import Prepared, prepare, supervisor_name
+from supervisor.tree.spec import Limits
 
 Adapt = Callable[[Prepared], Prepared]
 
@@ -66,9 +69,9 @@ def _run(prepared: Prepared, begin: Begin, report_to: int) -> int:
     return plane.run(options, forkserver, issuing)
 
 
-def _issue(prepared: Prepared) -> pki.Issuing | None:
+def _issue(prepared: Prepared) -> Issuing | None:
     settings = prepared.settings
-    return pki.begin(settings.layout.pki, pki.wanted(settings.node_name, settings.api_names))
+    return certificates.begin(settings.layout.pki, certificates.wanted(settings.node_name, settings.api_names))
 
 
 def process_age_s() -> float:
@@ -84,6 +87,6 @@ def under_honcho(environment: Mapping[str, str]) -> bool:
     return "HONCHO_PROCESS_NAME" in environment and "INVOCATION_ID" not in environment
 
 
-def _launch(prepared: Prepared, log_dir: Path) -> forkclient.ForkClient:
+def _launch(prepared: Prepared, log_dir: Path) -> ForkClient:
     modules = [spec.module for spec in prepared.specs]
-    return forkclient.launch(modules, logs.path_of(log_dir, "forkserver"), prepared.settings.layout.root)
+    return launch(modules, logs.path_of(log_dir, "forkserver"), prepared.settings.layout.root)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from protocols.messages.supervisor import ActorStatus
 from supervisor.chaos.stage import Stage
-from supervisor.types import State
+from supervisor.tree.types import State
 
 
 class Seen(NamedTuple):

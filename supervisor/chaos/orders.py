@@ -13,7 +13,7 @@ from supervisor.chaos.stage import DEFAULT, Stage, documents
 from supervisor.chaos.types import Step
 from supervisor.cli.scale import scale_watchers
 from supervisor.errors import SupervisorError, Usage
-from supervisor.groups import check_watchers
+from supervisor.tree.groups import check_watchers
 
 ANY = "any"
 """Stands for one actor by chance, `any any` for two."""

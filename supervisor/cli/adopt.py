@@ -10,9 +10,9 @@ from protocols.layout import SOCKET_PATH_LIMIT
 from protocols.settings import Adopt
 from supervisor.cli.flags import add_plane_flags, plane_options
 from supervisor.errors import Usage
-from supervisor.groups import ADOPT
-from supervisor.options import PlaneOptions, layout_of
+from supervisor.options.plane import PlaneOptions, layout_of
 from supervisor.start import start
+from supervisor.tree.groups import ADOPT
 
 KUBELET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 RUNTIME = "unix:///run/containerd/containerd.sock"

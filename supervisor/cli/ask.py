@@ -10,8 +10,8 @@ from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
 from protocols.layout import Layout
 from protocols.messages.supervisor import STATUS, Empty, PlaneStatus
 from supervisor.errors import NotRunning, SupervisorError, Usage
-from supervisor.lock import supervisors
-from supervisor.status import merge
+from supervisor.report.status import merge
+from supervisor.root.lock import supervisors
 
 R = TypeVar("R")
 TIMEOUT_S = 5.0

@@ -10,8 +10,8 @@ from protocols.messages.supervisor import STOP, Empty, StopPlane
 from supervisor.cli.ask import TIMEOUT_S, Asking, ask
 from supervisor.cli.flags import layout_from
 from supervisor.errors import SupervisorError
-from supervisor.groups import GROUPS
-from supervisor.lock import supervisors
+from supervisor.root.lock import supervisors
+from supervisor.tree.groups import GROUPS
 
 WAIT_S = 40.0
 LOOK_S = 0.05

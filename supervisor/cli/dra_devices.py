@@ -18,7 +18,7 @@ from supervisor.dra.server import read_api
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
 from supervisor.dra.world import World, known_kinds, world_of
 from supervisor.errors import NotRunning, Usage
-from supervisor.options import feature_gates
+from supervisor.options.values import feature_gates
 
 CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
 Obj = dict[str, Any]

@@ -9,7 +9,7 @@ import msgspec
 
 from protocols.layout import Layout
 from supervisor.errors import Usage
-from supervisor.options import PlaneOptions, layout_of
+from supervisor.options.plane import PlaneOptions, layout_of
 
 
 class Flag(msgspec.Struct, frozen=True):

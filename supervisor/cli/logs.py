@@ -6,7 +6,7 @@ from pathlib import Path
 
 from supervisor.cli.flags import layout_from
 from supervisor.errors import Usage
-from supervisor.logs import Tail
+from supervisor.root.logs import Tail
 
 LAST = 200
 AUDIT = "audit"

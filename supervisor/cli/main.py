@@ -7,7 +7,7 @@ from typing import NamedTuple
 from supervisor.cli.flags import Parser, add_root
 from supervisor.errors import SupervisorError
 from supervisor.guard import guard
-from supervisor.own import check_packages
+from supervisor.startup.own import check_packages
 
 
 class Command(NamedTuple):

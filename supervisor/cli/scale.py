@@ -6,7 +6,7 @@ from protocols.messages.supervisor import ROOT_NAME, SCALE, STATUS, Empty, Plane
 from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
 from supervisor.errors import Usage
-from supervisor.groups import GROUPS, WATCHER, check_watchers
+from supervisor.tree.groups import GROUPS, WATCHER, check_watchers
 
 SCALE_S = 20.0
 FIRST = f"{ROOT_NAME}-{WATCHER}"

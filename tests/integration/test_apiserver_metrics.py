@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor.metrics_merge import merge
+from supervisor.metrics.merge import merge
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
 
 PATH = "/api/v1/namespaces/default/configmaps"

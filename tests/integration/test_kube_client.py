@@ -16,14 +16,14 @@ from protocols.kube.events import WAITING, EventRecorder, RecorderOptions
 from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import PODS
-from supervisor import pki
+from supervisor.pki.certificates import begin, wanted
 from tests.support.kube_server import KubeServer, failure
 
 
 @pytest.fixture(scope="module")
 def certificates() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
-        issuing = pki.begin(Path(directory), pki.wanted("n1"))
+        issuing = begin(Path(directory), wanted("n1"))
         assert issuing is not None
         issuing.wait()
         yield Path(directory)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.settings import EtcdFiles
-from supervisor.pki import Certificate, Wanted
-from supervisor.pki_issue import issue
+from supervisor.pki.certificates import Certificate, Wanted
+from supervisor.pki.issue import issue
 from tests.support.store_lab import free_port, short_directory, until
 
 LOCAL = ("127.0.0.1", "localhost")

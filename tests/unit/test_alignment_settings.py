@@ -8,7 +8,7 @@ from protocols.errors import SettingsInvalid
 from protocols.settings import Settings
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
 from supervisor.errors import Usage
-from supervisor.options import PlaneOptions, settings_of
+from supervisor.options.plane import PlaneOptions, settings_of
 
 
 def settings(*words: str) -> Alignment:

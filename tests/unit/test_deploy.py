@@ -6,7 +6,7 @@ import yaml
 
 from supervisor.cli.adopt import add_parser
 from supervisor.cli.flags import Parser, plane_options
-from supervisor.options import pod_resources
+from supervisor.options.plane import pod_resources
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream, PlaneStatus
-from supervisor import detach
 from supervisor.__main__ import _slot
 from supervisor.cli import status
 from supervisor.cli.chaos import signal_number
@@ -20,12 +19,13 @@ from supervisor.cli.main import COMMANDS, main
 from supervisor.cli.scale import watcher_supervisors
 from supervisor.cli.table import duration
 from supervisor.cli.top import cpu_seconds, pss_mib
-from supervisor.console import Console
 from supervisor.errors import ForeignPackage, Usage
-from supervisor.notify import Notifier
-from supervisor.own import check_packages
+from supervisor.report.console import Console
+from supervisor.report.notify import Notifier
+from supervisor.report.status import merge
 from supervisor.start import under_honcho
-from supervisor.status import merge
+from supervisor.startup import detach
+from supervisor.startup.own import check_packages
 
 
 @pytest.fixture
@@ -175,16 +175,16 @@ def test_a_full_disk_is_one_line(
     def full(path: Path, *_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr("supervisor.prepare.save_settings", full)
+    monkeypatch.setattr("supervisor.startup.prepare.save_settings", full)
     assert main(["up", "--root", str(root), "--port", "0", "--node-name", "n1"]) == 1
     assert capsys.readouterr().err.startswith(f"nodeplane: {root}/run/settings.json: No space left on device; free")
-    monkeypatch.setattr("supervisor.prepare.write_atomic", full)
+    monkeypatch.setattr("supervisor.startup.prepare.write_atomic", full)
     assert main(["up", "--root", str(root), "--port", "0", "--node-name", "n1"]) == 1
     assert "cannot write below" in capsys.readouterr().err
 
 
 def test_packages_of_another_distribution_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor.own.PACKAGES", {"pytest": "nothing.py"})
+    monkeypatch.setattr("supervisor.startup.own.PACKAGES", {"pytest": "nothing.py"})
     with pytest.raises(ForeignPackage, match="environment of its own"):
         check_packages()
 

@@ -16,11 +16,13 @@ import yaml
 from cryptography import x509
 
 from protocols.layout import layout
-from supervisor import logs, pki, pki_issue, ports, stale
-from supervisor.console import Console
 from supervisor.errors import AlreadyRunning, PortTaken
-from supervisor.kubeconfig import write_kubeconfig
-from supervisor.lock import Held, held, supervisors
+from supervisor.pki import certificates, issue
+from supervisor.pki.kubeconfig import write_kubeconfig
+from supervisor.report.console import Console
+from supervisor.root import logs, stale
+from supervisor.root.lock import Held, held, supervisors
+from supervisor.startup import ports
 
 
 @pytest.fixture
@@ -147,10 +149,10 @@ def test_stale_sockets_go_living_ones_stay(root: Path) -> None:
 
 
 def test_certificates_are_made_once_and_for_the_right_names(root: Path) -> None:
-    directory, what = root / "pki", pki.wanted("n1")
-    assert not pki.current(directory, what)
-    pki_issue.issue(directory, what)
-    assert pki.current(directory, what)
+    directory, what = root / "pki", certificates.wanted("n1")
+    assert not certificates.current(directory, what)
+    issue.issue(directory, what)
+    assert certificates.current(directory, what)
     authority = (directory / "ca.crt").read_bytes()
     leaf = x509.load_pem_x509_certificate((directory / "podworker.crt").read_bytes())
     assert leaf.subject.rfc4514_string() == "CN=system:node:n1,O=system:nodes"
@@ -159,31 +161,31 @@ def test_certificates_are_made_once_and_for_the_right_names(root: Path) -> None:
         assert path.stat().st_mode & 0o077 == 0 or path.suffix in (".crt", ".pub"), path
     assert directory.stat().st_mode & 0o777 == 0o700
     keys = (directory / "sa.key").read_bytes()
-    assert not pki.current(directory, pki.wanted("n2")), "another node name"
-    pki_issue.issue(directory, pki.wanted("n2"))
+    assert not certificates.current(directory, certificates.wanted("n2")), "another node name"
+    issue.issue(directory, certificates.wanted("n2"))
     assert (directory / "ca.crt").read_bytes() == authority, "the CA stays"
     assert (directory / "sa.key").read_bytes() == keys
 
 
 def test_certificates_are_renewed_in_time(root: Path) -> None:
-    directory, what = root / "pki", pki.wanted("n1")
-    pki_issue.issue(directory, what)
-    manifest = msgspec.json.decode((directory / pki.MANIFEST).read_bytes(), type=pki.Manifest)
-    assert not pki.current(directory, what, now=manifest.not_after - 59 * pki.DAY_S)
+    directory, what = root / "pki", certificates.wanted("n1")
+    issue.issue(directory, what)
+    manifest = msgspec.json.decode((directory / certificates.MANIFEST).read_bytes(), type=certificates.Manifest)
+    assert not certificates.current(directory, what, now=manifest.not_after - 59 * certificates.DAY_S)
     for name in ("apiserver.key", "ca.crt", "sa.key"):
         good = (directory / name).read_bytes()
         for bad in (b"", os.urandom(300), good[:-20]):
             (directory / name).write_bytes(bad)
-            assert not pki.current(directory, what), "a damaged file"
+            assert not certificates.current(directory, what), "a damaged file"
         (directory / name).write_bytes(good)
-    assert pki.current(directory, what)
+    assert certificates.current(directory, what)
     (directory / "admin.key").unlink()
-    assert not pki.current(directory, what)
+    assert not certificates.current(directory, what)
 
 
 def test_kubeconfig_carries_everything(root: Path) -> None:
     where = layout(str(root))
-    pki_issue.issue(where.pki, pki.wanted("n1"))
+    issue.issue(where.pki, certificates.wanted("n1"))
     write_kubeconfig(where, "https://127.0.0.1:7000")
     config = yaml.safe_load(where.kubeconfig.read_text())
     assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:7000"

@@ -3,7 +3,7 @@
 import pytest
 
 from supervisor.errors import Usage
-from supervisor.groups import GROUPS, NODE, WATCHER, PlaneShape, children
+from supervisor.tree.groups import GROUPS, NODE, WATCHER, PlaneShape, children
 
 
 def names(shape: PlaneShape) -> list[str]:

@@ -8,7 +8,7 @@ from protocols.errors import SettingsInvalid
 from protocols.settings import PodResources
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
 from supervisor.errors import Usage
-from supervisor.options import PlaneOptions, layout_of, settings_of
+from supervisor.options.plane import PlaneOptions, layout_of, settings_of
 
 
 def parse(*words: str, **environment: str) -> PlaneOptions:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.messages.supervisor import Beat
-from supervisor.policy import Child, describe
-from supervisor.spec import ChildSpec, Limits, Restart
-from supervisor.types import Action, Exit, GiveUp, Signal, Spawn, State
+from supervisor.tree.policy import Child, describe
+from supervisor.tree.spec import ChildSpec, Limits, Restart
+from supervisor.tree.types import Action, Exit, GiveUp, Signal, Spawn, State
 
 LIMITS = Limits()
 KILLED = Exit(signal=9)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.pulse import Pulse, Verdict
-from supervisor.spec import Limits
+from supervisor.tree.pulse import Pulse, Verdict
+from supervisor.tree.spec import Limits
 
 LIMITS = Limits()
 

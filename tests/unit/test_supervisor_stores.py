@@ -6,8 +6,8 @@ import pytest
 
 from protocols.etcd import store_options
 from supervisor.errors import Usage
-from supervisor.options import PlaneOptions, settings_of
-from supervisor.stores import etcd_files, stores
+from supervisor.options.plane import PlaneOptions, settings_of
+from supervisor.options.stores import etcd_files, stores
 
 SOCKET = "/r/run/store.sock"
 

@@ -5,11 +5,11 @@ import socket
 from pathlib import Path
 from typing import cast
 
-from supervisor import forkwire
-from supervisor.forkclient import ForkClient
-from supervisor.spec import ChildSpec, Limits
-from supervisor.tree import Tree, TreeOptions
-from supervisor.types import State
+from supervisor.forkserver import wire
+from supervisor.forkserver.client import ForkClient
+from supervisor.tree.spec import ChildSpec, Limits
+from supervisor.tree.tree import Tree, TreeOptions
+from supervisor.tree.types import State
 
 LIMITS = Limits(backoff_s=0.01)
 
@@ -19,12 +19,12 @@ class Forkserver:
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
-        self.takes, self.pid, self.orders, self.signals = True, 1, list[forkwire.Order](), list[int]()
+        self.takes, self.pid, self.orders, self.signals = True, 1, list[wire.Order](), list[int]()
 
     def fileno(self) -> int:
         return self._ours.fileno()
 
-    def send(self, order: forkwire.Order) -> bool:
+    def send(self, order: wire.Order) -> bool:
         self.orders += [order] if self.takes else []
         return self.takes
 
@@ -57,7 +57,7 @@ def test_an_order_not_taken_is_given_again(tmp_path: Path) -> None:
             while child.state is not State.STARTING:
                 made.changed.clear()
                 await made.changed.wait()
-        assert [order.instance for order in forkserver.orders if isinstance(order, forkwire.Fork)] == ["a"]
+        assert [order.instance for order in forkserver.orders if isinstance(order, wire.Fork)] == ["a"]
         assert said == []
         made.close()
 

@@ -7,9 +7,9 @@ import msgspec
 
 from protocols.errors import NodeplaneError
 from supervisor.cli.flags import plane_options
-from supervisor.prepare import Prepared
-from supervisor.spec import ChildSpec, Limits
 from supervisor.start import start
+from supervisor.startup.prepare import Prepared
+from supervisor.tree.spec import ChildSpec, Limits
 
 LIMITS = Limits(beat_s=2.5, abort_s=0.3, backoff_s=0.02, start_failures=3)
 

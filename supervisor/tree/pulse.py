@@ -5,7 +5,7 @@ Invariants: one that still imports has the time of a start; a kill is always pre
 
 import enum
 
-from supervisor.spec import Limits
+from supervisor.tree.spec import Limits
 
 PING_S = 2.0
 

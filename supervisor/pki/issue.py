@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocols.files import write_atomic
-from supervisor import pki
+from supervisor.pki import certificates
+from supervisor.pki.certificates import Certificate, Manifest, Wanted
 
 CA_NAME = "nodeplane-ca"
 Key = ec.EllipticCurvePrivateKey
@@ -29,26 +30,26 @@ class Authority(msgspec.Struct, frozen=True):
     certificate: x509.Certificate
 
 
-def issue(directory: Path, what: pki.Wanted) -> None:
+def issue(directory: Path, what: Wanted) -> None:
     """Make everything wanted in `directory`, unless somebody else did so while we waited for the lock."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not pki.current(directory, what):
+        if not certificates.current(directory, what):
             _issue(directory, what)
     finally:
         os.close(lock)
 
 
-def _issue(directory: Path, what: pki.Wanted) -> None:
+def _issue(directory: Path, what: Wanted) -> None:
     now = datetime.datetime.now(datetime.UTC)
     authority = _load_authority(directory, now) or _make_authority(directory, now)
     _service_account_keys(directory)
     ends = [_leaf(directory, authority, leaf, now) for leaf in what.certificates]
-    manifest = pki.Manifest(what, min([authority.certificate.not_valid_after_utc, *ends]).timestamp())
-    write_atomic(directory / pki.MANIFEST, msgspec.json.encode(manifest))
+    manifest = Manifest(what, min([authority.certificate.not_valid_after_utc, *ends]).timestamp())
+    write_atomic(directory / certificates.MANIFEST, msgspec.json.encode(manifest))
 
 
 def _load_authority(directory: Path, now: datetime.datetime) -> Authority | None:
@@ -57,7 +58,7 @@ def _load_authority(directory: Path, now: datetime.datetime) -> Authority | None
         key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
     except (OSError, ValueError):
         return None
-    enough = now + datetime.timedelta(days=pki.RENEW_DAYS)
+    enough = now + datetime.timedelta(days=certificates.RENEW_DAYS)
     same = isinstance(key, Key) and key.public_key() == certificate.public_key()
     if not same or certificate.not_valid_after_utc < enough or not isinstance(key, Key):
         return None
@@ -69,7 +70,7 @@ def _make_authority(directory: Path, now: datetime.datetime) -> Authority:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAME)])
     usage = _key_usage(signs_certificates=True)
     certificate = (
-        _builder(name, name, key, now, pki.CA_DAYS)
+        _builder(name, name, key, now, certificates.CA_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
@@ -79,7 +80,7 @@ def _make_authority(directory: Path, now: datetime.datetime) -> Authority:
     return Authority(key, certificate)
 
 
-def _leaf(directory: Path, authority: Authority, what: pki.Certificate, now: datetime.datetime) -> datetime.datetime:
+def _leaf(directory: Path, authority: Authority, what: Certificate, now: datetime.datetime) -> datetime.datetime:
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.NameAttribute(NameOID.COMMON_NAME, what.common_name)]
     if what.organization:
@@ -87,7 +88,7 @@ def _leaf(directory: Path, authority: Authority, what: pki.Certificate, now: dat
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if what.hosts else ExtendedKeyUsageOID.CLIENT_AUTH
     ca_key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = (
-        _builder(x509.Name(names), authority.certificate.subject, key, now, pki.LEAF_DAYS)
+        _builder(x509.Name(names), authority.certificate.subject, key, now, certificates.LEAF_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -112,7 +113,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=pki.BACKDATED_DAYS))
+        .not_valid_before(now - datetime.timedelta(days=certificates.BACKDATED_DAYS))
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
@@ -141,7 +142,7 @@ def _host(host: str) -> x509.GeneralName:
 
 def _service_account_keys(directory: Path) -> None:
     """The pair that will sign service-account tokens; kept for ever, since tokens outlive certificates."""
-    if pki.whole(directory / "sa.key") and pki.whole(directory / "sa.pub"):
+    if certificates.whole(directory / "sa.key") and certificates.whole(directory / "sa.pub"):
         return
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -156,7 +157,7 @@ def _write_key(path: Path, key: Key) -> None:
 
 def main() -> int:
     try:
-        issue(Path(sys.argv[1]), msgspec.json.decode(sys.stdin.buffer.read(), type=pki.Wanted))
+        issue(Path(sys.argv[1]), msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted))
     except OSError as error:
         print(f"{error.filename or sys.argv[1]}: {error.strerror}", file=sys.stderr)
         return 1

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from supervisor.errors import ForeignPackage
 
-PACKAGES = {"supervisor": "policy.py", "protocols": "settings.py", "actors": "__init__.py"}
-OURS = Path(__file__).resolve().parent.parent
+PACKAGES = {"supervisor": "plane.py", "protocols": "settings.py", "actors": "__init__.py"}
+OURS = Path(__file__).resolve().parent.parent.parent
 
 
 def check_packages() -> None:

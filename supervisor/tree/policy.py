@@ -10,9 +10,9 @@ import signal
 from collections import deque
 
 from protocols.messages.supervisor import Beat
-from supervisor.backoff import Backoff
-from supervisor.spec import ChildSpec, Limits, Restart
-from supervisor.types import SERVING, WITH_PROCESS, Action, Exit, GiveUp, Signal, Spawn, State
+from supervisor.tree.backoff import Backoff
+from supervisor.tree.spec import ChildSpec, Limits, Restart
+from supervisor.tree.types import SERVING, WITH_PROCESS, Action, Exit, GiveUp, Signal, Spawn, State
 
 
 class Child:

@@ -2,7 +2,7 @@
 
 Owns the actor processes as their parent (it reaps them and reports how they ended). Dies with the supervisor, and
 they die with it; kill -9 of it costs one restart of each actor.
-Run as `python -m supervisor.forkserver FD SUPERVISOR_PID MODULE...`, modules in the order they will be asked for.
+Run as `python -m supervisor.forkserver.server FD SUPERVISOR_PID MODULE...`, modules in the order of their use.
 """
 
 import gc
@@ -16,14 +16,14 @@ import traceback
 from collections import deque
 from typing import NoReturn
 
-from supervisor import forkchild, forkwire, prctl
+from supervisor.forkserver import child, prctl, wire
 
 
 class Forkserver:
     def __init__(self, sock: socket.socket, modules: list[str]) -> None:
         self._socket = sock
         self._todo = deque(modules)
-        self._waiting: list[forkwire.Fork] = []
+        self._waiting: list[wire.Fork] = []
         self._children: dict[int, str] = {}
         self._wake, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(writing, False)
@@ -55,12 +55,12 @@ class Forkserver:
         return True
 
     def _receive(self) -> bool:
-        packet = self._socket.recv(forkwire.PACKET)
+        packet = self._socket.recv(wire.PACKET)
         if not packet:
             return False
-        match forkwire.decode_order.decode(packet):
-            case forkwire.Ping():
-                self._say(forkwire.Pong(loading=bool(self._todo)))
+        match wire.decode_order.decode(packet):
+            case wire.Ping():
+                self._say(wire.Pong(loading=bool(self._todo)))
             case order:
                 self._waiting.append(order)
         return True
@@ -72,28 +72,28 @@ class Forkserver:
         for order in due:
             self._fork(order)
 
-    def _fork(self, order: forkwire.Fork) -> None:
+    def _fork(self, order: wire.Fork) -> None:
         gc.freeze()
         parent = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
-            self._say(forkwire.NotForked(order.instance, f"fork: {error.strerror}"))
+            self._say(wire.NotForked(order.instance, f"fork: {error.strerror}"))
             return
         if pid == 0:
-            forkchild.run(order, parent, keep_away=(self._socket.fileno(), self._wake))
+            child.run(order, parent, keep_away=(self._socket.fileno(), self._wake))
         self._children[pid] = order.instance
-        self._say(forkwire.Forked(order.instance, pid))
+        self._say(wire.Forked(order.instance, pid))
 
     def _reap(self) -> None:
         while self._children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 break
-            self._say(forkwire.Exited(self._children.pop(pid), pid, status))
+            self._say(wire.Exited(self._children.pop(pid), pid, status))
 
-    def _say(self, report: forkwire.Report) -> None:
-        self._socket.send(forkwire.encode(report))
+    def _say(self, report: wire.Report) -> None:
+        self._socket.send(wire.encode(report))
 
 
 def main(argv: list[str]) -> NoReturn:

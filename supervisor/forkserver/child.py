@@ -10,12 +10,12 @@ import sys
 import traceback
 from typing import NoReturn
 
-from supervisor import forkwire, prctl
+from supervisor.forkserver import prctl, wire
 
 CRASHED = 70
 
 
-def run(order: forkwire.Fork, parent: int, keep_away: tuple[int, ...]) -> NoReturn:
+def run(order: wire.Fork, parent: int, keep_away: tuple[int, ...]) -> NoReturn:
     """Cut every tie to the forkserver, then run the actor. Never returns."""
     code = CRASHED
     try:
@@ -32,7 +32,7 @@ def run(order: forkwire.Fork, parent: int, keep_away: tuple[int, ...]) -> NoRetu
         os._exit(code)
 
 
-def _detach(order: forkwire.Fork, keep_away: tuple[int, ...]) -> None:
+def _detach(order: wire.Fork, keep_away: tuple[int, ...]) -> None:
     os.setsid()
     os.umask(0o077)
     log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,7 +55,7 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
 
-def _main(order: forkwire.Fork) -> int:
+def _main(order: wire.Fork) -> int:
     try:
         importlib.import_module(order.module).main(list(order.argv))
     except SystemExit as end:

@@ -10,12 +10,14 @@ from pathlib import Path
 import msgspec
 
 from protocols.messages.supervisor import Beat
-from supervisor import forkclient, forkwire, logs
 from supervisor.errors import NoSuchActor
-from supervisor.policy import Child
-from supervisor.pulse import Pulse, Verdict
-from supervisor.spec import ChildSpec, Limits
-from supervisor.types import SERVING, Action, Exit, GiveUp, Signal, Spawn, State
+from supervisor.forkserver import client, wire
+from supervisor.forkserver.client import ForkClient
+from supervisor.root import logs
+from supervisor.tree.policy import Child
+from supervisor.tree.pulse import Pulse, Verdict
+from supervisor.tree.spec import ChildSpec, Limits
+from supervisor.tree.types import SERVING, Action, Exit, GiveUp, Signal, Spawn, State
 
 FORKSERVER_LIVES = 5
 FORKSERVER_PERIOD_S = 60.0
@@ -37,7 +39,7 @@ class TreeOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Tree:
     """All children of one supervisor, in start order."""
 
-    def __init__(self, options: TreeOptions, forkserver: forkclient.ForkClient) -> None:
+    def __init__(self, options: TreeOptions, forkserver: ForkClient) -> None:
         self._options = options
         self._forkserver = forkserver
         self._deaths: list[float] = []
@@ -131,7 +133,7 @@ class Tree:
     def _feel_pulse(self, now: float) -> None:
         """A stopped forkserver is continued, which costs nothing; one that hangs is ended, and all actors with it."""
         if self._pulse.ping_due(now):
-            self._forkserver.send(forkwire.Ping())
+            self._forkserver.send(wire.Ping())
         verdict = self._pulse.verdict(now)
         if verdict is Verdict.FINE:
             return
@@ -167,7 +169,7 @@ class Tree:
         self._log_at[instance] = logs.size(log)
         argv = (*self._options.argv, "--instance", instance)
         child = self.children[instance]
-        if not self._forkserver.send(forkwire.Fork(instance, child.spec.module, argv, str(log))):
+        if not self._forkserver.send(wire.Fork(instance, child.spec.module, argv, str(log))):
             self._do(child.unmade("the forkserver takes no orders", time.monotonic()))
 
     def _signal(self, action: Signal) -> None:
@@ -182,20 +184,20 @@ class Tree:
         if not self._forkserver.reports(self._report):
             self._forkserver_lost()
 
-    def _report(self, report: forkwire.Report) -> None:
-        if isinstance(report, forkwire.Pong):
+    def _report(self, report: wire.Report) -> None:
+        if isinstance(report, wire.Pong):
             return self._pulse.heard(report.loading, time.monotonic())
         child = self.children.get(report.instance)
         if child is None:
             return None
         now = time.monotonic()
         match report:
-            case forkwire.Forked(_, pid):
+            case wire.Forked(_, pid):
                 self._do(child.spawned(pid, now))
-            case forkwire.NotForked(_, reason):
+            case wire.NotForked(_, reason):
                 self._options.say(f"no process for {report.instance}: {reason}")
                 self._do(child.unmade(reason, now))
-            case forkwire.Exited(instance, pid, status) if pid == child.pid:
+            case wire.Exited(instance, pid, status) if pid == child.pid:
                 self._exited(child, self._how(instance, status), now)
         self._arm(now)
         return None
@@ -246,10 +248,10 @@ class Tree:
         return len(self._deaths) >= FORKSERVER_LIVES
 
     @staticmethod
-    def launch(options: TreeOptions) -> forkclient.ForkClient:
+    def launch(options: TreeOptions) -> ForkClient:
         return launch(options.specs, options.logs, options.root)
 
 
-def launch(specs: Iterable[ChildSpec], log_dir: Path, root: Path) -> forkclient.ForkClient:
+def launch(specs: Iterable[ChildSpec], log_dir: Path, root: Path) -> ForkClient:
     """Start the forkserver for these children."""
-    return forkclient.launch([spec.module for spec in specs], logs.path_of(log_dir, "forkserver"), root)
+    return client.launch([spec.module for spec in specs], logs.path_of(log_dir, "forkserver"), root)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from protocols.bus import Bus, BusError
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
-from supervisor.metrics_merge import merge
-from supervisor.tree import Tree
-from supervisor.types import SERVING
+from supervisor.metrics.merge import merge
+from supervisor.tree.tree import Tree
+from supervisor.tree.types import SERVING
 
 ANSWER_S = 1.0
 

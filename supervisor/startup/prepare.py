@@ -13,12 +13,14 @@ from protocols.files import write_atomic
 from protocols.layout import Layout
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.settings import Settings, load_settings, save_settings
-from supervisor import ports, stale
 from supervisor.errors import AlreadyRunning, RootUnusable, Usage
-from supervisor.groups import GROUPS, WATCHER, check_watchers, children
-from supervisor.lock import Held, supervisors
-from supervisor.options import PlaneOptions, bind_address, check_port, layout_of, settings_of, shape_of
-from supervisor.spec import ChildSpec
+from supervisor.options.plane import PlaneOptions, check_port, layout_of, settings_of, shape_of
+from supervisor.options.values import bind_address
+from supervisor.root import stale
+from supervisor.root.lock import Held, supervisors
+from supervisor.startup import ports
+from supervisor.tree.groups import GROUPS, WATCHER, check_watchers, children
+from supervisor.tree.spec import ChildSpec
 
 CLOSED, OPEN = 0o700, 0o711
 PROBE = b"\0" * 4096

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from supervisor.policy import Child
-from supervisor.stale import ENDPOINTS
-from supervisor.types import SERVING
+from supervisor.root.stale import ENDPOINTS
+from supervisor.tree.policy import Child
+from supervisor.tree.types import SERVING
 
 
 def unreachable(run_dir: Path, children: Iterable[Child]) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from supervisor.lock import held
-from supervisor.options import reached_at
-from supervisor.ports import HOST
+from supervisor.options.values import reached_at
+from supervisor.root.lock import held
+from supervisor.startup.ports import HOST
 
 LINE_LIMIT = 8 * 1024
 HEADERS_LIMIT = 100

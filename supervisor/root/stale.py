@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from supervisor.lock import held
+from supervisor.root.lock import held
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 2.0

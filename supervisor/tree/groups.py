@@ -3,7 +3,7 @@
 import msgspec
 
 from supervisor.errors import Usage
-from supervisor.spec import ChildSpec
+from supervisor.tree.spec import ChildSpec
 
 CONTROL, WATCHER, NODE = "control", "watcher", "node"
 ADOPT = "adopt"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
 from protocols.settings import Settings
-from supervisor.policy import Child
-from supervisor.types import SERVING
+from supervisor.tree.policy import Child
+from supervisor.tree.types import SERVING
 
 
 def actor_status(child: Child, now: float) -> ActorStatus:

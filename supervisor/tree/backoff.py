@@ -2,7 +2,7 @@
 
 import random
 
-from supervisor.spec import Limits
+from supervisor.tree.spec import Limits
 
 
 class Backoff:

@@ -3,9 +3,9 @@
 import os
 import sys
 
-from supervisor import logs
-from supervisor.console import FAILED, READY, WAITING
-from supervisor.options import PlaneOptions, layout_of
+from supervisor.options.plane import PlaneOptions, layout_of
+from supervisor.report.console import FAILED, READY, WAITING
+from supervisor.root import logs
 
 LOST = "the supervisor ended while it was starting; see logs/supervisor.log below the root"
 

@@ -7,15 +7,17 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from supervisor import forkwire
 from supervisor.errors import ForkserverLost
+from supervisor.forkserver import wire
 
 PREPARED = ("asyncio", "ssl")
 """Imported before any actor: what all of them need."""
 
+SERVER = "supervisor.forkserver.server"
+
 NOT_FOR_CHILDREN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
 
-PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent)
+PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent.parent)
 
 
 class ForkClient:
@@ -32,26 +34,26 @@ class ForkClient:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def send(self, order: forkwire.Order) -> bool:
+    def send(self, order: wire.Order) -> bool:
         """Give an order; False when the forkserver is gone, or so far behind that it takes no more."""
         try:
-            self._socket.send(forkwire.encode(order))
+            self._socket.send(wire.encode(order))
         except OSError:
             return False
         return True
 
-    def reports(self, heard: Callable[[forkwire.Report], None]) -> bool:
+    def reports(self, heard: Callable[[wire.Report], None]) -> bool:
         """Drain what it said; False once it has hung up."""
         while True:
             try:
-                packet = self._socket.recv(forkwire.PACKET)
+                packet = self._socket.recv(wire.PACKET)
             except BlockingIOError:
                 return True
             except OSError:
                 return False
             if not packet:
                 return False
-            heard(forkwire.decode_report.decode(packet))
+            heard(wire.decode_report.decode(packet))
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -71,7 +73,7 @@ def launch(modules: Sequence[str], log: Path, cwd: Path) -> ForkClient:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     wanted = [*PREPARED, *dict.fromkeys(modules)]
-    command = [sys.executable, "-P", "-m", "supervisor.forkserver", str(theirs.fileno()), str(os.getpid()), *wanted]
+    command = [sys.executable, "-P", "-m", SERVER, str(theirs.fileno()), str(os.getpid()), *wanted]
     try:
         with theirs, open(log, "ab") as output:
             process = subprocess.Popen(

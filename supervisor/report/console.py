@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocols.messages.supervisor import PlaneStatus
-from supervisor import logs
+from supervisor.root import logs
 
 AT_ONCE = 5
 """Warnings shown of one actor in one look: a flood belongs in the log."""

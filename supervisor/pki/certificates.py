@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from supervisor.errors import PkiFailed
-from supervisor.forkclient import environment
+from supervisor.forkserver.client import environment
 
 MANIFEST = "issued.json"
 CA_DAYS = 3650
@@ -92,7 +92,7 @@ class Issuing:
     """A process that makes what is missing, while the supervisor does other things."""
 
     def __init__(self, pki: Path, what: Wanted) -> None:
-        command = [sys.executable, "-P", "-m", "supervisor.pki_issue", str(pki)]
+        command = [sys.executable, "-P", "-m", "supervisor.pki.issue", str(pki)]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

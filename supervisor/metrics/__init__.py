@@ -1,0 +1,1 @@
+"""One page of metrics for every process of a plane."""

@@ -1,0 +1,1 @@
+"""The plane's own certificates and the admin's kubeconfig."""

@@ -1,0 +1,1 @@
+"""What lies below ROOT: locks, logs, sockets left over, mounts."""
