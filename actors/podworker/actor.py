@@ -11,21 +11,21 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from actors.podworker.cpusets import CpusetOptions, Cpusets, Held
-from actors.podworker.health_link import HealthLink
-from actors.podworker.history import RUNNING
-from actors.podworker.links import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
+from actors.podworker.containers.cpusets import CpusetOptions, Cpusets, Held
+from actors.podworker.links.health import HealthLink
+from actors.podworker.links.runtime import BusRuntime
+from actors.podworker.links.world import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
 from actors.podworker.logs.rotator import LogRotator, RotationOptions
-from actors.podworker.machine import read_machine
-from actors.podworker.manager import ManagerOptions, PodManager
 from actors.podworker.manifests.keeper import StaticOptions, StaticPods
-from actors.podworker.meter import Meter
-from actors.podworker.node_agent import NodeAgent, NodeAgentOptions, NodeState
-from actors.podworker.node_pods import NodePods
+from actors.podworker.node.agent import NodeAgent, NodeAgentOptions, NodeState
+from actors.podworker.node.machine import read_machine
+from actors.podworker.pods.manager import ManagerOptions, PodManager
+from actors.podworker.pods.meter import Meter
+from actors.podworker.pods.published import NodePods
 from actors.podworker.ports import Site, World
-from actors.podworker.runtime import BusRuntime
+from actors.podworker.restarts.history import RUNNING
 from actors.podworker.slices.part import DriverSlices
-from actors.podworker.statuses import StatusManager
+from actors.podworker.status.sending import StatusManager
 from actors.podworker.streaming.routes import NodeView
 from actors.podworker.streaming.wiring import node_endpoint
 from actors.podworker.types import Object, PodSpec

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.podworker.downward import Node
+from actors.podworker.environment.downward import Node
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.held import PodHeld

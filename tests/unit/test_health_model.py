@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from actors.health.board import Board
 from actors.health.sources import Sources
-from actors.podworker.device_health import HEALTH, health_entries, held_in, merged, unknown
+from actors.podworker.status.device_health import HEALTH, health_entries, held_in, merged, unknown
 from protocols.bus import Replica
 from protocols.messages.devices import (
     AllocatedDevice,

@@ -19,7 +19,7 @@ from actors.pleg.ledger import Change, Ledger
 from actors.pleg.merge import doubtful
 from actors.pleg.relister import Relister, RelisterOptions
 from actors.pleg.runtime import Inspection, _agrees
-from actors.podworker.actions import compute_actions
+from actors.podworker.restarts.actions import compute_actions
 from actors.podworker.spec import read_pod
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.wire import cri_pb2 as cri

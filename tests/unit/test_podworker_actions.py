@@ -1,9 +1,9 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from actors.podworker import backoff
-from actors.podworker.actions import compute_actions
-from actors.podworker.history import with_failed_starts
+from actors.podworker.restarts import backoff
+from actors.podworker.restarts.actions import compute_actions
+from actors.podworker.restarts.history import with_failed_starts
 from actors.podworker.spec import container_hash, read_pod
 from actors.podworker.types import SECOND, StartFailure
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus

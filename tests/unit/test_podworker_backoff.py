@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.backoff import MAXIMUM_NS, advance, describe, ready_ns, recover, recover_all
+from actors.podworker.restarts.backoff import MAXIMUM_NS, advance, describe, ready_ns, recover, recover_all
 from actors.podworker.types import SECOND
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from actors.podworker.admission import admit_request
 from actors.podworker.claims.claims import with_cdi
 from actors.podworker.claims.resolve import check, entries, references, uses_claims
 from actors.podworker.errors import ClaimsNotReady
+from actors.podworker.pods.admission import admit_request
 from actors.podworker.slices.gone import GRACE_S, GoneDrivers
 from actors.podworker.slices.wiper import SliceWiper, WiperOptions
 from actors.podworker.spec import read_pod

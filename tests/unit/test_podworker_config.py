@@ -4,12 +4,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.container_config import Recipe, container_config
-from actors.podworker.downward import Node
+from actors.podworker.containers.config import Recipe, container_config
+from actors.podworker.containers.images import pull_policy
+from actors.podworker.containers.sandbox import sandbox_config
+from actors.podworker.environment.downward import Node
+from actors.podworker.environment.expand import expand
 from actors.podworker.errors import ContainerConfigInvalid
-from actors.podworker.expand import expand
-from actors.podworker.images import pull_policy
-from actors.podworker.sandbox_config import sandbox_config
 from actors.podworker.spec import read_pod
 from protocols.messages.devices import ContainerGrant, GrantedDevice, GrantedMount
 from tests.support.podworker_fakes import container, pod

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from actors.podworker.admission import admit_request, refusal
-from actors.podworker.container_config import Recipe, container_config
-from actors.podworker.cpusets import CpusetOptions, Cpusets, Held
-from actors.podworker.downward import Node
+from actors.podworker.containers.config import Recipe, container_config
+from actors.podworker.containers.cpusets import CpusetOptions, Cpusets, Held
+from actors.podworker.environment.downward import Node
+from actors.podworker.pods.admission import admit_request, refusal
 from actors.podworker.spec import read_pod
 from protocols.bus import FailedPrecondition, NotFound, Unavailable
 from protocols.messages.devices import ContainerGrant, Placement

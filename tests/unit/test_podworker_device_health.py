@@ -1,5 +1,5 @@
-from actors.podworker.device_health import health_entries, held_in, merged, told_health, unknown, without_health
-from actors.podworker.merge import status_patch
+from actors.podworker.status.device_health import health_entries, held_in, merged, told_health, unknown, without_health
+from actors.podworker.status.merge import status_patch
 from protocols.messages.health import ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from actors.podworker.containers.images import Images, check_user, is_name, pull_policy
 from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
-from actors.podworker.images import Images, check_user, is_name, pull_policy
 from actors.podworker.ports import ImageFound
 from actors.podworker.spec import read_pod
 from protocols.bus import NotFound, error_for

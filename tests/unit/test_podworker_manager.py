@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from actors.podworker.errors import PodInvalid
-from actors.podworker.manager import ManagerOptions, PodManager
+from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.spec import read_pod
 from tests.support.podworker_fakes import FakeWorld, container, pod
 

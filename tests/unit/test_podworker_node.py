@@ -1,6 +1,14 @@
-from actors.podworker.machine import Machine, read_machine
-from actors.podworker.node import NodeView, heartbeat_patch, is_ready, new_node, node_events, node_patch, node_status
-from actors.podworker.readiness import GRACE_S, Readiness
+from actors.podworker.node.machine import Machine, read_machine
+from actors.podworker.node.readiness import GRACE_S, Readiness
+from actors.podworker.node.status import (
+    NodeView,
+    heartbeat_patch,
+    is_ready,
+    new_node,
+    node_events,
+    node_patch,
+    node_status,
+)
 from protocols.messages.devices import Device, Placement, ResourceInventory
 
 MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")

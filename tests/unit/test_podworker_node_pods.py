@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from actors.podworker.node_pods import NodePods
+from actors.podworker.pods.published import NodePods
 from actors.podworker.types import PodSpec
 from protocols.bus import Op
 from protocols.messages.pods import NODE_PODS, NodePod

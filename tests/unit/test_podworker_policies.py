@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.podworker.phase import compute_phase
-from actors.podworker.policies import may_restart
+from actors.podworker.restarts.policies import may_restart
 from actors.podworker.spec import read_pod
+from actors.podworker.status.phase import compute_phase
 from tests.support.podworker_fakes import container, pod, sidecar
 
 RETRY_42 = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]

@@ -1,10 +1,10 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from actors.podworker.lifecycle import Facts, advance, victims
-from actors.podworker.merge import status_patch
+from actors.podworker.pods.lifecycle import Facts, advance, victims
 from actors.podworker.spec import read_pod
-from actors.podworker.status import View, compute_status, is_over, overlay
+from actors.podworker.status.merge import status_patch
+from actors.podworker.status.pod import View, compute_status, is_over, overlay
 from actors.podworker.types import SECOND, Stage, Waiting
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus

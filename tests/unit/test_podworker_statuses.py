@@ -3,9 +3,9 @@ import time
 
 import pytest
 
-from actors.podworker import statuses
 from actors.podworker.spec import read_pod
-from actors.podworker.statuses import StatusManager
+from actors.podworker.status import sending as statuses
+from actors.podworker.status.sending import StatusManager
 from protocols.kube.client import ApiAway, ApiError
 from tests.support.podworker_fakes import pod
 

@@ -11,10 +11,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from actors.podworker.downward import Node
-from actors.podworker.environment import build_environment
+from actors.podworker.environment.downward import Node
+from actors.podworker.environment.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
+from actors.podworker.environment.variables import build_environment
 from actors.podworker.errors import ContainerConfigInvalid, VolumeNotReady
-from actors.podworker.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
 from actors.podworker.spec import read_pod
 from actors.podworker.volumes import atomic, host_path
 from actors.podworker.volumes.keeper import Volumes

@@ -5,12 +5,12 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.podworker import history
-from actors.podworker.admission import admit_request, refusal
-from actors.podworker.meter import Meter
+from actors.podworker.pods.admission import admit_request, refusal
+from actors.podworker.pods.meter import Meter
+from actors.podworker.pods.worker import PodWorker, WorkerOptions
+from actors.podworker.restarts import history
 from actors.podworker.spec import read_pod
 from actors.podworker.types import SECOND, PodSpec, Stage
-from actors.podworker.worker import PodWorker, WorkerOptions
 from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
@@ -588,7 +588,7 @@ def test_what_a_pod_had_stands_in_its_status_before_it_is_free(tmp_path):
 
 
 def test_a_resync_of_a_pod_as_it_was_is_left_out_nine_times_of_ten(tmp_path, monkeypatch):
-    monkeypatch.setattr("actors.podworker.worker.resync_in", lambda now: 0.001)
+    monkeypatch.setattr("actors.podworker.pods.worker.resync_in", lambda now: 0.001)
 
     async def story():
         asked: list[bool] = []

@@ -4,12 +4,12 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from actors.podworker.container_config import Recipe, container_config
-from actors.podworker.downward import Node
+from actors.podworker.containers.config import Recipe, container_config
+from actors.podworker.containers.sandbox import sandbox_config
+from actors.podworker.environment.downward import Node
+from actors.podworker.environment.references import env_refs, volume_refs
 from actors.podworker.errors import ContainerConfigInvalid, ManifestInvalid, PodInvalid
 from actors.podworker.probes.read import probes_of
-from actors.podworker.references import env_refs, volume_refs
-from actors.podworker.sandbox_config import sandbox_config
 from actors.podworker.spec import read_pod
 from actors.podworker.types import Object
 from protocols.kube.names import label_fault, subdomain_fault

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from actors.podworker import history
 from actors.podworker.ports import World
 from actors.podworker.probes.prober import Prober, ProberOptions
 from actors.podworker.probes.read import probed, probes_of, target
 from actors.podworker.probes.types import READINESS, STARTUP, Verdict
+from actors.podworker.restarts import history
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from protocols.messages.pleg import ContainerStatus, PodStatus
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from actors.podworker.links import Watched
+from actors.podworker.links.world import Watched
 from actors.podworker.slices.wiper import SliceWiper, WiperOptions
 from protocols.actor import Context
 from protocols.kube.client import ApiClient

@@ -1,6 +1,6 @@
 """The node's endpoint, put together."""
 
-from actors.podworker.runtime import BusRuntime
+from actors.podworker.links.runtime import BusRuntime
 from actors.podworker.stats.route import StatsRoute
 from actors.podworker.stats.sampler import Sampler
 from actors.podworker.streaming.calls import StreamCalls

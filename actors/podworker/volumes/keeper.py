@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.downward import Node
+from actors.podworker.environment.downward import Node
+from actors.podworker.environment.references import fetch, volume_refs
 from actors.podworker.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
 from actors.podworker.ports import World
-from actors.podworker.references import fetch, volume_refs
 from actors.podworker.types import Object, PodSpec
 from actors.podworker.volumes import atomic, host_path, memory
 from actors.podworker.volumes.paths import volume_path

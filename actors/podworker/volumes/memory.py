@@ -4,7 +4,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from actors.podworker.limits import milli
+from actors.podworker.containers.limits import milli
 from actors.podworker.types import Object, PodSpec
 
 MEDIUM = "Memory"

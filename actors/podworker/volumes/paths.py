@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from actors.podworker.environment.expand import expand
 from actors.podworker.errors import ContainerConfigInvalid
-from actors.podworker.expand import expand
 from actors.podworker.types import Object, PodSpec
 from actors.podworker.volumes.payload import kind_of, volumes_of
 from actors.podworker.volumes.types import EMPTY_DIR, HOST_PATH, SUPPORTED, WRITTEN

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from actors.podworker.downward import field_value, resource_value
+from actors.podworker.environment.downward import field_value, resource_value
+from actors.podworker.environment.references import CONFIG_MAP, Found, Ref, secret_ref
 from actors.podworker.errors import ContainerConfigInvalid, VolumeNotReady
-from actors.podworker.references import CONFIG_MAP, Found, Ref, secret_ref
 from actors.podworker.types import Object, PodSpec
 from actors.podworker.volumes.types import File, Inputs, Payload, TokenRef
 

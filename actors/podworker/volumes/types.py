@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.podworker.downward import Node
-from actors.podworker.references import Found
+from actors.podworker.environment.downward import Node
+from actors.podworker.environment.references import Found
 from actors.podworker.types import PodSpec
 
 EMPTY_DIR, HOST_PATH = "emptyDir", "hostPath"

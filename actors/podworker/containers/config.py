@@ -5,14 +5,14 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.downward import Node
-from actors.podworker.environment import build_environment
-from actors.podworker.expand import expand
-from actors.podworker.limits import linux_resources, oom_score
-from actors.podworker.messages import message_path
-from actors.podworker.mounts import container_mounts
-from actors.podworker.references import Found
-from actors.podworker.sandbox_config import namespaces, pod_labels
+from actors.podworker.containers.limits import linux_resources, oom_score
+from actors.podworker.containers.messages import message_path
+from actors.podworker.containers.mounts import container_mounts
+from actors.podworker.containers.sandbox import namespaces, pod_labels
+from actors.podworker.environment.downward import Node
+from actors.podworker.environment.expand import expand
+from actors.podworker.environment.references import Found
+from actors.podworker.environment.variables import build_environment
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant
 from protocols.wire import cri_pb2

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.admission import extended_resources
-from actors.podworker.container_config import Recipe, container_config
-from actors.podworker.downward import Node
-from actors.podworker.environment import needs_pod_ip
+from actors.podworker.containers.config import Recipe, container_config
+from actors.podworker.containers.hooks import POST_START, POST_START_S, hook_of, run_hook
+from actors.podworker.containers.hosts import write_hosts
+from actors.podworker.containers.images import Images
+from actors.podworker.containers.killer import Killer
+from actors.podworker.containers.messages import make_message_file
+from actors.podworker.containers.sandbox import pod_log_directory, sandbox_config
+from actors.podworker.environment.downward import Node
+from actors.podworker.environment.references import env_refs, fetch
+from actors.podworker.environment.variables import needs_pod_ip
 from actors.podworker.errors import ContainerConfigInvalid, HookFailed, ImageMissing
-from actors.podworker.hooks import POST_START, POST_START_S, hook_of, run_hook
-from actors.podworker.hosts import write_hosts
-from actors.podworker.images import Images
-from actors.podworker.killer import Killer
 from actors.podworker.logs import files
-from actors.podworker.messages import make_message_file
+from actors.podworker.pods.admission import extended_resources
 from actors.podworker.ports import World
-from actors.podworker.references import env_refs, fetch
-from actors.podworker.sandbox_config import pod_log_directory, sandbox_config
 from actors.podworker.types import ContainerSpec, Kill, Object, PodSpec, Start, StartFailure, Waiting
 from actors.podworker.volumes.paths import is_written, make_sub_path, volume_path
 from protocols.bus import BusError, DeadlineExceeded, Unavailable

@@ -3,12 +3,12 @@
 import asyncio
 import shutil
 
-from actors.podworker import history
 from actors.podworker.claims.resolve import uses_claims
-from actors.podworker.device_health import held_in, merged
-from actors.podworker.lifecycle import victims
-from actors.podworker.parts import Parts
-from actors.podworker.sandbox_config import pod_log_directory
+from actors.podworker.containers.sandbox import pod_log_directory
+from actors.podworker.pods.lifecycle import victims
+from actors.podworker.pods.parts import Parts
+from actors.podworker.restarts import history
+from actors.podworker.status.device_health import held_in, merged
 from actors.podworker.types import Kill
 from actors.podworker.volumes import memory
 from actors.podworker.volumes.paths import FOLDERS, pod_directory

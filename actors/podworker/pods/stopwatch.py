@@ -2,7 +2,7 @@
 
 import time
 
-from actors.podworker.meter import Meter
+from actors.podworker.pods.meter import Meter
 from actors.podworker.types import Object, Stage
 
 _KINDS = {Stage.TERMINATING: "terminating", Stage.TERMINATED: "terminated"}

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from actors.podworker import history
-from actors.podworker.policies import policy_of
 from actors.podworker.probes.types import Verdict
+from actors.podworker.restarts import history
+from actors.podworker.restarts.policies import policy_of
 from actors.podworker.types import APP, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
 from protocols.messages.pleg import ContainerStatus

@@ -5,10 +5,10 @@ Invariant: a plan never starts a container while another one of that name may st
 
 from collections.abc import Mapping
 
-from actors.podworker import history
-from actors.podworker.policies import own_policy
 from actors.podworker.probes.types import Verdict
-from actors.podworker.restarts import Restarts
+from actors.podworker.restarts import history
+from actors.podworker.restarts.policies import own_policy
+from actors.podworker.restarts.starting import Restarts
 from actors.podworker.types import NEVER, SIDECAR, BackoffEntry, ContainerSpec, Kill, Plan, PodSpec, Start
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from actors.podworker.containers.hooks import PRE_STOP, hook_of, run_hook
 from actors.podworker.errors import HookFailed
-from actors.podworker.hooks import PRE_STOP, hook_of, run_hook
 from actors.podworker.ports import World
 from actors.podworker.types import ContainerSpec, Kill, Plan, PodSpec
 from protocols.bus import BusError

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from actors.podworker.hosts import PLACE, aliases, hosts_file
-from actors.podworker.messages import message_file, message_path
+from actors.podworker.containers.hosts import PLACE, aliases, hosts_file
+from actors.podworker.containers.messages import message_file, message_path
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from actors.podworker.volumes.paths import is_written, sub_path, volume_path
 from protocols.messages.devices import GrantedMount

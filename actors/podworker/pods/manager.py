@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.podworker.conditions import OWN
 from actors.podworker.errors import PodInvalid
-from actors.podworker.meter import Meter
+from actors.podworker.pods.meter import Meter
+from actors.podworker.pods.worker import PodWorker, WorkerOptions
 from actors.podworker.ports import World
 from actors.podworker.spec import TERMINAL, read_pod
+from actors.podworker.status.conditions import OWN
 from actors.podworker.types import Object, PodSpec
-from actors.podworker.worker import PodWorker, WorkerOptions
 from protocols.bus import Op
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus

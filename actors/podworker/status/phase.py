@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from actors.podworker.policies import may_restart
+from actors.podworker.restarts.policies import may_restart
 from actors.podworker.types import INIT, ContainerSpec, Object, PodSpec
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"

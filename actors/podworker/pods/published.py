@@ -4,7 +4,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.podworker.status import overlay
+from actors.podworker.status.pod import overlay
 from actors.podworker.types import Object, PodSpec
 from protocols.bus import Bus, Op, StateSource, Stream
 from protocols.messages.pods import NODE_PODS, NodePod

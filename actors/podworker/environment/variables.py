@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from actors.podworker.downward import Node, field_value, resource_value
+from actors.podworker.environment.downward import Node, field_value, resource_value
+from actors.podworker.environment.expand import expand
+from actors.podworker.environment.references import CONFIG_MAP, SECRET, Contents, Found, Ref
 from actors.podworker.errors import ContainerConfigInvalid
-from actors.podworker.expand import expand
-from actors.podworker.references import CONFIG_MAP, SECRET, Contents, Found, Ref
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from actors.podworker.containers.limits import milli
 from actors.podworker.errors import ContainerConfigInvalid
-from actors.podworker.limits import milli
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 
 

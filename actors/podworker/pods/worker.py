@@ -8,20 +8,20 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.podworker.calm import Calm
-from actors.podworker.ending import Ending
-from actors.podworker.killer import Killer
-from actors.podworker.lifecycle import Facts, advance
-from actors.podworker.meter import Meter
-from actors.podworker.observer import Observer
-from actors.podworker.parts import Parts
+from actors.podworker.containers.killer import Killer
+from actors.podworker.pods.calm import Calm
+from actors.podworker.pods.ending import Ending
+from actors.podworker.pods.lifecycle import Facts, advance
+from actors.podworker.pods.meter import Meter
+from actors.podworker.pods.observer import Observer
+from actors.podworker.pods.parts import Parts
+from actors.podworker.pods.state import PodState
+from actors.podworker.pods.stopwatch import Stopwatch
+from actors.podworker.pods.syncing import Syncing
 from actors.podworker.ports import World
 from actors.podworker.probes.pod import PodProbes
-from actors.podworker.reporter import Reporter
 from actors.podworker.spec import read_pod
-from actors.podworker.state import PodState
-from actors.podworker.stopwatch import Stopwatch
-from actors.podworker.syncing import Syncing
+from actors.podworker.status.reporter import Reporter
 from actors.podworker.types import SECOND, Object, PodSpec, Stage
 from protocols.errors import NodeplaneError
 from protocols.messages.health import PodResourceStatus

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.podworker.limits import GUARANTEED, milli, qos_class
+from actors.podworker.containers.limits import GUARANTEED, milli, qos_class
 from actors.podworker.types import ContainerSpec, PodSpec, Waiting
 from protocols.bus import BusError, FailedPrecondition, InvalidArgument
 from protocols.messages.devices import AdmitPod, ContainerRequest

@@ -1,6 +1,6 @@
 """Pod conditions: ours computed, foreign ones kept, transition times only moved when the status changes. Pure."""
 
-from actors.podworker.phase import FAILED, SUCCEEDED
+from actors.podworker.status.phase import FAILED, SUCCEEDED
 from actors.podworker.types import INIT, SIDECAR, Object, PodSpec
 
 OWN = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.podworker.admission import is_extended
-from actors.podworker.machine import Machine
+from actors.podworker.node.machine import Machine
+from actors.podworker.pods.admission import is_extended
 from actors.podworker.types import Object
 from protocols.cpulist import parse_list
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from actors.podworker.killer import Killer
-from actors.podworker.observer import Observer
+from actors.podworker.containers.killer import Killer
+from actors.podworker.pods.observer import Observer
+from actors.podworker.pods.state import PodState
 from actors.podworker.ports import World
 from actors.podworker.probes.pod import PodProbes
-from actors.podworker.reporter import Reporter
-from actors.podworker.state import PodState
+from actors.podworker.status.reporter import Reporter
 
 
 class Parts(NamedTuple):

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from actors.podworker import backoff, history
-from actors.podworker.policies import may_restart
+from actors.podworker.restarts import backoff, history
+from actors.podworker.restarts.policies import may_restart
 from actors.podworker.types import (
     INIT,
     BackoffEntry,

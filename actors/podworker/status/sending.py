@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.podworker.device_health import HEALTH, told_health, without_health
 from actors.podworker.errors import MirrorMissing
-from actors.podworker.merge import same, status_patch
+from actors.podworker.status.device_health import HEALTH, told_health, without_health
+from actors.podworker.status.merge import same, status_patch
 from actors.podworker.types import SECOND, Object, PodSpec
 from protocols.errors import NodeplaneError
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from actors.podworker.lease import LeaseKeeper
-from actors.podworker.machine import Machine
-from actors.podworker.node import (
+from actors.podworker.node.lease import LeaseKeeper
+from actors.podworker.node.machine import Machine
+from actors.podworker.node.readiness import Readiness
+from actors.podworker.node.status import (
     NodeView,
     heartbeat_patch,
     is_ready,
@@ -19,7 +20,6 @@ from actors.podworker.node import (
     node_patch,
     node_status,
 )
-from actors.podworker.readiness import Readiness
 from actors.podworker.types import Object
 from protocols.errors import NodeplaneError
 from protocols.kube import times

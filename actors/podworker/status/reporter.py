@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from actors.podworker import history
-from actors.podworker.messages import TerminationMessages
+from actors.podworker.containers.messages import TerminationMessages
+from actors.podworker.pods.state import PodState
 from actors.podworker.ports import World
 from actors.podworker.probes.types import Verdict
-from actors.podworker.state import PodState
-from actors.podworker.status import View, compute_status, overlay
+from actors.podworker.restarts import history
+from actors.podworker.status.pod import View, compute_status, overlay
 from actors.podworker.types import Object, Waiting
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.podworker import history
-from actors.podworker.conditions import OWN, compute_conditions
-from actors.podworker.container_status import Scene, render
-from actors.podworker.device_health import HEALTH, health_entries, unknown
-from actors.podworker.phase import FAILED, PENDING, TERMINAL, compute_phase
 from actors.podworker.probes.types import Verdict
+from actors.podworker.restarts import history
+from actors.podworker.status.conditions import OWN, compute_conditions
+from actors.podworker.status.container import Scene, render
+from actors.podworker.status.device_health import HEALTH, health_entries, unknown
+from actors.podworker.status.phase import FAILED, PENDING, TERMINAL, compute_phase
 from actors.podworker.types import APP, INIT, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
 from protocols.messages.health import PodResourceStatus

@@ -4,18 +4,18 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from actors.podworker import backoff, history
-from actors.podworker.actions import compute_actions
-from actors.podworker.admission import admit_request, refusal
 from actors.podworker.claims.claims import Claims, with_cdi
-from actors.podworker.deadline import EXCEEDED, deadline_ns
-from actors.podworker.downward import Node
+from actors.podworker.containers.sandbox import sandbox_config
+from actors.podworker.containers.starter import Place, Starter
+from actors.podworker.environment.downward import Node
 from actors.podworker.errors import SyncFailed, VolumeNotReady
-from actors.podworker.parts import Parts
-from actors.podworker.restarts import CRASH_LOOP
-from actors.podworker.sandbox_config import sandbox_config
-from actors.podworker.starter import Place, Starter
-from actors.podworker.status import is_over, restart_counts
+from actors.podworker.pods.admission import admit_request, refusal
+from actors.podworker.pods.deadline import EXCEEDED, deadline_ns
+from actors.podworker.pods.parts import Parts
+from actors.podworker.restarts import backoff, history
+from actors.podworker.restarts.actions import compute_actions
+from actors.podworker.restarts.starting import CRASH_LOOP
+from actors.podworker.status.pod import is_over, restart_counts
 from actors.podworker.types import Object, Plan, Start, Waiting
 from actors.podworker.volumes.keeper import Volumes
 from protocols.bus import BusError

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker import history
+from actors.podworker.containers.sandbox import pod_log_directory
 from actors.podworker.ports import Site
-from actors.podworker.sandbox_config import pod_log_directory
+from actors.podworker.restarts import history
 from actors.podworker.types import ContainerSpec, PodSpec
 from actors.podworker.volumes.paths import pod_directory
 from protocols.messages.pleg import ContainerStatus, PodStatus

@@ -1,0 +1,1 @@
+"""Making and ending sandboxes and containers: what the runtime is told of each."""

@@ -1,0 +1,1 @@
+"""What a container's environment variables say, and where they have it from."""

@@ -1,0 +1,1 @@
+"""The Node object, its lease and its readiness."""

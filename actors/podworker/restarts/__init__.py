@@ -1,0 +1,1 @@
+"""What has to be done to a pod's containers: who starts, who starts again, and when. Pure."""
