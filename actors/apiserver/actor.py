@@ -8,12 +8,16 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from actors.apiserver.access import Gate
-from actors.apiserver.admission import Admission
-from actors.apiserver.audit import AuditLog
-from actors.apiserver.authz import Authorizer
-from actors.apiserver.bootstrap import Bootstrap
-from actors.apiserver.catalog import Catalog, CatalogOptions
+from actors.apiserver.admission.admission import Admission
+from actors.apiserver.authentication.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.authorization.node_graph import NodeGraph
+from actors.apiserver.authorization.node_rules import NodeRules
+from actors.apiserver.authorization.rbac.bootstrap import Bootstrap
+from actors.apiserver.authorization.rbac.feed import PolicyFeed
+from actors.apiserver.authorization.rbac.types import GROUP as RBAC
+from actors.apiserver.catalog.catalog import Catalog, CatalogOptions
+from actors.apiserver.catalog.table import TABLE, Table
 from actors.apiserver.connect.node_client import NodeClient, NodeClientOptions
 from actors.apiserver.custom.keeper import Keeper, names_of
 from actors.apiserver.custom.serving import Serving
@@ -29,23 +33,19 @@ from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.usage import Usage
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
-from actors.apiserver.freshener import Freshener
-from actors.apiserver.handler import Handler
-from actors.apiserver.lookups import Lookups
 from actors.apiserver.metrics.all import Metrics
 from actors.apiserver.metrics.replicas import ReplicaCollector, Standing
-from actors.apiserver.node_graph import NodeGraph
-from actors.apiserver.node_rules import NodeRules
-from actors.apiserver.objects import Obj
-from actors.apiserver.rbac.feed import PolicyFeed
-from actors.apiserver.rbac.types import GROUP as RBAC
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.reads.freshener import Freshener
+from actors.apiserver.reads.lookups import Lookups
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.server import Server, ServerOptions
-from actors.apiserver.storage import Storage
-from actors.apiserver.stores import Stores
-from actors.apiserver.table import TABLE, Table
-from actors.apiserver.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.request.audit import AuditLog
+from actors.apiserver.request.gate import Gate
+from actors.apiserver.request.handler import Handler
+from actors.apiserver.request.server import Server, ServerOptions
+from actors.apiserver.storage.storage import Storage
+from actors.apiserver.storage.stores import Stores
 from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.flusher import Flusher
 from actors.apiserver.writes.create import Creator

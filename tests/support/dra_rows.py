@@ -2,9 +2,9 @@
 
 import copy
 
-from actors.apiserver.objects import Obj
-from actors.apiserver.table import TABLE
-from actors.apiserver.types import Resource
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.validation.walk import clean
 
 GROUP = "resource.k8s.io"

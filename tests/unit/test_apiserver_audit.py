@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.audit import LARGEST_BATCH, AuditLog, Entry, append
-from actors.apiserver.table import TABLE
-from actors.apiserver.target import Target
-from actors.apiserver.types import User
+from actors.apiserver.authentication.user import User
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.request.audit import LARGEST_BATCH, AuditLog, Entry, append
+from actors.apiserver.request.target import Target
 
 
 def entry(verb: str = "create", number: int = 0, **changes: Any) -> Entry:

@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.body import BODY_LIMIT, decode_json, decode_object, decode_yaml
 from actors.apiserver.endpoints.types import Reply
-from actors.apiserver.errors import BadRequest
-from actors.apiserver.numbers import integer, request_seconds, resource_version
-from actors.apiserver.query import write_options
-from actors.apiserver.yaml_text import read_yaml
+from actors.apiserver.errors.answers import BadRequest
+from actors.apiserver.request.body import BODY_LIMIT, decode_json, decode_object, decode_yaml
+from actors.apiserver.request.numbers import integer, request_seconds, resource_version
+from actors.apiserver.request.query import write_options
+from actors.apiserver.request.yaml_text import read_yaml
 from protocols.kube.status import StatusError
 
 leaves = st.none() | st.booleans() | st.integers() | st.text("ab:~-#01 \n'\"é", max_size=8)

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import causes, errors
-from actors.apiserver.faults import as_fault
-from actors.apiserver.table import TABLE
-from actors.apiserver.target import unknown_path, verb_not_supported
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.errors import answers as errors
+from actors.apiserver.errors import causes
+from actors.apiserver.errors.faults import as_fault
+from actors.apiserver.request.target import unknown_path, verb_not_supported
 from actors.apiserver.writes import faults
 from protocols.kube.errors import BodyInvalid, PatchImpossible, PatchInvalid, PatchTooLarge, SelectorInvalid
 

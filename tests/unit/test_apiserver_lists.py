@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.answers.negotiate import Form
+from actors.apiserver.answers.render import PART_ITEMS, list_parts, render_list
+from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.endpoints.long import takes_gzip
-from actors.apiserver.negotiate import Form
-from actors.apiserver.render import PART_ITEMS, list_parts, render_list
+from actors.apiserver.reads.selection import selection
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.selection import selection
-from actors.apiserver.table import TABLE
 
 CONFIGMAPS = TABLE.of("configmaps")
 

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.apiserver.node_admission import create_fault, node_may_label, update_fault
-from actors.apiserver.node_graph import NodeGraph, references
-from actors.apiserver.objects import Obj
+from actors.apiserver.admission.nodes import create_fault, node_may_label, update_fault
+from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.authorization.node_graph import NodeGraph, references
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.types import Attributes
 
 OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1", "controller": True}
 NODES = {"n1": {"metadata": {"name": "n1", "uid": "u1"}}}

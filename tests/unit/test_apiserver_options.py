@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.errors import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound
-from actors.apiserver.negotiate import negotiate, wants_aggregated
-from actors.apiserver.query import list_options, write_options
+from actors.apiserver.answers.negotiate import negotiate, wants_aggregated
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.errors.answers import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound
+from actors.apiserver.reads.selection import selection
 from actors.apiserver.reads.token import decode_token, encode_token
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.selection import selection
-from actors.apiserver.table import TABLE
-from actors.apiserver.target import parse_target
+from actors.apiserver.request.query import list_options, write_options
+from actors.apiserver.request.target import parse_target
 
 PODS = TABLE.of("pods")
 

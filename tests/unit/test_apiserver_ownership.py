@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.apply import applied
 from actors.apiserver.ownership.compare import changes, members, owned
 from actors.apiserver.ownership.entries import APPLY, MAX_UPDATERS, UPDATE, Author, Entries, fields_of, sent_entries

@@ -8,19 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.admission import Admission
-from actors.apiserver.authz import Authorizer
-from actors.apiserver.errors import Forbidden, NotFound, TooManyRequests, Unauthorized
-from actors.apiserver.node_rules import NodeRules
-from actors.apiserver.objects import Obj
-from actors.apiserver.rbac.cover import uncovered
-from actors.apiserver.rbac.defaults import default_objects, missing_in
-from actors.apiserver.rbac.match import rule_allows
-from actors.apiserver.rbac.policy import Policy
-from actors.apiserver.rbac.types import PolicyRule
-from actors.apiserver.table import TABLE
-from actors.apiserver.target import Target
-from actors.apiserver.types import Attributes, User
+from actors.apiserver.admission.admission import Admission
+from actors.apiserver.authentication.user import User
+from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.authorization.node_rules import NodeRules
+from actors.apiserver.authorization.rbac.cover import uncovered
+from actors.apiserver.authorization.rbac.defaults import default_objects, missing_in
+from actors.apiserver.authorization.rbac.match import rule_allows
+from actors.apiserver.authorization.rbac.policy import Policy
+from actors.apiserver.authorization.rbac.types import PolicyRule
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.errors.answers import Forbidden, NotFound, TooManyRequests, Unauthorized
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.request.target import Target
 
 VERBS, GROUPS = ("get", "list", "create"), ("", "apps")
 RESOURCES, NAMES, SPACES = ("pods", "pods/log", "secrets"), ("a", "b"), ("ns", "other")

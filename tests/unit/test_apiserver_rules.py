@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.auth import ANONYMOUS, user_of
-from actors.apiserver.authz import Authorizer
-from actors.apiserver.cells import short_duration
-from actors.apiserver.errors import Conflict, Forbidden, Invalid, Unauthorized
-from actors.apiserver.node_rules import NodeRules
-from actors.apiserver.rbac.policy import Policy
+from actors.apiserver.authentication.authenticate import ANONYMOUS, user_of
+from actors.apiserver.authentication.user import User
+from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.authorization.node_rules import NodeRules
+from actors.apiserver.authorization.rbac.policy import Policy
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.errors.answers import Conflict, Forbidden, Invalid, Unauthorized
+from actors.apiserver.request.target import Target
+from actors.apiserver.resources.cells import short_duration
 from actors.apiserver.resources.pod_cells import ready, restarts, status
-from actors.apiserver.table import TABLE
-from actors.apiserver.target import Target
-from actors.apiserver.types import Attributes, User
 from actors.apiserver.writes.delete import DeleteOptions, deleted
 from actors.apiserver.writes.encode import encode_object, same
 from actors.apiserver.writes.update import updated

@@ -6,12 +6,12 @@ import sys
 import msgspec
 import pytest
 
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.openapi.documents import OpenApi
 from actors.apiserver.schemas.descriptions import TEXTS
 from actors.apiserver.schemas.registry import kind_shape, registry
 from actors.apiserver.schemas.shape import Shape
-from actors.apiserver.table import TABLE
-from actors.apiserver.types import Resource
 
 
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.plural)

@@ -12,16 +12,23 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.auth import ANONYMOUS, authenticate
-from actors.apiserver.errors import Invalid, Unauthorized
-from actors.apiserver.objects import Obj
-from actors.apiserver.tokens.authority import AuthorityOptions, TokenAuthority
-from actors.apiserver.tokens.claims import ISSUER, Grant, check_times, make_claims, references_of, user_of_claims
-from actors.apiserver.tokens.file import TokenFile
-from actors.apiserver.tokens.jwt import BadToken, decode_token, encode_token
-from actors.apiserver.tokens.keys import NoSigningKey, SigningKey, encode_segment, load_key
-from actors.apiserver.tokens.request import read_request
-from actors.apiserver.types import User
+from actors.apiserver.authentication.authenticate import ANONYMOUS, authenticate
+from actors.apiserver.authentication.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.authentication.tokens.claims import (
+    ISSUER,
+    Grant,
+    check_times,
+    make_claims,
+    references_of,
+    user_of_claims,
+)
+from actors.apiserver.authentication.tokens.file import TokenFile
+from actors.apiserver.authentication.tokens.jwt import BadToken, decode_token, encode_token
+from actors.apiserver.authentication.tokens.keys import NoSigningKey, SigningKey, encode_segment, load_key
+from actors.apiserver.authentication.tokens.request import read_request
+from actors.apiserver.authentication.user import User
+from actors.apiserver.errors.answers import Invalid, Unauthorized
+from actors.apiserver.objects.paths import Obj
 
 ACCOUNT: Obj = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u-bot"}}
 POD: Obj = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-p"}, "spec": {"nodeName": "n1"}}

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.request.yaml_text import read_yaml
 from actors.apiserver.schemas.registry import kind_shape
 from actors.apiserver.schemas.shape import Shape
-from actors.apiserver.table import TABLE
-from actors.apiserver.types import Resource
 from actors.apiserver.validation.duplicates import duplicates
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.walk import clean
-from actors.apiserver.yaml_text import read_yaml
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.errors import Expired
-from actors.apiserver.negotiate import PLAIN, Form
-from actors.apiserver.query import ListOptions
+from actors.apiserver.answers.negotiate import PLAIN, Form
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.errors.answers import Expired
+from actors.apiserver.reads.selection import selection
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored, splice_version
 from actors.apiserver.replica.window import Window
-from actors.apiserver.selection import selection
-from actors.apiserver.table import TABLE
+from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.begin import open_watch
-from actors.apiserver.watch.channel import Scope
 from actors.apiserver.watch.hub import Hub, HubOptions
+from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.transitions import transition
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, DELETED, FLOOR, FLOOR_KEY, MODIFIED, STORED, ObjectEvent

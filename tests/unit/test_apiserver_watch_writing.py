@@ -7,20 +7,20 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.negotiate import PLAIN
-from actors.apiserver.query import ListOptions
+from actors.apiserver.answers.negotiate import PLAIN
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.reads.selection import selection
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.selection import selection
-from actors.apiserver.table import TABLE
+from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.begin import Opened, open_watch
-from actors.apiserver.watch.channel import Scope
 from actors.apiserver.watch.flusher import chunk
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.index import NODE, Index
 from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import QUEUE_LIMIT
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, ObjectEvent

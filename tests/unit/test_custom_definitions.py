@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.custom.definition import CLEANUP, read_definition
 from actors.apiserver.custom.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.custom.keeper import names_of
@@ -15,7 +16,6 @@ from actors.apiserver.custom.names import Seen, new_status
 from actors.apiserver.custom.rows import priority, rows_of
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.resources.definitions import DefinitionStrategy
-from actors.apiserver.table import TABLE
 from actors.apiserver.writes.encode import encode_object
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object"}}}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.request.target import Target
 from actors.apiserver.resources.dra.patches import PatchStrategy
 from actors.apiserver.resources.dra.rules import RuleStrategy
 from actors.apiserver.resources.dra.slices import SliceStrategy
-from actors.apiserver.target import Target
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.walk import clean
 from actors.apiserver.writes.metadata import stamp_new

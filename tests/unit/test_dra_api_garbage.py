@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.walk import clean

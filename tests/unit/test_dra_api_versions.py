@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.resources.devices import in_version
-from actors.apiserver.types import Resource
 from actors.apiserver.validation.walk import clean
 from actors.apiserver.writes.encode import encode_object
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of

@@ -62,3 +62,18 @@ def test_source_files_stay_readable() -> None:
         if not path.name.endswith(made)
     }
     assert {name: lines for name, lines in long.items() if lines > 600} == {}
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_no_module_needs_one_that_needs_it(actor: str) -> None:
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in modules(ROOT / "actors" / actor)}
+    needs = {name: {_module(files, other) for other in imported(path)} for name, path in files.items()}
+    while done := [name for name, others in needs.items() if not (others - {name}) & needs.keys()]:
+        for name in done:
+            del needs[name]
+    assert sorted(needs) == []
+
+
+def _module(files: dict[str, Path], name: str) -> str:
+    """`name` may be a module, or something inside one."""
+    return name if name in files else name.rpartition(".")[0] if name.rpartition(".")[0] in files else ""

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.errors import Expired
-from actors.apiserver.negotiate import PLAIN
-from actors.apiserver.query import ListOptions
+from actors.apiserver.answers.negotiate import PLAIN
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.errors.answers import Expired
+from actors.apiserver.reads.selection import selection
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.selection import selection
-from actors.apiserver.table import TABLE
+from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.begin import open_watch
-from actors.apiserver.watch.channel import Scope
 from actors.apiserver.watch.hub import Hub, HubOptions
+from actors.apiserver.watch.scope import Scope
 from actors.watchcache.cache import ResourceCache, op_of
 from actors.watchcache.options import WatchcacheOptions, WindowOptions
 from actors.watchcache.state import State

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from actors.apiserver.catalog.resource import ALL_VERBS, Resource
+from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.openapi.operations import PARAMETERS
-from actors.apiserver.table import TABLE
-from actors.apiserver.types import ALL_VERBS, Resource
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "api.md").read_text()
 

@@ -4,7 +4,7 @@ import pytest
 from multidict import MultiDict
 
 from actors.apiserver.connect.location import Location, log_location, stream_location
-from actors.apiserver.errors import ApiFault, BadRequest, Invalid, ServiceUnavailable
+from actors.apiserver.errors.answers import ApiFault, BadRequest, Invalid, ServiceUnavailable
 
 NODE = {
     "status": {

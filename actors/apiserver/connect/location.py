@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from multidict import MultiMapping
 
-from actors.apiserver.causes import Cause, invalid, invalid_object
-from actors.apiserver.errors import BadRequest, ServiceUnavailable
-from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.errors.answers import BadRequest, ServiceUnavailable
+from actors.apiserver.errors.causes import Cause, invalid, invalid_object
+from actors.apiserver.objects.paths import Obj, at, items, text
 
 CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 REACHABLE = ("InternalDNS", "InternalIP")

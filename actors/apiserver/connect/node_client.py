@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 from actors.apiserver.connect.location import Location
-from actors.apiserver.errors import ServiceUnavailable
+from actors.apiserver.errors.answers import ServiceUnavailable
 from protocols.streams.channels import LARGEST_MESSAGE
 
 CONNECT_S = 5.0

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from actors.apiserver.cells import AGE, NAME, age_of
+from actors.apiserver.catalog.resource import Column
 from actors.apiserver.custom.jsonpath import JsonPath, shown
-from actors.apiserver.objects import Obj, text
-from actors.apiserver.types import Column
+from actors.apiserver.objects.paths import Obj, text
+from actors.apiserver.resources.cells import AGE, NAME, age_of
 
 
 def columns_of(wanted: tuple[Obj, ...]) -> tuple[Column, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.objects.paths import Obj, at, items, text
 from protocols.kube.custom import condition
 
 Raw = dict[str, Any]

@@ -1,11 +1,11 @@
 """Custom objects in one of their versions: what is stored, with this version's name, defaults, and without what its
 schema no longer has."""
 
+from actors.apiserver.catalog.face import ChangingFace
 from actors.apiserver.custom.kind import Kind
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.prune import pruned
-from actors.apiserver.face import ChangingFace
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored, decode_stored
 from actors.apiserver.writes.encode import encode_object, same
 

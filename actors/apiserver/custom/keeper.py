@@ -9,16 +9,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.catalog.strategy import Strategy
 from actors.apiserver.custom.definition import CLEANUP, Names
 from actors.apiserver.custom.names import Seen, Taken, new_status, taken
-from actors.apiserver.objects import Obj, at
+from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored, decode_stored
-from actors.apiserver.storage import Changed, Storage
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.target import Target
-from actors.apiserver.types import Resource
+from actors.apiserver.request.target import Target
+from actors.apiserver.storage.storage import Changed, Storage
 from actors.apiserver.writes.delete import DeleteOptions, deleted
 from actors.apiserver.writes.encode import encode_object
 from protocols.errors import NodeplaneError

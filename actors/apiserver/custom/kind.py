@@ -9,7 +9,7 @@ from actors.apiserver.custom.schema.node import Node
 from actors.apiserver.custom.schema.openapi import openapi_schema
 from actors.apiserver.custom.schema.ownership import shape_of
 from actors.apiserver.custom.schema.prune import pruned, pruned_part
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.schemas.registry import META, registry
 from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.validation.walk import clean_part

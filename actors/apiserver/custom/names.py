@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from actors.apiserver.custom.definition import CLEANUP, Names, read_names, written_names
 from actors.apiserver.custom.rules import APPROVAL, is_protected
-from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.objects.paths import Obj, at, items, text
 from protocols.kube.custom import condition
 
 

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Callable
 
+from actors.apiserver.catalog.resource import STATUS_VERBS, Resource, Subresource
 from actors.apiserver.custom.columns import columns_of
 from actors.apiserver.custom.definition import Definition, Version
 from actors.apiserver.custom.face import CustomFace
 from actors.apiserver.custom.jsonpath import JsonPath, shown
 from actors.apiserver.custom.kind import Kind
 from actors.apiserver.custom.strategy import CustomStrategy
-from actors.apiserver.objects import Obj
-from actors.apiserver.types import STATUS_VERBS, Resource, Subresource
+from actors.apiserver.objects.paths import Obj
 
 VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 

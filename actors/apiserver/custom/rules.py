@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from actors.apiserver.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.custom.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.custom.structural import schema_faults
-from actors.apiserver.name_rules import LABEL, SUBDOMAIN, SUBDOMAIN_TEXT
-from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.errors.causes import Cause, forbidden, invalid, required, unsupported
+from actors.apiserver.objects.name_rules import LABEL, SUBDOMAIN, SUBDOMAIN_TEXT
+from actors.apiserver.objects.paths import Obj, at, items, text
 
 SCOPES = ("Cluster", "Namespaced")
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

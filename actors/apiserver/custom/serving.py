@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from actors.apiserver.catalog import Catalog
+from actors.apiserver.catalog.catalog import Catalog
+from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.custom.definition import Definition, read_definition
 from actors.apiserver.custom.rows import priority, rows_of
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.types import Resource
 from protocols.errors import NodeplaneError
 from protocols.kube.resources import DEFINITIONS
 

@@ -1,11 +1,11 @@
 """Writing custom objects: defaults, the schema, and what counts as a new generation."""
 
-from actors.apiserver.causes import Cause
+from actors.apiserver.catalog.strategy import Strategy, restore_all_but
 from actors.apiserver.custom.kind import Kind
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.validate import schema_causes
-from actors.apiserver.objects import Obj
-from actors.apiserver.strategy import Strategy, restore_all_but
+from actors.apiserver.errors.causes import Cause
+from actors.apiserver.objects.paths import Obj
 
 
 class CustomStrategy(Strategy):

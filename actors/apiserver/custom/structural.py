@@ -5,7 +5,6 @@ The words are upstream's.
 
 from typing import Any
 
-from actors.apiserver.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.node import (
     EMBEDDED,
@@ -20,6 +19,7 @@ from actors.apiserver.custom.schema.node import (
 from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
 from actors.apiserver.custom.schema.prune import pruned
 from actors.apiserver.custom.schema.validate import part_causes
+from actors.apiserver.errors.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.writes.encode import fresh_copy
 
 Raw = dict[str, Any]

@@ -9,10 +9,10 @@ from aiohttp import web
 from actors.apiserver.connect.location import Location, log_location, stream_location
 from actors.apiserver.connect.node_client import NodeClient
 from actors.apiserver.endpoints.types import Request
-from actors.apiserver.errors import BadRequest, ServiceUnavailable
-from actors.apiserver.objects import Obj
+from actors.apiserver.errors.answers import BadRequest, ServiceUnavailable
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.target import Target
+from actors.apiserver.request.target import Target
 from protocols.kube.status import StatusError
 from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S, TUNNEL
 from protocols.streams.join import join

@@ -1,12 +1,12 @@
 """POST pods/NAME/eviction: a pod is asked to leave; there are no disruption budgets here that could say no."""
 
-from actors.apiserver.body import read_object
-from actors.apiserver.clock import now
+from actors.apiserver.answers.render import dump
 from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.errors import BadRequest
-from actors.apiserver.objects import Obj, items
-from actors.apiserver.render import dump
-from actors.apiserver.target import Target
+from actors.apiserver.errors.answers import BadRequest
+from actors.apiserver.objects.clock import now
+from actors.apiserver.objects.paths import Obj, items
+from actors.apiserver.request.body import read_object
+from actors.apiserver.request.target import Target
 from actors.apiserver.writes.delete import check_preconditions, delete_options, deleted
 from actors.apiserver.writes.loop import WriteLoop
 from actors.apiserver.writes.metadata import check_kind, check_metadata

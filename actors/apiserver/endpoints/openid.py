@@ -2,12 +2,12 @@
 
 import msgspec
 
+from actors.apiserver.authentication.tokens.authority import TokenAuthority
+from actors.apiserver.authentication.tokens.claims import ISSUER
+from actors.apiserver.authentication.tokens.keys import NoSigningKey
 from actors.apiserver.endpoints.types import Reply
-from actors.apiserver.errors import ServiceUnavailable
-from actors.apiserver.target import unknown_path
-from actors.apiserver.tokens.authority import TokenAuthority
-from actors.apiserver.tokens.claims import ISSUER
-from actors.apiserver.tokens.keys import NoSigningKey
+from actors.apiserver.errors.answers import ServiceUnavailable
+from actors.apiserver.request.target import unknown_path
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 

@@ -3,10 +3,10 @@
 import asyncio
 from itertools import chain
 
+from actors.apiserver.answers.render import list_parts, render_list, render_stored
 from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.numbers import resource_version
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.render import list_parts, render_list, render_stored
+from actors.apiserver.request.numbers import resource_version
 
 
 class Reading:

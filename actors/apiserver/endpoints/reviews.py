@@ -3,19 +3,20 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.apiserver.authz import Authorizer
-from actors.apiserver.body import read_object
-from actors.apiserver.causes import invalid, invalid_object
-from actors.apiserver.clock import now
+from actors.apiserver.answers.render import dump
+from actors.apiserver.authentication.tokens.authority import TokenAuthority
+from actors.apiserver.authentication.tokens.claims import ISSUER
+from actors.apiserver.authentication.tokens.jwt import BadToken
+from actors.apiserver.authentication.user import User
+from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.authorization.node_rules import node_of
 from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.errors import BadRequest, TooManyRequests
-from actors.apiserver.node_rules import node_of
-from actors.apiserver.objects import Obj, at, items, text
-from actors.apiserver.render import dump
-from actors.apiserver.tokens.authority import TokenAuthority
-from actors.apiserver.tokens.claims import ISSUER
-from actors.apiserver.tokens.jwt import BadToken
-from actors.apiserver.types import Attributes, User
+from actors.apiserver.errors.answers import BadRequest, TooManyRequests
+from actors.apiserver.errors.causes import invalid, invalid_object
+from actors.apiserver.objects.clock import now
+from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.request.body import read_object
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver.body import media_type, read_body, read_object
-from actors.apiserver.causes import invalid, invalid_object
+from actors.apiserver.answers.render import dump
 from actors.apiserver.custom.jsonpath import JsonPath, shown
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.endpoints.writing import Writing
-from actors.apiserver.errors import BadRequest
-from actors.apiserver.objects import Obj, at
-from actors.apiserver.query import write_options
+from actors.apiserver.errors.answers import BadRequest
+from actors.apiserver.errors.causes import invalid, invalid_object
+from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.render import dump
-from actors.apiserver.target import Target
+from actors.apiserver.request.body import media_type, read_body, read_object
+from actors.apiserver.request.query import write_options
+from actors.apiserver.request.target import Target
 from actors.apiserver.validation.review import Review
 from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.metadata import check_kind, check_metadata

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.apiserver import discovery
+from actors.apiserver.answers.negotiate import wants_aggregated
+from actors.apiserver.catalog import discovery
+from actors.apiserver.catalog.table import Table
 from actors.apiserver.endpoints.health import Health
 from actors.apiserver.endpoints.openid import OpenId
 from actors.apiserver.endpoints.types import Reply
-from actors.apiserver.negotiate import wants_aggregated
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.openapi.documents import OpenApi
 from actors.apiserver.openapi.v2 import V2, V2_MEDIA, V2_PROTOBUF
-from actors.apiserver.table import Table
-from actors.apiserver.target import unknown_path
+from actors.apiserver.request.target import unknown_path
 
 VERSION = {
     "major": "1",

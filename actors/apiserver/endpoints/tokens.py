@@ -3,19 +3,19 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from actors.apiserver.body import read_object
-from actors.apiserver.clock import now
+from actors.apiserver.answers.render import dump
+from actors.apiserver.authentication.tokens.authority import TokenAuthority
+from actors.apiserver.authentication.tokens.claims import BOUND, RESOURCES, Grant
+from actors.apiserver.authentication.tokens.keys import NoSigningKey
+from actors.apiserver.authentication.tokens.request import GROUP, Asked, read_request
+from actors.apiserver.authorization.node_rules import node_of
+from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
-from actors.apiserver.node_rules import node_of
-from actors.apiserver.objects import Obj, text
-from actors.apiserver.query import write_options
-from actors.apiserver.render import dump
-from actors.apiserver.table import TABLE
-from actors.apiserver.tokens.authority import TokenAuthority
-from actors.apiserver.tokens.claims import BOUND, RESOURCES, Grant
-from actors.apiserver.tokens.keys import NoSigningKey
-from actors.apiserver.tokens.request import GROUP, Asked, read_request
+from actors.apiserver.errors.answers import BadRequest, Conflict, Forbidden, ServiceUnavailable
+from actors.apiserver.objects.clock import now
+from actors.apiserver.objects.paths import Obj, text
+from actors.apiserver.request.body import read_object
+from actors.apiserver.request.query import write_options
 from actors.apiserver.writes.faults import details, not_found
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 

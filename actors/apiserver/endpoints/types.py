@@ -6,12 +6,12 @@ from itertools import chain
 
 from aiohttp import web
 
+from actors.apiserver.answers.negotiate import Form
+from actors.apiserver.authentication.user import User
 from actors.apiserver.endpoints.long import GZIP_FROM, LongResponse
-from actors.apiserver.negotiate import Form
-from actors.apiserver.query import ListOptions
-from actors.apiserver.selection import Selection
-from actors.apiserver.target import Target
-from actors.apiserver.types import User
+from actors.apiserver.reads.selection import Selection
+from actors.apiserver.request.query import ListOptions
+from actors.apiserver.request.target import Target
 
 MAX_WARNING = 1024
 MAX_WARNINGS, MOST_WARNINGS = 4096, 50

@@ -7,12 +7,12 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from actors.apiserver.answers.render import dump
 from actors.apiserver.connect.location import Location, address
 from actors.apiserver.connect.node_client import NodeClient
 from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.errors import ApiFault, NotFound
-from actors.apiserver.objects import Obj, at, text
-from actors.apiserver.render import dump
+from actors.apiserver.errors.answers import ApiFault, NotFound
+from actors.apiserver.objects.paths import Obj, at, text
 from protocols.kube.status import StatusError
 
 ANSWER_S = 5.0

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from actors.apiserver.causes import forbidden, invalid_options
 from actors.apiserver.endpoints.types import Request
-from actors.apiserver.errors import ServiceUnavailable
+from actors.apiserver.errors.answers import ServiceUnavailable
+from actors.apiserver.errors.causes import forbidden, invalid_options
 from actors.apiserver.metrics.watches import WatchMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import Opened, open_watch
-from actors.apiserver.watch.channel import Scope
 from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
 from actors.apiserver.watch.encode import error_bytes
 from actors.apiserver.watch.hub import Hub
+from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.takeover import Detached, take_over
 from protocols.kube.status import StatusError
 

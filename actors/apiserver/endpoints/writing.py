@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from actors.apiserver.admission import Admission
-from actors.apiserver.body import decode_object, media_type, read_body, read_object, understood
+from actors.apiserver.admission.admission import Admission
+from actors.apiserver.answers.negotiate import PLAIN
+from actors.apiserver.answers.render import dump, render_list, render_object, render_stored
 from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.errors import NotFound
-from actors.apiserver.negotiate import PLAIN
-from actors.apiserver.objects import Obj
-from actors.apiserver.query import WriteOptions, write_options
+from actors.apiserver.errors.answers import NotFound
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.render import dump, render_list, render_object, render_stored
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.target import Target
+from actors.apiserver.request.body import decode_object, media_type, read_body, read_object, understood
+from actors.apiserver.request.query import WriteOptions, write_options
+from actors.apiserver.request.target import Target
 from actors.apiserver.validation.review import Review, body_kind
 from actors.apiserver.writes.binding import bound
 from actors.apiserver.writes.create import Creator

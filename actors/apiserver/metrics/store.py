@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.metrics.requests import SECONDS
-from actors.apiserver.types import Resource
 from protocols.actor.metrics import Labelled
 from protocols.etcd import EtcdError
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.metrics.requests import Place, RequestMetrics, place_of
-from actors.apiserver.target import Target
-from actors.apiserver.types import Resource
+from actors.apiserver.request.target import Target
 from actors.apiserver.watch.meter import Meter
 from protocols.actor.histogram import WeightedHistogram
 

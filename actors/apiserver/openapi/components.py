@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.schemas.descriptions import description
 from actors.apiserver.schemas.shape import LIST, MAP, STRUCT, Shape
 

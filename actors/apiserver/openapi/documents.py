@@ -4,13 +4,13 @@ import hashlib
 
 import msgspec
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.catalog.table import Table
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.openapi.components import components
 from actors.apiserver.openapi.operations import paths, root_of
 from actors.apiserver.schemas.registry import META, kind_shape, registry
 from actors.apiserver.schemas.shape import Shape
-from actors.apiserver.table import Table
-from actors.apiserver.types import Resource
 
 
 class OpenApi:

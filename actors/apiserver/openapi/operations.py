@@ -1,8 +1,8 @@
 """Paths and operations of one resource."""
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.openapi.components import reference
-from actors.apiserver.types import Resource
 
 PATCH_TYPES = (
     "application/apply-patch+yaml",

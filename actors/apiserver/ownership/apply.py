@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.compare import changes, owned
 from actors.apiserver.ownership.entries import UPDATE, Author, Entries, fields_of, with_fields
 from actors.apiserver.ownership.errors import Owned

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.fields import SELF, Fields
 from actors.apiserver.ownership.parts import parts
 from actors.apiserver.schemas.shape import STRUCT, Shape

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.apiserver.clock import now
+from actors.apiserver.objects.clock import now
 from actors.apiserver.ownership.fields import SELF, Fields, union
 
 APPLY, UPDATE = "Apply", "Update"

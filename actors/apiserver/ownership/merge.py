@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.errors import ConfigInvalid
 from actors.apiserver.ownership.parts import element_of
 from actors.apiserver.schemas.shape import LIST, Shape

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.fields import Fields, member
 from actors.apiserver.ownership.parts import parts
 from actors.apiserver.schemas.shape import LIST, STRUCT, Shape

@@ -1,6 +1,6 @@
 """Creates, updates and patches: the fields they changed become their manager's, and nobody else's."""
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.compare import Changes, changes
 from actors.apiserver.ownership.entries import Author, Entries, Entry, fields_of, with_fields
 from actors.apiserver.ownership.fields import minus, union

@@ -4,17 +4,17 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from actors.apiserver.errors import BadRequest, TooLargeVersion
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.errors.answers import BadRequest, TooLargeVersion
 from actors.apiserver.metrics.reads import ReadMetrics
-from actors.apiserver.objects import Obj
-from actors.apiserver.query import EXACT, NOT_OLDER_THAN, ListOptions
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.reads.selection import Selection
 from actors.apiserver.reads.token import LATEST, decode_token, encode_token
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.selection import Selection
-from actors.apiserver.storage import Compacted, Storage
-from actors.apiserver.target import Target
-from actors.apiserver.types import Resource
+from actors.apiserver.request.query import EXACT, NOT_OLDER_THAN, ListOptions
+from actors.apiserver.request.target import Target
+from actors.apiserver.storage.storage import Compacted, Storage
 from actors.apiserver.writes.faults import not_found
 
 SIFT = 250

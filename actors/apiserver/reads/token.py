@@ -5,8 +5,8 @@ import binascii
 
 import msgspec
 
-from actors.apiserver.errors import BadRequest
-from actors.apiserver.numbers import INT64_MAX
+from actors.apiserver.errors.answers import BadRequest
+from actors.apiserver.request.numbers import INT64_MAX
 
 VERSION = "meta.k8s.io/v1"
 LATEST = -1

@@ -8,14 +8,14 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from actors.apiserver.errors import TooLargeVersion, TooManyRequests
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.errors.answers import TooLargeVersion, TooManyRequests
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.resync import Resync, read_snapshot
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.replica.waiters import Waiters
 from actors.apiserver.replica.window import Window
-from actors.apiserver.types import Resource
 from protocols.bus import Event
 from protocols.messages.objects import DELETED, MODIFIED, ObjectEvent
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.objects import Obj, at
+from actors.apiserver.objects.paths import Obj, at
 
 _METADATA = b'"metadata":{'
 _HEAD = 256

@@ -1,10 +1,10 @@
 """Classes that pods name: stored for those who read them; priorities and handlers are not looked up here."""
 
-from actors.apiserver.causes import Cause, forbidden, invalid, required
-from actors.apiserver.cells import AGE, NAME, cell
-from actors.apiserver.objects import Obj
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource
+from actors.apiserver.catalog.resource import Column, Resource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.resources.cells import AGE, NAME, cell
 
 HIGHEST = 1_000_000_000
 

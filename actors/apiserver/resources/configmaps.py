@@ -1,10 +1,10 @@
 """ConfigMaps: plain data, immutable when they say so."""
 
-from actors.apiserver.causes import Cause, forbidden, invalid, too_long
-from actors.apiserver.cells import AGE, NAME
-from actors.apiserver.objects import Obj, at
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource
+from actors.apiserver.catalog.resource import Column, Resource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, forbidden, invalid, too_long
+from actors.apiserver.objects.paths import Obj, at
+from actors.apiserver.resources.cells import AGE, NAME
 
 SIZE_LIMIT = 1024 * 1024
 

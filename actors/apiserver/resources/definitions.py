@@ -1,13 +1,13 @@
 """CustomResourceDefinitions. Their conditions are written by the keeper of every process (see custom/keeper.py)."""
 
-from actors.apiserver.causes import Cause, invalid
-from actors.apiserver.cells import CREATED, NAME
+from actors.apiserver.catalog.resource import STATUS_VERBS, Resource, Subresource
+from actors.apiserver.catalog.strategy import Strategy
 from actors.apiserver.custom.definition import CLEANUP
 from actors.apiserver.custom.rules import changed_causes, definition_causes, stored_causes
 from actors.apiserver.custom.tidy import tidy
-from actors.apiserver.objects import Obj, at, items, text
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import STATUS_VERBS, Resource, Subresource
+from actors.apiserver.errors.causes import Cause, invalid
+from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.resources.cells import CREATED, NAME
 from actors.apiserver.validation.errors import WrongType
 from protocols.kube.custom import condition
 from protocols.kube.resources import DEFINITIONS as ROW

@@ -3,8 +3,9 @@ that have it."""
 
 from dataclasses import replace
 
-from actors.apiserver.cells import AGE, NAME, cell, field
-from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.resources.cells import AGE, NAME, cell, field
 from actors.apiserver.resources.dra.claims import ClaimStrategy, TemplateStrategy
 from actors.apiserver.resources.dra.classes import ClassStrategy
 from actors.apiserver.resources.dra.patches import PatchStrategy
@@ -22,7 +23,6 @@ from actors.apiserver.resources.dra.versions import (
     same,
     wrapped_devices,
 )
-from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
 
 
 def claim_state(obj: Obj) -> str:

@@ -1,10 +1,10 @@
 """Events: short-lived reports about other objects; each write gives one another hour."""
 
-from actors.apiserver.causes import Cause, invalid
-from actors.apiserver.cells import UNKNOWN, age_of, cell, field, name
-from actors.apiserver.objects import Obj, text
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource
+from actors.apiserver.catalog.resource import Column, Resource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, invalid
+from actors.apiserver.objects.paths import Obj, text
+from actors.apiserver.resources.cells import UNKNOWN, age_of, cell, field, name
 
 TTL = 3600
 INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")

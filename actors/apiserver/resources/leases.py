@@ -1,10 +1,10 @@
 """Leases: heartbeats; a PUT may create one, and must say which version it replaces."""
 
-from actors.apiserver.causes import Cause, invalid
-from actors.apiserver.cells import AGE, NAME, cell
-from actors.apiserver.objects import Obj, at
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource
+from actors.apiserver.catalog.resource import Column, Resource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, invalid
+from actors.apiserver.objects.paths import Obj, at
+from actors.apiserver.resources.cells import AGE, NAME, cell
 
 
 class LeaseStrategy(Strategy):

@@ -1,9 +1,9 @@
 """Namespaces: live while `spec.finalizers` holds them, Terminating after a delete until the content is gone."""
 
-from actors.apiserver.cells import AGE, NAME, cell, field
-from actors.apiserver.objects import Obj
-from actors.apiserver.strategy import Strategy, restore, restore_all_but
-from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.catalog.strategy import Strategy, restore, restore_all_but
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.resources.cells import AGE, NAME, cell, field
 
 KEEPER = "kubernetes"
 """The finalizer every namespace starts with; whoever empties the namespace removes it through /finalize."""

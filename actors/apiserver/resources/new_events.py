@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from actors.apiserver.causes import Cause, forbidden, invalid, required
-from actors.apiserver.cells import field
-from actors.apiserver.face import ChangingFace
-from actors.apiserver.objects import Obj, at, text
+from actors.apiserver.catalog.face import ChangingFace
+from actors.apiserver.catalog.resource import Column, Resource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
+from actors.apiserver.objects.paths import Obj, at, text
 from actors.apiserver.replica.stored import Stored
+from actors.apiserver.resources.cells import field
 from actors.apiserver.resources.events import EVENTS, INVOLVED, TTL, EventStrategy
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource
 from actors.apiserver.writes.encode import encode_object
 
 GROUP = "events.k8s.io"

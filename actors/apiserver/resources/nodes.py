@@ -1,10 +1,10 @@
 """Nodes: a node object keeps the status it is created with; later it changes through /status only."""
 
-from actors.apiserver.causes import Cause, invalid
-from actors.apiserver.cells import AGE, NAME, NONE, cell, field
-from actors.apiserver.objects import Obj, at, items, text
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, invalid
+from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 
 ROLE_PREFIX = "node-role.kubernetes.io/"
 ROLE_LABEL = "kubernetes.io/role"

@@ -1,7 +1,7 @@
 """Cells of the pods table: the Status word and what stands beside it."""
 
-from actors.apiserver.cells import NONE, age_of
-from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.resources.cells import NONE, age_of
 
 TERMINAL = ("Succeeded", "Failed")
 

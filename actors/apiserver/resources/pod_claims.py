@@ -1,8 +1,8 @@
 """Claims that a pod names, and containers that use them: what is refused of them, in upstream's words."""
 
-from actors.apiserver.causes import Cause, duplicate, forbidden, invalid, not_found, required
-from actors.apiserver.node_admission import MIRROR
-from actors.apiserver.objects import Obj, at, items
+from actors.apiserver.admission.nodes import MIRROR
+from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, not_found, required
+from actors.apiserver.objects.paths import Obj, at, items
 from actors.apiserver.resources.dra.names import class_causes, label_causes
 
 SOURCES = ("resourceClaimName", "resourceClaimTemplateName")

@@ -1,6 +1,6 @@
 """What a pod means where its author said nothing."""
 
-from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.objects.paths import Obj, at, items, text
 
 GRACE_SECONDS = 30
 QOS_RESOURCES = ("cpu", "memory")

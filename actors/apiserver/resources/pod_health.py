@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from actors.apiserver.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.objects import Obj, at, items, text
+from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
+from actors.apiserver.objects.paths import Obj, at, items, text
 
 FIELD = "allocatedResourcesStatus"
 GATE, MESSAGE_GATE = "ResourceHealthStatus", "ResourceHealthStatusMessage"

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
-from actors.apiserver.causes import Cause, duplicate, forbidden, invalid, required, unsupported
-from actors.apiserver.objects import Obj, items
+from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from actors.apiserver.objects.paths import Obj, items
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]?)")

@@ -1,15 +1,15 @@
 """Pods: the row, and how their writes differ: defaults, status on its own path, graceful deletion."""
 
-from actors.apiserver.causes import Cause
-from actors.apiserver.cells import AGE, NAME, NONE, cell, field
-from actors.apiserver.objects import Obj, at, text
+from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.catalog.strategy import Strategy, restore_all_but
+from actors.apiserver.errors.causes import Cause
+from actors.apiserver.objects.paths import Obj, at, text
 from actors.apiserver.resources import pod_cells
+from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.pod_claims import claim_causes
 from actors.apiserver.resources.pod_defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
 from actors.apiserver.resources.pod_health import drop_disabled, health_causes
 from actors.apiserver.resources.pod_rules import pod_causes, spec_change_causes
-from actors.apiserver.strategy import Strategy, restore_all_but
-from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
 
 TERMINAL = ("Succeeded", "Failed")
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver.causes import Cause, invalid, required, unsupported
-from actors.apiserver.cells import AGE, CREATED, NAME
-from actors.apiserver.objects import Obj, at, items, text
-from actors.apiserver.rbac.types import GROUP
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource
+from actors.apiserver.authorization.rbac.types import GROUP
+from actors.apiserver.catalog.resource import Column, Resource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, invalid, required, unsupported
+from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.resources.cells import AGE, CREATED, NAME
 
 SUBJECTS = ("Group", "ServiceAccount", "User")
 RULE_LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")

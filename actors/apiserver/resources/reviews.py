@@ -1,8 +1,8 @@
 """Reviews: questions about who one is and what one may do. POST answers; nothing is stored."""
 
-from actors.apiserver.cells import AGE, NAME
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Resource
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.resources.cells import AGE, NAME
 
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 

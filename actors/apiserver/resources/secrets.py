@@ -3,12 +3,12 @@
 import base64
 import binascii
 
-from actors.apiserver.causes import Cause, forbidden, invalid
-from actors.apiserver.cells import AGE, NAME, cell
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.resource import Column, Resource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, forbidden, invalid
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.resources.cells import AGE, NAME, cell
 from actors.apiserver.resources.configmaps import data_causes, data_count, immutable_causes
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource
 
 
 class SecretStrategy(Strategy):

@@ -1,9 +1,9 @@
 """ServiceAccounts: identities of pods; their tokens are asked for by name and stored nowhere."""
 
-from actors.apiserver.cells import AGE, NAME
-from actors.apiserver.objects import items
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import Column, Resource, Subresource
+from actors.apiserver.catalog.resource import Column, Resource, Subresource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.objects.paths import items
+from actors.apiserver.resources.cells import AGE, NAME
 
 SERVICEACCOUNTS = Resource(
     group="",

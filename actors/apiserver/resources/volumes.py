@@ -1,10 +1,10 @@
 """Volumes that outlive pods, and what storage drivers tell of themselves: nobody here provisions or binds them."""
 
-from actors.apiserver.causes import Cause, required
-from actors.apiserver.cells import AGE, NAME, cell
-from actors.apiserver.objects import Obj, at, items, text
-from actors.apiserver.strategy import Strategy
-from actors.apiserver.types import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, required
+from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.resources.cells import AGE, NAME, cell
 
 STORAGE = "storage.k8s.io"
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}

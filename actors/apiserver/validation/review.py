@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver.body import JSON_TYPES, YAML_TYPES, read_yaml_body
-from actors.apiserver.causes import invalid, invalid_object
-from actors.apiserver.errors import BadRequest, Invalid
-from actors.apiserver.objects import Obj
+from actors.apiserver.errors.answers import BadRequest, Invalid
+from actors.apiserver.errors.causes import invalid, invalid_object
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.request.body import JSON_TYPES, YAML_TYPES, read_yaml_body
+from actors.apiserver.request.target import Target
 from actors.apiserver.schemas.registry import kind_shape
 from actors.apiserver.schemas.shape import Shape
-from actors.apiserver.target import Target
 from actors.apiserver.validation.duplicates import duplicates, is_json
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.walk import clean, clean_part

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from actors.apiserver.errors import Expired
-from actors.apiserver.query import ListOptions
+from actors.apiserver.errors.answers import Expired
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.watch.channel import Scope
+from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
 from actors.apiserver.watch.hub import Hub
+from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import PAUSE, Watcher
 from protocols.messages.objects import ADDED
 

@@ -8,33 +8,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.apiserver.negotiate import Form
+from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.selection import Selection
-from actors.apiserver.types import Resource
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
 from actors.apiserver.watch.flusher import Flusher, chunk
 from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.transitions import transition
 from actors.apiserver.watch.watcher import Watcher
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What a watch looks at; equal scopes share a channel."""
-
-    namespace: str
-    selection: Selection
-    form: Form
-
-    def covers(self, key: str) -> bool:
-        """Whether objects under `key` can be of interest at all."""
-        name = self.selection.name
-        if self.namespace and not key.startswith(f"{self.namespace}/"):
-            return False
-        return not name or key.rpartition("/")[2] == name
 
 
 @dataclass(frozen=True)

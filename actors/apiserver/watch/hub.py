@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.types import Resource
 from actors.apiserver.watch.alarms import Alarms
-from actors.apiserver.watch.channel import Channel, ChannelOptions, Scope
+from actors.apiserver.watch.channel import Channel, ChannelOptions
 from actors.apiserver.watch.flusher import Flusher
 from actors.apiserver.watch.index import NODE, Index
 from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import Watcher
 
 

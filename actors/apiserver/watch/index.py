@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Generic, TypeVar
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.reads.selection import Selection
 from actors.apiserver.replica.change import Change
-from actors.apiserver.selection import Selection
 
 NODE = "spec.nodeName"
 Place = tuple[str, str, str | None]

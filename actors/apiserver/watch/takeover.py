@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from actors.apiserver.errors import ServiceUnavailable
+from actors.apiserver.errors.answers import ServiceUnavailable
 
 
 class Detached(web.StreamResponse):

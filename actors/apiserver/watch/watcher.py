@@ -2,12 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from actors.apiserver.watch.flusher import chunk
-
-if TYPE_CHECKING:
-    from actors.apiserver.watch.channel import Channel
+from actors.apiserver.replica.change import Change
+from actors.apiserver.watch.flusher import Flusher, chunk
+from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.scope import Scope
 
 QUEUE_LIMIT = 1000
 """Events a client may lag behind live ones before its watch is ended."""
@@ -34,6 +34,38 @@ class Wire(Protocol):
         """After `end`: what is under way has a moment, then the connection goes, read or not."""
 
 
+class Shared(Protocol):
+    """What watches that ask the same have in common; the channel is it."""
+
+    scope: Scope
+    flusher: Flusher
+    meter: Meter
+    live: "dict[Watcher, Callable[[bytes], None]]"
+    apart: "set[Watcher]"
+    position: int
+
+    def newest(self) -> int:
+        """Events to come are above this revision."""
+
+    def flush(self) -> None:
+        """Write what is pending to all that share."""
+
+    def event_for(self, change: Change, first: bool) -> bytes | None:
+        """What a resuming watch gets for a change of the past."""
+
+    def bookmark(self, rv: int) -> bytes:
+        """Encoded."""
+
+    def share(self, watcher: "Watcher", write: Callable[[bytes], None]) -> None:
+        """The watch has caught up with everything offered so far."""
+
+    def part(self, watcher: "Watcher") -> None:
+        """The watch goes on with a queue of its own."""
+
+    def leave(self, watcher: "Watcher") -> None:
+        """The watch is over."""
+
+
 class Watcher:
     """Invariant: bytes go out in the order of their revisions, and a bookmark covers only what stands before it.
 
@@ -46,7 +78,7 @@ class Watcher:
         "reusable", "start", "virgin",
     )  # fmt: skip
 
-    def __init__(self, channel: "Channel", start: int, bookmarks: bool) -> None:
+    def __init__(self, channel: Shared, start: int, bookmarks: bool) -> None:
         self.channel = channel
         self.start = start
         """Only events above this revision are sent."""

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from actors.apiserver.causes import invalid_object, required, unsupported
-from actors.apiserver.clock import now
-from actors.apiserver.errors import BadRequest, Conflict
-from actors.apiserver.objects import Obj, items
-from actors.apiserver.target import Target
+from actors.apiserver.errors.answers import BadRequest, Conflict
+from actors.apiserver.errors.causes import invalid_object, required, unsupported
+from actors.apiserver.objects.clock import now
+from actors.apiserver.objects.paths import Obj, items
+from actors.apiserver.request.target import Target
 from actors.apiserver.writes.faults import conflict
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 

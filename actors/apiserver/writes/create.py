@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.causes import invalid_object
-from actors.apiserver.errors import Forbidden, MethodNotAllowed
-from actors.apiserver.objects import Obj, at
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.errors.answers import Forbidden, MethodNotAllowed
+from actors.apiserver.errors.causes import invalid_object
+from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.ownership.entries import Entries
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.storage import Storage, Taken
-from actors.apiserver.table import TABLE
-from actors.apiserver.target import Target
+from actors.apiserver.request.target import Target
+from actors.apiserver.storage.storage import Storage, Taken
 from actors.apiserver.writes.encode import encode_object
 from actors.apiserver.writes.faults import already_exists, details, name_exhausted, not_found
 from actors.apiserver.writes.metadata import check_body, generated_name, metadata_causes, stamp_new

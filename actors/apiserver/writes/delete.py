@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from actors.apiserver.causes import invalid, invalid_options, unsupported
-from actors.apiserver.errors import BadRequest, Conflict
-from actors.apiserver.numbers import integer
-from actors.apiserver.objects import Obj
-from actors.apiserver.target import Target
-from actors.apiserver.types import Resource
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.errors.answers import BadRequest, Conflict
+from actors.apiserver.errors.causes import invalid, invalid_options, unsupported
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.request.numbers import integer
+from actors.apiserver.request.target import Target
 from actors.apiserver.writes import faults
 from actors.apiserver.writes.update import finished, is_namespace
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode

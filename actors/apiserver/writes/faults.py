@@ -1,7 +1,7 @@
 """Errors every verb may raise about one object, with the texts clients match on."""
 
-from actors.apiserver.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from actors.apiserver.types import Resource
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.errors.answers import AlreadyExists, Conflict, Forbidden, NotFound
 from protocols.kube.status import StatusError
 
 MODIFIED_TEXT = "the object has been modified; please apply your changes to the latest version and try again"

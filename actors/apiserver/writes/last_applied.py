@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.apiserver.objects import Obj, at
+from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.ownership.compare import owned
 from actors.apiserver.ownership.errors import Owned
 from actors.apiserver.ownership.fields import Fields

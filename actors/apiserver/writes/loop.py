@@ -6,11 +6,11 @@ Nothing is decided on stale data: a refusal or a no-op that the replica suggests
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored, decode_stored
-from actors.apiserver.storage import Changed, Storage
-from actors.apiserver.target import Target
+from actors.apiserver.request.target import Target
+from actors.apiserver.storage.storage import Changed, Storage
 from actors.apiserver.writes.encode import encode_object, same
 from actors.apiserver.writes.faults import conflict, may_be_stale, not_found
 from protocols.kube.status import StatusError

@@ -4,10 +4,11 @@ import random
 import uuid
 from typing import Any
 
-from actors.apiserver.causes import Cause, forbidden, invalid, required
-from actors.apiserver.clock import now
-from actors.apiserver.errors import BadRequest
-from actors.apiserver.name_rules import (
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.errors.answers import BadRequest
+from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
+from actors.apiserver.objects.clock import now
+from actors.apiserver.objects.name_rules import (
     LABEL,
     LABEL_TEXT,
     QUALIFIED,
@@ -16,9 +17,8 @@ from actors.apiserver.name_rules import (
     SUBDOMAIN_TEXT,
     VALUE_TEXT,
 )
-from actors.apiserver.objects import Obj
-from actors.apiserver.target import Target
-from actors.apiserver.types import Resource
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.request.target import Target
 from protocols.kube.names import path_segment_fault
 
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.errors import BadRequest, Conflict
-from actors.apiserver.objects import Obj
+from actors.apiserver.errors.answers import BadRequest, Conflict
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.apply import Applied, applied
 from actors.apiserver.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries
 from actors.apiserver.ownership.errors import ConfigInvalid, Owned
 from actors.apiserver.ownership.fields import shown
 from actors.apiserver.ownership.merge import without_nulls
 from actors.apiserver.ownership.track import tracked
-from actors.apiserver.query import WriteOptions
+from actors.apiserver.request.query import WriteOptions
+from actors.apiserver.request.target import Target
 from actors.apiserver.schemas.shape import Shape
-from actors.apiserver.target import Target
 from actors.apiserver.writes.last_applied import allowed_anyway
 
 FIELD = "managedFields"

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver.body import as_object, decode_json, decode_yaml
-from actors.apiserver.causes import forbidden, invalid_options, required
-from actors.apiserver.errors import BadRequest, UnsupportedMediaType
-from actors.apiserver.faults import as_fault
-from actors.apiserver.objects import Obj, at
-from actors.apiserver.query import WriteOptions
-from actors.apiserver.target import Target
+from actors.apiserver.errors.answers import BadRequest, UnsupportedMediaType
+from actors.apiserver.errors.causes import forbidden, invalid_options, required
+from actors.apiserver.errors.faults import as_fault
+from actors.apiserver.objects.paths import Obj, at
+from actors.apiserver.request.body import as_object, decode_json, decode_yaml
+from actors.apiserver.request.query import WriteOptions
+from actors.apiserver.request.target import Target
 from actors.apiserver.validation.review import Review
 from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.faults import conflict

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.causes import Cause, invalid, invalid_object
-from actors.apiserver.errors import BadRequest
-from actors.apiserver.objects import Obj, at
-from actors.apiserver.target import Target
+from actors.apiserver.errors.answers import BadRequest
+from actors.apiserver.errors.causes import Cause, invalid, invalid_object
+from actors.apiserver.objects.paths import Obj, at
+from actors.apiserver.request.target import Target
 from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.faults import conflict
 from actors.apiserver.writes.metadata import carry_over, check_body, finalizer_causes, metadata_causes

@@ -3,7 +3,7 @@
 from typing import Any
 
 from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.objects import Obj
+from actors.apiserver.objects.paths import Obj
 
 MAX_TOLD = 100
 OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")

@@ -6,10 +6,10 @@ elsewhere.
 
 from typing import Any
 
-from actors.apiserver.causes import Cause, duplicate, invalid, required
 from actors.apiserver.custom.schema.limits import has_type, limit_causes, type_invalid, type_of
 from actors.apiserver.custom.schema.node import MISSING, Node
-from actors.apiserver.objects import Obj
+from actors.apiserver.errors.causes import Cause, duplicate, invalid, required
+from actors.apiserver.objects.paths import Obj
 
 NOWHERE = "<nil>"
 """Where upstream says that a combination of schemas does not hold."""

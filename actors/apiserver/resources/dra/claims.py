@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from actors.apiserver.causes import Cause, forbidden, invalid, required
-from actors.apiserver.objects import Obj, at
+from actors.apiserver.catalog.strategy import Strategy, restore
+from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
+from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.resources.dra.allocation import drop_strays, status_causes
 from actors.apiserver.resources.dra.lists import rows, table
 from actors.apiserver.resources.dra.requests import default_devices, devices_causes, parts
 from actors.apiserver.resources.dra.selectors import spec_of
-from actors.apiserver.strategy import Strategy, restore
 
 IMMUTABLE = "field is immutable"
 ADMIN = "resource.kubernetes.io/admin-access"

@@ -1,10 +1,10 @@
 """DeviceClass: selectors and configuration under a name. Free to change at any time."""
 
-from actors.apiserver.causes import Cause, invalid
-from actors.apiserver.name_rules import QUALIFIED, SUBDOMAIN
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, invalid
+from actors.apiserver.objects.name_rules import QUALIFIED, SUBDOMAIN
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.resources.dra.selectors import Budget, config_causes, selectors_causes, spec_of
-from actors.apiserver.strategy import Strategy
 
 EXTENDED = "must be a valid extended resource name"
 

@@ -2,8 +2,8 @@
 
 import re
 
-from actors.apiserver.causes import Cause, invalid, required, too_long
-from actors.apiserver.name_rules import (
+from actors.apiserver.errors.causes import Cause, invalid, required, too_long
+from actors.apiserver.objects.name_rules import (
     LABEL,
     LABEL_TEXT,
     QUALIFIED,

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from actors.apiserver.causes import Cause, duplicate, forbidden, invalid, required
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.resources.dra.lists import rows, table
 from actors.apiserver.resources.dra.names import (
     class_causes,
@@ -16,7 +17,6 @@ from actors.apiserver.resources.dra.names import (
 from actors.apiserver.resources.dra.selectors import Budget, selectors_causes, spec_of
 from actors.apiserver.resources.dra.slices import ENTRIES
 from actors.apiserver.resources.dra.values import KINDS, attribute_causes, capacity_causes, stamp, taints_causes
-from actors.apiserver.strategy import Strategy
 
 FIELDS = {"attributes": "DRAAdminControlledDeviceAttributes", "capacity": "DRAAdminControlledDeviceAttributes",
           "taints": "DRADeviceTaints"}  # fmt: skip

@@ -1,12 +1,12 @@
 """DeviceTaintRule: one taint for the devices that names select."""
 
-from actors.apiserver.causes import Cause, required
-from actors.apiserver.objects import Obj, at
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, required
+from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.resources.dra.lists import each, table
 from actors.apiserver.resources.dra.names import driver_causes, label_causes, pool_causes
 from actors.apiserver.resources.dra.selectors import spec_of
 from actors.apiserver.resources.dra.values import stamp, taint_causes
-from actors.apiserver.strategy import Strategy
 
 CONDITIONS = 8
 SELECTOR = {"driver": driver_causes, "pool": pool_causes, "device": label_causes}

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from actors.apiserver.causes import Cause, invalid, required, too_many
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause, invalid, required, too_many
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.resources.dra.counters import consumption_causes, counter_sets_causes
 from actors.apiserver.resources.dra.lists import each, repeated, rows, table
 from actors.apiserver.resources.dra.names import (
@@ -16,7 +17,6 @@ from actors.apiserver.resources.dra.names import (
 )
 from actors.apiserver.resources.dra.selectors import spec_of
 from actors.apiserver.resources.dra.values import attribute_causes, capacity_causes, stamp, taints_causes
-from actors.apiserver.strategy import Strategy
 
 DEVICES, RICH_DEVICES, ENTRIES, CONDITIONS = 128, 64, 32, 4
 PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")

@@ -5,12 +5,12 @@ Everything is filled, checked and stored in the form of v1; paths in errors are 
 
 from collections.abc import Callable
 
-from actors.apiserver.causes import Cause
-from actors.apiserver.face import ChangingFace
-from actors.apiserver.objects import Obj
+from actors.apiserver.catalog.face import ChangingFace
+from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.errors.causes import Cause
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored, decode_stored
 from actors.apiserver.resources.dra.lists import rows, table
-from actors.apiserver.strategy import Strategy
 from actors.apiserver.writes.encode import encode_object
 
 GROUP = "resource.k8s.io"

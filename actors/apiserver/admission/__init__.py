@@ -1,0 +1,1 @@
+"""Whether what a permitted request writes may be written by its author."""

@@ -1,0 +1,1 @@
+"""Who sends a request: certificates, tokens, impersonation."""

@@ -1,0 +1,46 @@
+"""Who sent a request: by client certificate (common name = user, organizations = groups), or by bearer token."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from actors.apiserver.authentication.user import User
+from actors.apiserver.errors.answers import Unauthorized
+from protocols.errors import NodeplaneError
+
+AUTHENTICATED = "system:authenticated"
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+Prove = Callable[[str], Awaitable[User]]
+"""The user of a bearer token. Raises BadToken, NoSigningKey."""
+
+
+async def authenticate(certificate: Mapping[str, Any] | None, authorization: str, prove: Prove) -> User:
+    """Raises Unauthorized for credentials we do not know: a bearer token is never ignored."""
+    if certificate or not authorization:
+        return user_of(certificate)
+    scheme, _, token = authorization.strip().partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthorized
+    try:
+        return await prove(token.strip())
+    except NodeplaneError as error:
+        if error.http != Unauthorized.http:
+            logging.getLogger(__name__).warning("a bearer token cannot be checked: %s", error)
+        raise Unauthorized from None
+
+
+def user_of(certificate: Mapping[str, Any] | None) -> User:
+    """Raises Unauthorized for a certificate without a name."""
+    if not certificate:
+        return ANONYMOUS
+    name, groups = "", []
+    for pairs in certificate.get("subject", ()):
+        for field, value in pairs:
+            if field == "commonName":
+                name = value
+            elif field == "organizationName":
+                groups.append(value)
+    if not name:
+        raise Unauthorized
+    return User(name, (*groups, AUTHENTICATED))

@@ -1,0 +1,47 @@
+"""Compact JSON web tokens of one issuer and one key."""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from actors.apiserver.authentication.tokens.keys import SigningKey, decode_segment, encode_segment
+from protocols.errors import NodeplaneError
+
+LONGEST = 16 * 1024
+"""Bytes of the longest token looked at."""
+
+
+class BadToken(NodeplaneError):
+    """Raised when a bearer token proves nothing. Its text, for TokenReview and the log, holds nothing of the token."""
+
+    http: ClassVar[int] = 401
+    grpc: ClassVar[str] = "UNAUTHENTICATED"
+
+
+def looks_signed(token: str) -> bool:
+    return token.count(".") == 2
+
+
+def encode_token(key: SigningKey, claims: dict[str, Any]) -> str:
+    header = {"alg": key.algorithm, "kid": key.kid}
+    message = ".".join(encode_segment(msgspec.json.encode(part)) for part in (header, claims))
+    return f"{message}.{encode_segment(key.sign(message.encode()))}"
+
+
+def decode_token(key: SigningKey, token: str) -> dict[str, Any]:
+    """The claims of a token with a good signature; times and audiences are not looked at. Raises BadToken."""
+    if len(token) > LONGEST or not token.isascii():
+        raise BadToken("the token is too long or no ASCII text")
+    message, _, signature = token.rpartition(".")
+    try:
+        header, claims = (msgspec.json.decode(decode_segment(part)) for part in message.split("."))
+        proof = decode_segment(signature)
+    except (ValueError, msgspec.DecodeError, RecursionError):
+        raise BadToken("the token is malformed") from None
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise BadToken("the token is malformed")
+    if header.get("alg") != key.algorithm or header.get("kid") not in (None, key.kid):
+        raise BadToken("the token was not signed with our key")
+    if not key.verifies(proof, message.encode()):
+        raise BadToken("invalid signature")
+    return claims

@@ -1,0 +1,14 @@
+"""Who asks."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class User:
+    """Who a request comes from; `name` empty = nobody proved anything."""
+
+    name: str = ""
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What else the credential says, such as the pod a token is bound to."""

@@ -1,0 +1,22 @@
+"""What is asked for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What a request wants, as authorization sees it."""
+
+    verb: str
+    path: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Equality terms of the field selector."""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource

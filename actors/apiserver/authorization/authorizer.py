@@ -1,0 +1,147 @@
+"""Who may do what: denied unless a rule says otherwise. Masters, then nodes, the plane's own users, RBAC objects."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from actors.apiserver.authentication.authenticate import ANONYMOUS, AUTHENTICATED
+from actors.apiserver.authentication.user import User
+from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.authorization.node_rules import READ, NodeRules, node_of
+from actors.apiserver.authorization.rbac.policy import Policy
+from actors.apiserver.authorization.rbac.types import Decision, PolicyRule
+from actors.apiserver.errors.answers import Forbidden, TooManyRequests, Unauthorized
+from actors.apiserver.objects.paths import Obj
+
+MASTERS = "system:masters"
+PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
+DISCOVERY_PATHS = ("/api", "/apis", "/openapi")
+WRITE = ("create", "update", "patch", "delete")
+EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Verbs on resources of a group; `*` matches all."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+
+    def allows(self, wanted: Attributes) -> bool:
+        return (
+            self.group in ("*", wanted.group)
+            and ("*" in self.resources or wanted.full_resource in self.resources)
+            and ("*" in self.verbs or wanted.verb in self.verbs)
+        )
+
+    def policy(self) -> PolicyRule:
+        return PolicyRule(self.verbs, (self.group,), self.resources)
+
+
+COMMON = (
+    *(Rule(group, ("events",), (*READ, "create", "update", "patch")) for group in ("", "events.k8s.io")),
+    Rule("coordination.k8s.io", ("leases",), (*READ, "create", "update", "patch")),
+    Rule("", ("namespaces", "nodes", "pods"), READ),
+    Rule("resource.k8s.io", ("*",), READ),
+)
+USERS: dict[str, tuple[Rule, ...]] = {
+    "system:kube-scheduler": (
+        *COMMON,
+        Rule("", ("pods/binding",), ("create",)),
+        Rule("", ("pods/status",), ("update", "patch")),
+        Rule("resource.k8s.io", ("resourceclaims",), ("create", "update", "delete")),  # those of extended resources
+        Rule("resource.k8s.io", ("resourceclaims/status",), ("update",)),
+    ),
+    "system:kube-controller-manager": (
+        *COMMON,
+        Rule("", ("namespaces", "namespaces/status", "namespaces/finalize"), WRITE),
+        Rule("", ("serviceaccounts", "configmaps", "secrets"), (*READ, *WRITE, "deletecollection")),
+        Rule("", ("nodes", "nodes/status"), ("update", "patch", "delete")),
+        Rule("", ("pods", "pods/status"), ("create", "update", "patch", "delete", "deletecollection")),
+        Rule("", ("events",), ("delete", "deletecollection")),
+        Rule("coordination.k8s.io", ("leases",), ("delete", "deletecollection")),
+        Rule("resource.k8s.io", ("resourceclaims",), ("create", "update")),
+        Rule("resource.k8s.io", ("resourceclaims/status", "devicetaintrules/status"), ("update", "patch")),
+        Rule("*", ("*",), (*READ, "patch", "delete", "deletecollection")),  # garbage, and what is in a namespace
+    ),
+}
+
+
+class Authorizer:
+    def __init__(self, nodes: NodeRules, policy: Callable[[], Policy | None]) -> None:
+        """`policy` answers None while it is not known yet what RBAC grants."""
+        self._nodes = nodes
+        self.policy = policy
+
+    def check(self, user: User, wanted: Attributes) -> None:
+        """Raises Unauthorized (nobody), Forbidden (somebody else), TooManyRequests (too early to tell)."""
+        if not wanted.resource and public(wanted.path):
+            return
+        if user.name == ANONYMOUS.name:
+            raise Unauthorized
+        decision = self.decide(user, wanted)
+        if decision.allowed:
+            return
+        if self.policy() is None:
+            raise TooManyRequests("storage is (re)initializing: roles are not known yet", retry_after=1)
+        raise Forbidden(_denied(user, wanted), attributes_details(wanted))
+
+    def allows(self, user: User, wanted: Attributes) -> bool:
+        return self.decide(user, wanted).allowed
+
+    def decide(self, user: User, wanted: Attributes) -> Decision:
+        if MASTERS in user.groups:
+            return Decision(True, f"member of {MASTERS}")
+        if not wanted.resource and wanted.verb == "get" and public(wanted.path):
+            return Decision(True, "open to everybody")
+        if user.name == ANONYMOUS.name:
+            return Decision(False)
+        node = node_of(user)
+        if node and wanted.resource and self._nodes.allows(node, wanted):
+            return Decision(True, "node authorizer")
+        if self._plane_allows(user, wanted):
+            return Decision(True, "user of the plane")
+        policy = self.policy()
+        return policy.decide(user, wanted) if policy is not None else Decision(False)
+
+    def _plane_allows(self, user: User, wanted: Attributes) -> bool:
+        """What must hold before any RBAC object exists."""
+        if wanted.resource:
+            return any(rule.allows(wanted) for rule in USERS.get(user.name, ()))
+        known = user.name in USERS or bool(node_of(user))
+        return known and wanted.verb == "get" and AUTHENTICATED in user.groups and below(wanted.path, DISCOVERY_PATHS)
+
+    def rules(self, user: User, namespace: str) -> list[PolicyRule]:
+        """All rules a user holds in a namespace; the rules for nodes depend on objects and are not among them."""
+        if MASTERS in user.groups:
+            return list(EVERYTHING)
+        found = [rule.policy() for rule in USERS.get(user.name, ())]
+        policy = self.policy()
+        return found + ([grant.rule for grant in policy.grants(user, namespace)] if policy is not None else [])
+
+
+def public(path: str) -> bool:
+    return below(path, PUBLIC_PATHS)
+
+
+def below(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(f"{root}/") for root in roots)
+
+
+def full_name(wanted: Attributes) -> str:
+    return f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
+
+
+def attributes_details(wanted: Attributes) -> Obj:
+    return {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
+
+
+def _denied(user: User, wanted: Attributes) -> str:
+    if not wanted.resource:
+        return f'forbidden: User "{user.name}" cannot {wanted.verb} path "{wanted.path}"'
+    where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
+    subject = f'{full_name(wanted)} "{wanted.name}"' if wanted.name else full_name(wanted)
+    return (
+        f'{subject} is forbidden: User "{user.name}" cannot {wanted.verb} resource "{wanted.full_resource}" '
+        f'in API group "{wanted.group}" {where}'
+    )

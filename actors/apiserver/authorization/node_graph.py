@@ -1,0 +1,91 @@
+"""Which secrets, configmaps and claims the pods of a node use: what a node may read of them."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from actors.apiserver.objects.paths import Obj, items, text
+from actors.apiserver.replica.stored import Stored
+
+REMEMBERED = 4096
+"""Positive answers kept, each checked again when used."""
+VOLUMES = {
+    "secrets": (("secret", "secretName"),),
+    "configmaps": (("configMap", "name"),),
+}
+VOLUME_SECRETS = ("azureFile", "cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
+
+
+class NodeGraph:
+    """Answers from the pods of one namespace; only those whose bytes hold both names are decoded."""
+
+    def __init__(self, pods: Callable[[str], Iterable[Stored]], pod: Callable[[str], Stored | None]) -> None:
+        """`pods` lists a namespace, `pod` looks up `namespace/name`."""
+        self._pods, self._pod = pods, pod
+        self._known: OrderedDict[tuple[str, str, str, str], str] = OrderedDict()
+
+    def uses(self, node: str, resource: str, namespace: str, name: str) -> bool:
+        """Whether a pod bound to `node` refers to the object."""
+        if not namespace or not name:
+            return False
+        question = (node, resource, namespace, name)
+        known = self._pod(self._known.get(question, ""))
+        if known is not None and _refers(known, node, resource, name):
+            self._known.move_to_end(question)
+            return True
+        found = next((pod for pod in self._pods(namespace) if _refers(pod, node, resource, name)), None)
+        if found is None:
+            self._known.pop(question, None)
+            return False
+        self._known[question] = found.key
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return True
+
+
+def _refers(pod: Stored, node: str, resource: str, name: str) -> bool:
+    if name.encode() not in pod.raw or node.encode() not in pod.raw:
+        return False
+    return text(pod.obj, "spec", "nodeName") == node and name in references(pod.obj, resource)
+
+
+def references(pod: Obj, resource: str) -> set[str]:
+    """Names of the secrets, configmaps, serviceaccounts or resourceclaims a pod refers to."""
+    if resource == "serviceaccounts":
+        return {text(pod, "spec", "serviceAccountName")} - {""}
+    if resource == "resourceclaims":
+        return set(_claims(pod)) - {""}
+    found = set(_volumes(pod, resource)) | set(_environment(pod, resource))
+    if resource == "secrets":
+        found.update(text(each, "name") for each in items(pod, "spec", "imagePullSecrets"))
+    return found - {""}
+
+
+def _claims(pod: Obj) -> Iterator[str]:
+    for claim in items(pod, "spec", "resourceClaims"):
+        yield text(claim, "resourceClaimName")
+    for status in items(pod, "status", "resourceClaimStatuses"):
+        yield text(status, "resourceClaimName")
+    yield text(pod, "status", "extendedResourceClaimStatus", "resourceClaimName")
+
+
+def _volumes(pod: Obj, resource: str) -> Iterator[str]:
+    for volume in items(pod, "spec", "volumes"):
+        for source in (volume, *items(volume, "projected", "sources")):
+            yield from (text(source, *path) for path in VOLUMES[resource])
+            yield text(source, *(("secret", "name") if resource == "secrets" else ("configMap", "name")))
+        if resource == "secrets":
+            yield text(volume, "csi", "nodePublishSecretRef", "name")
+            yield from (_secret_of(volume.get(kind)) for kind in VOLUME_SECRETS)
+
+
+def _secret_of(source: Any) -> str:
+    return text(source, "secretRef", "name") or text(source, "secretName")
+
+
+def _environment(pod: Obj, resource: str) -> Iterator[str]:
+    key, source = ("secretKeyRef", "secretRef") if resource == "secrets" else ("configMapKeyRef", "configMapRef")
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in items(pod, "spec", kind):
+            yield from (text(each, "valueFrom", key, "name") for each in items(container, "env"))
+            yield from (text(each, source, "name") for each in items(container, "envFrom"))

@@ -1,0 +1,125 @@
+"""The node authorizer: what the identity of a node may ask for, beside anything RBAC grants it."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from actors.apiserver.authentication.user import User
+from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.objects.paths import Obj, text
+
+NODES = "system:nodes"
+NODE_PREFIX = "system:node:"
+LEASE_NAMESPACE = "kube-node-lease"
+READ = ("get", "list", "watch")
+
+Lookup = Callable[[str], Obj | None]
+"""The object with a storage key, as the replica shows it."""
+Uses = Callable[[str, str, str, str], bool]
+"""Whether a pod on (node) refers to (resource, namespace, name)."""
+
+
+def node_of(user: User) -> str:
+    """The node a user is, empty when it is none."""
+    node = user.name.removeprefix(NODE_PREFIX)
+    return node if node != user.name and NODES in user.groups else ""
+
+
+class NodeRules(msgspec.Struct, frozen=True):
+    pod: Lookup
+    resource_slice: Lookup
+    uses: Uses
+
+    def allows(self, node: str, wanted: Attributes) -> bool:
+        rules: dict[tuple[str, str], Callable[[str, Attributes], bool]] = {
+            ("", "nodes"): self._nodes,
+            ("", "pods"): self._pods,
+            ("", "events"): _events,
+            ("events.k8s.io", "events"): _events,
+            ("", "secrets"): self._referenced,
+            ("", "configmaps"): self._referenced,
+            ("", "serviceaccounts"): self._accounts,
+            ("coordination.k8s.io", "leases"): self._leases,
+            ("resource.k8s.io", "resourceslices"): self._slices,
+            ("resource.k8s.io", "resourceclaims"): self._claims,
+            ("", "services"): _reads,
+            ("node.k8s.io", "runtimeclasses"): _reads,
+            ("storage.k8s.io", "csidrivers"): _reads,
+            ("storage.k8s.io", "csinodes"): _own_driver_list,
+            ("authentication.k8s.io", "tokenreviews"): _creates,
+            ("authorization.k8s.io", "subjectaccessreviews"): _creates,
+        }
+        rule = rules.get((wanted.group, wanted.resource))
+        return rule is not None and rule(node, wanted)
+
+    def _nodes(self, node: str, wanted: Attributes) -> bool:
+        if wanted.subresource:
+            return wanted.subresource == "status" and wanted.name == node and wanted.verb in ("get", "update", "patch")
+        own = wanted.name == node or ("metadata.name", node) in wanted.fields
+        return wanted.verb == "create" or (own and wanted.verb in (*READ, "update", "patch"))
+
+    def _pods(self, node: str, wanted: Attributes) -> bool:
+        if wanted.verb in ("list", "watch"):
+            return ("spec.nodeName", node) in wanted.fields
+        if wanted.verb == "create" and not wanted.subresource:
+            return True
+        pod = self.pod(f"{wanted.namespace}/{wanted.name}")
+        if wanted.subresource == "eviction":
+            return wanted.verb == "create" and _on(node, pod)
+        if wanted.subresource:
+            return wanted.subresource == "status" and wanted.verb in ("get", "update", "patch") and _on(node, pod)
+        return wanted.verb in ("get", "delete") and (pod is None or _on(node, pod))
+
+    def _referenced(self, node: str, wanted: Attributes) -> bool:
+        """By name only: a list or watch must be of the one name."""
+        if wanted.subresource or wanted.verb not in READ:
+            return False
+        return self.uses(node, wanted.resource, wanted.namespace, wanted.name)
+
+    def _accounts(self, node: str, wanted: Attributes) -> bool:
+        """Tokens of accounts its pods run as; which pod a token is bound to is checked with the body."""
+        if wanted.subresource == "token":
+            return wanted.verb == "create" and self.uses(node, wanted.resource, wanted.namespace, wanted.name)
+        return wanted.verb == "get" and not wanted.subresource and self._referenced(node, wanted)
+
+    def _claims(self, node: str, wanted: Attributes) -> bool:
+        if wanted.subresource or wanted.verb != "get":
+            return False
+        return self.uses(node, wanted.resource, wanted.namespace, wanted.name)
+
+    def _leases(self, node: str, wanted: Attributes) -> bool:
+        own = wanted.name == node or wanted.verb == "create"
+        return (
+            wanted.namespace == LEASE_NAMESPACE
+            and own
+            and wanted.verb in ("get", "create", "update", "patch", "delete")
+        )
+
+    def _slices(self, node: str, wanted: Attributes) -> bool:
+        if wanted.verb in ("list", "watch", "deletecollection"):
+            return ("spec.nodeName", node) in wanted.fields
+        if wanted.verb == "create":
+            return True
+        found = self.resource_slice(wanted.name)
+        return wanted.verb in ("get", "update", "patch", "delete") and (found is None or _on(node, found))
+
+
+def _events(_node: str, wanted: Attributes) -> bool:
+    return wanted.verb in ("create", "update", "patch") and not wanted.subresource
+
+
+def _reads(node: str, wanted: Attributes) -> bool:
+    return wanted.verb in READ and not wanted.subresource
+
+
+def _own_driver_list(node: str, wanted: Attributes) -> bool:
+    """Its CSINode, which bears its name."""
+    return wanted.verb == "create" or (wanted.name == node and wanted.verb in ("get", "update", "patch", "delete"))
+
+
+def _creates(_node: str, wanted: Attributes) -> bool:
+    return wanted.verb == "create"
+
+
+def _on(node: str, obj: Obj | None) -> bool:
+    return text(obj, "spec", "nodeName") == node

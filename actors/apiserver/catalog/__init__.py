@@ -1,0 +1,1 @@
+"""What is served: rows of resources, the table of them, discovery."""

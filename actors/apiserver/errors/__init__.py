@@ -1,0 +1,1 @@
+"""Every refusal of the API, and how faults from below become one."""

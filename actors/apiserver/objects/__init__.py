@@ -1,0 +1,1 @@
+"""Objects as plain JSON: steps into them, their names, their times."""

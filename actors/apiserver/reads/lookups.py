@@ -1,0 +1,39 @@
+"""Single objects, decoded: as the replicas show them, or as the store has them."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from actors.apiserver.authorization.node_rules import Lookup
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.storage.storage import Storage
+
+
+class Lookups:
+    """By plural, which is unique among the stored resources."""
+
+    def __init__(self, replicas: Mapping[str, Replica], storage: Storage) -> None:
+        self._replicas = {replica.resource.plural: replica for replica in replicas.values()}
+        self._storage = storage
+
+    def of(self, plural: str) -> Lookup:
+        return partial(_shown, self._replicas[plural])
+
+    def shown(self, plural: str, namespace: str, name: str) -> Obj | None:
+        replica = self._replicas[plural]
+        return _shown(replica, _key(replica.resource, namespace, name))
+
+    async def stored(self, plural: str, namespace: str, name: str) -> Obj | None:
+        row = self._replicas[plural].resource
+        found = await self._storage.get(row, _key(row, namespace, name))
+        return None if found is None else found.obj
+
+
+def _key(row: Resource, namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if row.namespaced else name
+
+
+def _shown(replica: Replica, key: str) -> Obj | None:
+    found = replica.objects.get(key)
+    return None if found is None else found.obj

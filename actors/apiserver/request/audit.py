@@ -1,0 +1,159 @@
+"""The audit log: who wrote what, when, with which outcome; one JSON line a request, metadata only, never a body.
+
+Lines are gathered and written from a thread; a disk that is full costs lines, which are counted, never requests.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.apiserver.authentication.user import User
+from actors.apiserver.request.target import Target
+
+BATCH_S = 0.25
+LARGEST_BATCH = 8192
+LIMIT = 4 * 1024 * 1024
+"""Bytes after which the file is put aside as FILE.1; one is kept."""
+AUDITED = ("create", "update", "patch", "delete", "deletecollection", "connect")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    verb: str
+    path: str
+    user: User
+    acts_as: User | None
+    target: Target | None
+    code: int
+    received: float
+    """Unix time."""
+    seconds: float
+    agent: str
+    address: str
+
+
+class AuditLog:
+    """Several processes append to one file; whoever finds it full puts it aside, under a lock."""
+
+    def __init__(self, path: Path, limit: int = LIMIT) -> None:
+        self._path, self._limit = path, limit
+        self._pending: list[Entry] = []
+        self._flushing: asyncio.Task[None] | None = None
+        self._told = False
+        self.dropped = 0
+
+    def note(self, entry: Entry) -> None:
+        """Cheap; the first entry of a batch sets the clock for it, so an idle log costs nothing."""
+        if entry.verb not in AUDITED or (entry.target is not None and entry.target.subresource == "log"):
+            return
+        if len(self._pending) >= LARGEST_BATCH:
+            self.dropped += 1
+            return
+        self._pending.append(entry)
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_soon(), name="audit")
+
+    async def close(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+        await self._flush()
+
+    async def _flush_soon(self) -> None:
+        while self._pending:
+            await asyncio.sleep(BATCH_S)
+            await self._flush()
+
+    async def _flush(self) -> None:
+        batch, self._pending = self._pending, []
+        if not batch:
+            return
+        try:
+            await asyncio.to_thread(append, self._path, batch, self._limit)
+            self._told = False
+        except OSError as error:
+            self.dropped += len(batch)
+            if not self._told:  # once, until it works again
+                logging.getLogger(__name__).error("audit log %s: %s; lines are lost", self._path, error.strerror)
+            self._told = True
+
+
+def append(path: Path, batch: list[Entry], limit: int = LIMIT) -> None:
+    """Blocks. Raises OSError."""
+    data = b"".join(msgspec.json.encode(line(entry)) + b"\n" for entry in batch)
+    descriptor = _open(path)
+    try:
+        if os.fstat(descriptor).st_size + len(data) > limit:
+            descriptor = _put_aside(path, descriptor)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+
+
+def _put_aside(path: Path, descriptor: int) -> int:
+    """A descriptor of the new file. The lock, and a second look, keep two processes from moving two files."""
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+        path.replace(path.with_name(f"{path.name}.1"))
+    os.close(descriptor)
+    return _open(path)
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def line(entry: Entry) -> dict[str, Any]:
+    """Field names of audit.k8s.io/v1, so that tools for it read ours."""
+    found: dict[str, Any] = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Metadata",
+        "auditID": str(uuid.uuid4()),
+        "stage": "ResponseComplete",
+        "requestURI": entry.path,
+        "verb": entry.verb,
+        "user": _user(entry.user),
+        "sourceIPs": [entry.address],
+        "userAgent": entry.agent,
+        "objectRef": _reference(entry.target),
+        "responseStatus": {"code": entry.code},
+        "requestReceivedTimestamp": _stamp(entry.received),
+        "stageTimestamp": _stamp(entry.received + entry.seconds),
+        "latencySeconds": round(entry.seconds, 6),
+    }
+    if entry.acts_as is not None and entry.acts_as != entry.user:
+        found["impersonatedUser"] = _user(entry.acts_as)
+    return found
+
+
+def _user(user: User) -> dict[str, Any]:
+    parts = {"username": user.name, "uid": user.uid, "groups": user.groups}
+    return {key: value for key, value in parts.items() if value}
+
+
+def _reference(target: Target | None) -> dict[str, str]:
+    if target is None:
+        return {}
+    row = target.resource
+    parts = {
+        "resource": row.plural,
+        "namespace": target.namespace,
+        "name": target.name,
+        "apiGroup": row.group,
+        "apiVersion": row.version,
+        "subresource": target.subresource,
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def _stamp(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,127 @@
+"""The listening side: TLS on loopback, one port shared by all processes, aiohttp's low-level server."""
+
+import logging
+import resource
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from actors.apiserver.request.handler import Handler
+from actors.apiserver.watch.takeover import give_back
+from protocols.errors import NodeplaneError
+
+KEEPALIVE_SECONDS = 75.0
+"""Also what a client has for its first request, and for the header of each: half-open connections end."""
+BACKLOG = 4096
+LINE_LIMIT = 512 * 1024
+"""Bytes of a request's first line: label selectors of hundreds of names are in use."""
+HEADER_LIMIT = 64 * 1024
+"""Bytes of one header; there may be 128."""
+
+
+class CannotListen(NodeplaneError):
+    """Raised when the port is taken or the certificates cannot be used."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    port: int
+    cert: Path
+    key: Path
+    client_ca: Path
+    host: str = "127.0.0.1"
+
+
+class Server:
+    def __init__(self, options: ServerOptions, handler: Handler) -> None:
+        self._options = options
+        server = web.Server(
+            handler,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+            tcp_keepalive=True,
+            auto_decompress=False,
+            max_line_size=LINE_LIMIT,
+            max_field_size=HEADER_LIMIT,
+            logger=_logger(),
+        )
+        self.reuse = give_back(server)
+        """Takes back an open connection that was detached."""
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
+        self._site: web.TCPSite | None = None
+
+    async def start(self) -> None:
+        """Raises CannotListen."""
+        options = self._options
+        allow_files()
+        await self._runner.setup()
+        site = web.TCPSite(
+            self._runner,
+            options.host,
+            options.port,
+            ssl_context=self.tls(),
+            reuse_port=True,
+            backlog=BACKLOG,
+        )
+        try:
+            await site.start()
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise CannotListen(
+                f"cannot listen on {options.host}:{options.port}: {text}; choose another --port"
+            ) from None
+        self._site = site
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Raises CannotListen."""
+        return tls_context(self._options)
+
+    async def stop_listening(self) -> None:
+        """New connections go to the other processes of the port; open ones live on."""
+        if self._site is not None:
+            site, self._site = self._site, None
+            await site.stop()
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+
+def allow_files() -> None:
+    """Each connection is an open file: as many as this process may have, not the few that are customary."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _logger() -> logging.Logger:
+    """Of the HTTP server: what strangers send wrong is answered, and no reason to fill the log."""
+    logger = logging.getLogger("aiohttp.server")
+    logger.addFilter(_ours)
+    return logger
+
+
+def _ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def tls_context(options: ServerOptions) -> ssl.SSLContext:
+    """Client certificates are asked for, not required: health checks come without one. Raises CannotListen."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    # A ticket would be of use to this process alone, clients of Go and Python ask for none, and it costs a handshake
+    # with a client certificate a third of its time.
+    context.num_tickets = 0
+    try:
+        context.load_cert_chain(options.cert, options.key)
+        context.load_verify_locations(options.client_ca)
+    except (OSError, ssl.SSLError) as error:
+        raise CannotListen(f"cannot use {options.cert} with {options.client_ca}: {error}") from None
+    return context

@@ -1,0 +1,1 @@
+"""Objects in the etcd API: one store or several."""

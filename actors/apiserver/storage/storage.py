@@ -1,0 +1,147 @@
+"""Objects in the etcd API: ranges, and writes that hold only if the revision they build on still stands."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.errors.answers import Expired, TooLargeVersion
+from actors.apiserver.metrics.store import StoreMetrics
+from actors.apiserver.replica.stored import Stored
+from actors.apiserver.storage.stores import Stores
+from actors.apiserver.storage.ttl import SharedLease
+from protocols.errors import NodeplaneError
+from protocols.etcd import errors as etcd
+from protocols.etcd.types import KeyValue
+
+TIMEOUT = 10.0
+"""Deadline of each call, retries included: a store that restarts meanwhile is waited for."""
+
+
+class Taken(NodeplaneError):
+    """Raised by create when the key exists."""
+
+    http: ClassVar[int] = 409
+
+    def __init__(self, existing: Stored) -> None:
+        super().__init__(f"{existing.key} exists")
+        self.terminating = bool(existing.obj["metadata"].get("deletionTimestamp"))
+
+
+class Changed(NodeplaneError):
+    """Raised by update and delete when another write came first; `current` is what stands there now."""
+
+    http: ClassVar[int] = 409
+
+    def __init__(self, current: Stored | None) -> None:
+        super().__init__("the object has been modified")
+        self.current = current
+
+
+class Compacted(Expired):
+    """Raised by page when its revision is no longer kept."""
+
+    def __init__(self, resume: str = "") -> None:
+        super().__init__("The resourceVersion for the provided list is too old.", resume=resume)
+
+
+@dataclass(frozen=True)
+class Page:
+    objects: list[Stored]
+    rv: int
+    more: bool
+    count: int
+    """Objects in the whole range, these included."""
+
+
+class Storage:
+    """Raises EtcdError when the store cannot be asked, beside what the methods name."""
+
+    def __init__(self, stores: Stores, meter: StoreMetrics) -> None:
+        self._stores = stores
+        self._meter = meter
+        self._leases: dict[tuple[int, int], SharedLease] = {}
+
+    async def get(self, resource: Resource, key: str) -> Stored | None:
+        """The object as it is now, linearizable."""
+        with self._meter.asked("get", resource):
+            found, revision = await self._stores.of(resource).get(_full(resource, key), timeout=TIMEOUT)
+        self._saw(resource, revision)
+        return None if found is None else _stored(resource, found)
+
+    async def revision(self, resource: Resource) -> int:
+        """The revision now of the store that holds this resource, linearizable; reads no object."""
+        prefix = resource.storage_prefix.encode()
+        with self._meter.asked("get", resource):
+            revision = await self._stores.of(resource).current_revision(prefix, timeout=TIMEOUT)
+        self._saw(resource, revision)
+        return revision
+
+    async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int) -> Page:
+        """Objects whose key begins with `below`, from key `start` on, as of revision `rv` (0 = now)."""
+        prefix, first = _full(resource, below), _full(resource, max(below, start))
+        try:
+            with self._meter.asked("list", resource):
+                found = await self._stores.of(resource).range(prefix, first, limit, rv, timeout=TIMEOUT)
+        except etcd.Compacted:
+            raise Compacted from None
+        except etcd.FutureRevision:
+            raise TooLargeVersion(rv, await self.revision(resource)) from None
+        return Page([_stored(resource, kv) for kv in found.kvs], rv or found.revision, found.more, found.count)
+
+    async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
+        lease = await self._lease(resource)
+        with self._meter.asked("create", resource):
+            done = await self._stores.of(resource).create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
+        self._saw(resource, done.revision)
+        if done.ok:
+            return Stored(key, done.revision, raw)
+        if done.current is None:
+            raise Changed(None)
+        raise Taken(_stored(resource, done.current))
+
+    async def create_all(self, objects: list[tuple[Resource, str, bytes]]) -> bool:
+        """All in one write, or none when one of them exists, or when they are not all kept in one store."""
+        pairs = [(_full(resource, key), raw) for resource, key, raw in objects]
+        if len({self._stores.number_of(resource) for resource, _, _ in objects}) != 1:
+            return False
+        return await self._stores.of(objects[0][0]).create_all_if_absent(pairs, timeout=TIMEOUT)
+
+    async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
+        lease = await self._lease(resource)
+        full = _full(resource, old.key)
+        with self._meter.asked("update", resource):
+            done = await self._stores.of(resource).update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
+        self._saw(resource, done.revision)
+        if done.ok:
+            return Stored(old.key, done.revision, raw)
+        raise Changed(None if done.current is None else _stored(resource, done.current))
+
+    async def delete(self, resource: Resource, old: Stored) -> int:
+        """The deletion's revision."""
+        full = _full(resource, old.key)
+        with self._meter.asked("delete", resource):
+            done = await self._stores.of(resource).delete_if_revision(full, old.rv, timeout=TIMEOUT)
+        self._saw(resource, done.revision)
+        if done.ok:
+            return done.revision
+        raise Changed(None if done.current is None else _stored(resource, done.current))
+
+    def _saw(self, resource: Resource, revision: int) -> None:
+        self._meter.saw(self._stores.number_of(resource), revision)
+
+    async def _lease(self, resource: Resource) -> int:
+        if not resource.ttl:
+            return 0
+        place = (self._stores.number_of(resource), resource.ttl)
+        shared = self._leases.setdefault(
+            place, SharedLease(self._stores.of(resource), resource.ttl, self._meter.lease_full)
+        )
+        return await shared.take()
+
+
+def _stored(resource: Resource, kv: KeyValue) -> Stored:
+    return Stored(kv.key.decode().removeprefix(resource.storage_prefix), kv.mod_revision, kv.value)
+
+
+def _full(resource: Resource, key: str) -> bytes:
+    return f"{resource.storage_prefix}{key}".encode()

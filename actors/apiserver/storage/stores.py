@@ -1,0 +1,52 @@
+"""The stores of a plane, and which of them keeps what. Revisions of one say nothing about another."""
+
+from collections.abc import Awaitable, Callable
+
+from actors.apiserver.catalog.resource import Resource
+from protocols.etcd import EtcdClient, store_options
+from protocols.kube.resources import DEFINITIONS
+from protocols.layout import Layout
+from protocols.settings import Settings
+
+CHECK_SECONDS = 2.0
+
+
+class Stores:
+    """One client for each store of the settings, in their order."""
+
+    def __init__(self, settings: Settings, layout: Layout) -> None:
+        self._settings = settings
+        self._numbers: dict[str, int] = {}
+        self._clients = [EtcdClient(options) for options in store_options(settings, layout)]
+
+    async def start(self) -> None:
+        for client in self._clients:
+            await client.start()
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
+
+    def number_of(self, resource: Resource) -> int:
+        """Custom resources are where their definitions are: the watch cache learns of both in one order."""
+        name = DEFINITIONS.qualified if resource.custom else resource.store
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = self._settings.store_of(name)
+        return number
+
+    def of(self, resource: Resource) -> EtcdClient:
+        return self._clients[self.number_of(resource)]
+
+    def checks(self) -> dict[str, Callable[[], Awaitable[str]]]:
+        """Parts of readiness, under upstream's names: `etcd`, `etcd-override-0`."""
+        names = ["etcd", *(f"etcd-override-{at}" for at in range(len(self._clients) - 1))]
+        return {name: _check(client) for name, client in zip(names, self._clients, strict=True)}
+
+
+def _check(client: EtcdClient) -> Callable[[], Awaitable[str]]:
+    async def check() -> str:
+        await client.current_revision(timeout=CHECK_SECONDS)
+        return ""
+
+    return check

@@ -1,0 +1,22 @@
+"""What a watch looks at."""
+
+from dataclasses import dataclass
+
+from actors.apiserver.answers.negotiate import Form
+from actors.apiserver.reads.selection import Selection
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a watch looks at; equal scopes share a channel."""
+
+    namespace: str
+    selection: Selection
+    form: Form
+
+    def covers(self, key: str) -> bool:
+        """Whether objects under `key` can be of interest at all."""
+        name = self.selection.name
+        if self.namespace and not key.startswith(f"{self.namespace}/"):
+            return False
+        return not name or key.rpartition("/")[2] == name
