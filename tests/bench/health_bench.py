@@ -11,7 +11,7 @@ from tests.bench.row import Row, at_most
 from tests.support.plane import Plane
 
 PODS_COUNT = 100
-CHANGES_S, CHANGES = 100, 2000
+CHANGES_S, CHANGES, BARE = 100, 2000, 1000
 P50_MS, P99_MS = 10.0, 50.0
 FLAPPING, FLAP_S, LISTS_S = 1000, 40.0, 10
 RATE = 2
@@ -35,12 +35,18 @@ async def _latency() -> list[Row]:
             times = await _changes(lab)
         finally:
             await lab.close()
-    times.sort()
-    p99 = times[int(len(times) * 0.99)]
+    return _rows("device message to status on a watch", times, bare)
+
+
+def _rows(what: str, times: list[float], bare: list[float]) -> list[Row]:
     return [
-        at_most("device message to status on a watch, p50, 100/s", [median(times)], "ms", P50_MS, median(bare)),
-        Row("device message to status on a watch, p99", p99, "ms", None, f"<= {P99_MS:g} ms", p99 <= P99_MS),
+        at_most(f"{what}, p50, 100/s", [median(times)], "ms", P50_MS, median(bare)),
+        at_most(f"{what}, p99", [_p99(times)], "ms", P99_MS, _p99(bare)),
     ]
+
+
+def _p99(times: list[float]) -> float:
+    return sorted(times)[int(len(times) * 0.99)]
 
 
 async def _changes(lab: HealthLab) -> list[float]:
@@ -66,18 +72,26 @@ async def _changes(lab: HealthLab) -> list[float]:
 
 
 async def _bare(lab: HealthLab) -> list[float]:
-    """What any client pays for a status that a watch shows: no device, no plugin, no node."""
+    """What any client pays for a status that a watch shows, at the same pace: pods of no node, that nobody works on."""
+    names = await lab.bystanders(PODS_COUNT)
+    sent: dict[str, float] = {}
     times: list[float] = []
-    body = {"status": {"conditions": [{"type": "example.com/bare", "status": "True"}]}}
-    for name in lab.names:
-        arrived = asyncio.Event()
-        lab.on_event = lambda shown, name=name, arrived=arrived: arrived.set() if shown == name else None  # type: ignore[misc]  # lambdas with defaults have no type
-        began = time.perf_counter()
-        writing = lab.client.patch(PODS, name, "default", body, kind="strategic", subresource="status")
-        written = asyncio.create_task(writing)
-        await arrived.wait()
-        times.append(1000 * (time.perf_counter() - began))
-        await written
+
+    def seen(name: str) -> None:
+        if name in sent:
+            times.append(1000 * (time.perf_counter() - sent.pop(name)))
+
+    lab.on_event = seen
+    began, writes = time.perf_counter(), set[asyncio.Task[object]]()
+    for number in range(BARE):
+        name = names[number % len(names)]
+        await asyncio.sleep(began + number / CHANGES_S - time.perf_counter())
+        body = {"status": {"message": str(number)}}
+        sent[name] = time.perf_counter()
+        write = lab.client.patch(PODS, name, "default", body, kind="strategic", subresource="status")
+        writes.add(asyncio.create_task(write))
+    await asyncio.gather(*writes)
+    await lab.until("every write shown", lambda: not sent, 10)
     lab.on_event = lambda name: None
     return times
 

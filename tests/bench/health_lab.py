@@ -77,6 +77,15 @@ class HealthLab:
         nodes = (await self.client.list(NODES))["items"]
         return any((n["status"].get("allocatable") or {}).get(RESOURCE) == str(len(self.by_id)) for n in nodes)
 
+    async def bystanders(self, count: int) -> list[str]:
+        """Pods that no scheduler and no node cares for."""
+        names = [f"bystander-{number}" for number in range(count)]
+        for name in names:
+            spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "busybox:1"}]}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+            await self.client.create(PODS, pod, "default")
+        return names
+
     async def _create(self, names: Any) -> None:
         for name in names:
             container = {"name": "main", "image": "busybox:1", "resources": {"limits": {RESOURCE: str(self.each)}}}

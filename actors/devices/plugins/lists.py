@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from actors.devices.errors import PluginFailed
 from actors.devices.plugins.describe import describe
 from actors.devices.types import PluginDevice
+from protocols.pace import Bucket
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import LIST_AND_WATCH
 
@@ -21,8 +22,10 @@ MOST_DEVICES = 20_000
 LONGEST_ID = 1024
 """Characters; the API says 63, and no kubelet asks for it."""
 MOST_NODES = 1024
-BURST, PAUSE_S = 50, 0.05
-"""Messages that are taken in one go, and the rest after them: a plugin that talks without end costs little."""
+BURST, MESSAGES_S = 50, 1000.0
+"""Messages that are taken in one go, and how many a second then: a plugin that talks without end costs little."""
+PAUSE_S = 0.05
+"""How long such a plugin is not listened to then: one rest for many messages is cheaper than a short one each."""
 
 
 class Lists:
@@ -65,12 +68,11 @@ class Lists:
 
     async def _reader(self) -> None:
         try:
-            count = 0
+            pace = Bucket(MESSAGES_S, BURST, BURST, time.monotonic())
             async for message in self._call:
                 self._newest = message
                 self._news.set()
-                count += 1
-                if count % BURST == 0:
+                if pace.wait(time.monotonic()) > 0:
                     await asyncio.sleep(PAUSE_S)
             self._end = PluginFailed("ListAndWatch ended: the plugin closed its stream")
         except grpc.RpcError as error:
