@@ -11,9 +11,9 @@ from actors.podworker.streaming.calls import StreamCalls
 from actors.podworker.streaming.connecting import check_upgrade, connect
 from actors.podworker.streaming.errors import NotHeardYet, RequestInvalid, StreamTargetMissing
 from actors.podworker.streaming.log_file import read_log
-from actors.podworker.streaming.query import exec_options, log_options
+from actors.podworker.streaming.query import ExecOptions, exec_options, log_options
 from actors.podworker.streaming.server import Handler
-from actors.podworker.streaming.tunnel import tunnel
+from actors.podworker.streaming.tunnel import command, tunnel
 from actors.podworker.streaming.types import LogOptions, Where
 from actors.podworker.types import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
@@ -78,11 +78,11 @@ class ConnectionRoutes:
         options = exec_options(request.query, request.query.getall("command", []))
         if not options.command:
             raise RequestInvalid("you must specify a command for the container")
-        return await connect(request, await self._calls.exec(self._running(path).id, options))
+        return await self._command(request, await self._calls.exec(self._running(path).id, options), options)
 
     async def attach(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         options = exec_options(request.query, [])
-        return await connect(request, await self._calls.attach(self._running(path).id, options))
+        return await self._command(request, await self._calls.attach(self._running(path).id, options), options)
 
     async def port_forward(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         where = where_of(path, container=False)
@@ -93,6 +93,9 @@ class ConnectionRoutes:
             return await tunnel(request, url)
         return await connect(request, url, (TUNNEL,))
 
+    async def _command(self, request: web.BaseRequest, url: str, options: ExecOptions) -> web.StreamResponse:
+        return await (command(request, url, options) if self._bare else connect(request, url))
+
     def _running(self, path: list[str]) -> ContainerStatus:
         where = where_of(path, container=True)
         pod = self._view.pod(where)
@@ -100,7 +103,7 @@ class ConnectionRoutes:
 
 
 def routes(view: NodeView, calls: StreamCalls, bare_spdy: bool) -> dict[str, Handler]:
-    """`bare_spdy`: the runtime forwards ports in SPDY without a websocket around it."""
+    """`bare_spdy`: the runtime speaks SPDY without a websocket around it."""
     connections = ConnectionRoutes(view, calls, bare_spdy)
     return {
         "containerLogs": LogRoute(view).serve,

@@ -1,71 +1,95 @@
-"""Port-forward with runtimes that speak SPDY on the bare connection (containerd, CRI-O).
+"""Streams of runtimes that speak SPDY on the bare connection (containerd, CRI-O).
 
-Its bytes leave the websocket's messages here, and are not looked at.
+Port-forward's bytes leave the websocket's messages here, and are not looked at; those of exec and attach become SPDY.
 """
 
 import asyncio
 import contextlib
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
 
+from actors.podworker.streaming.connecting import check_upgrade
 from actors.podworker.streaming.errors import RuntimeAway
-from protocols.streams.channels import LARGEST_MESSAGE, PING_S, TUNNEL
+from actors.podworker.streaming.query import ExecOptions
+from actors.podworker.streaming.upgrading import RuntimeWire, upgraded
+from protocols.streams.channels import (
+    CHANNEL_PROTOCOLS,
+    ERROR,
+    LARGEST_MESSAGE,
+    PING_S,
+    RESIZE,
+    STDERR,
+    STDIN,
+    STDOUT,
+    TUNNEL,
+    V4,
+)
+from protocols.streams.join import join
+from protocols.streams.spdy.command import Command
+from protocols.streams.spdy.upgrade import FORWARD
 
-OPEN_S = 10.0
-CHUNK = 32 * 1024
-PROTOCOL = "portforward.k8s.io"
+
+async def command(request: web.BaseRequest, url: str, options: ExecOptions) -> web.StreamResponse:
+    """Exec or attach. Raises RequestInvalid, and RuntimeAway when the runtime does not open the connection."""
+    check_upgrade(request, CHANNEL_PROTOCOLS)
+    wire = await upgraded(url, V4)
+    client = _websocket(CHANNEL_PROTOCOLS)
+    try:
+        runtime = await _opened(wire, options)
+        await client.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            await join(client, runtime)
+    finally:
+        wire.close()
+    return client
+
+
+async def _opened(wire: RuntimeWire, options: ExecOptions) -> Command:
+    runtime = Command(wire)
+    try:
+        await runtime.open(_channels(options))
+    except ConnectionError as error:
+        raise RuntimeAway(f"the container runtime does not open the stream: {error}") from None
+    return runtime
+
+
+def _channels(options: ExecOptions) -> set[int]:
+    asked = {STDIN: options.stdin, STDOUT: options.stdout, STDERR: options.stderr, RESIZE: options.tty}
+    return {ERROR} | {channel for channel, wanted in asked.items() if wanted}
 
 
 async def tunnel(request: web.BaseRequest, url: str) -> web.StreamResponse:
-    """Raises RuntimeAway when the runtime does not open the connection."""
-    reader, writer = await _upgraded(url)
-    client = web.WebSocketResponse(protocols=(TUNNEL,), compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S)
+    """Port-forward. Raises RuntimeAway when the runtime does not open the connection."""
+    wire = await upgraded(url, FORWARD)
+    client = _websocket((TUNNEL,))
     ways: list[asyncio.Future[None]] = []
     try:
         await client.prepare(request)
-        ways = [asyncio.ensure_future(_in(client, writer)), asyncio.ensure_future(_out(reader, client))]
+        ways = [asyncio.ensure_future(_in(client, wire)), asyncio.ensure_future(_out(wire, client))]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for way in ways:
             way.cancel()
         await asyncio.gather(*ways, return_exceptions=True)
-        writer.close()
+        wire.close()
         if client.prepared:
             await client.close()
     return client
 
 
-async def _upgraded(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    where = urlsplit(url)
-    path = where.path + (f"?{where.query}" if where.query else "")
-    order = (
-        f"POST {path} HTTP/1.1\r\nHost: {where.netloc}\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
-        f"X-Stream-Protocol-Version: {PROTOCOL}\r\nContent-Length: 0\r\n\r\n"
-    )
-    try:
-        async with asyncio.timeout(OPEN_S):
-            reader, writer = await asyncio.open_connection(where.hostname, where.port or 80)
-            writer.write(order.encode())
-            answer = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0].decode(errors="replace")
-    except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError) as error:
-        raise RuntimeAway(f"the container runtime does not open the stream: {error}") from None
-    if answer.split(" ")[1:2] != ["101"]:
-        writer.close()
-        raise RuntimeAway(f"the container runtime does not open the stream: it answered {answer!r}")
-    return reader, writer
+def _websocket(protocols: tuple[str, ...]) -> web.WebSocketResponse:
+    return web.WebSocketResponse(protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S)
 
 
-async def _in(client: web.WebSocketResponse, writer: asyncio.StreamWriter) -> None:
+async def _in(client: web.WebSocketResponse, wire: RuntimeWire) -> None:
     with contextlib.suppress(OSError):
         async for message in client:
             if message.type is aiohttp.WSMsgType.BINARY:
-                writer.write(message.data)
-                await writer.drain()
+                await wire.write(message.data)
 
 
-async def _out(reader: asyncio.StreamReader, client: web.WebSocketResponse) -> None:
+async def _out(wire: RuntimeWire, client: web.WebSocketResponse) -> None:
     with contextlib.suppress(OSError):
-        while data := await reader.read(CHUNK):
+        while data := await wire.read():
             await client.send_bytes(data)

@@ -13,7 +13,7 @@ from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDO
 from protocols.streams.spdy import frames
 from protocols.streams.spdy.errors import SpdyBroken
 from protocols.streams.spdy.server import Answer, Data, Ended, Event, Opened, Reset, Server
-from protocols.streams.spdy.upgrade import Spdy, Wire
+from protocols.streams.spdy.upgrade import ByteWire, Spdy
 
 NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 ASKED = {"input": STDIN, "output": STDOUT, "error": STDERR}
@@ -36,7 +36,7 @@ class SpdyChannels(Spdy):
 
     protocol = V5
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: ByteWire) -> None:
         super().__init__(wire)
         self._spdy = Server()
         self._streams: dict[int, int] = {}

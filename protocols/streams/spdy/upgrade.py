@@ -5,6 +5,7 @@ aiohttp has no such upgrade; what is known of its insides is here.
 
 import asyncio
 import contextlib
+from typing import Protocol
 
 import aiohttp
 from aiohttp import web
@@ -88,12 +89,22 @@ class Wire(asyncio.Protocol):
         self._writable.set()
 
 
+class ByteWire(Protocol):
+    """Bytes of a connection that has left HTTP behind."""
+
+    async def read(self) -> bytes:
+        """What there is; empty at the end."""
+
+    async def write(self, data: bytes) -> None:
+        """Raises ConnectionError."""
+
+
 class Spdy:
     """The bytes of a bare SPDY connection as binary messages: for port-forward, whose frames the far end reads."""
 
     protocol = ""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: ByteWire) -> None:
         self._wire = wire
         self.close_code: int | None = None
 
