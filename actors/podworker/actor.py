@@ -14,6 +14,7 @@ from pathlib import Path
 from actors.podworker.containers.cpusets import CpusetOptions, Cpusets, Held
 from actors.podworker.links.health import HealthLink
 from actors.podworker.links.runtime import BusRuntime
+from actors.podworker.links.services import KnownServices, address
 from actors.podworker.links.world import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
 from actors.podworker.logs.rotator import LogRotator, RotationOptions
 from actors.podworker.manifests.keeper import StaticOptions, StaticPods
@@ -64,6 +65,7 @@ class PodWorkerActor:
         self._health = HealthLink(
             context.settings.gate("ResourceHealthStatus"), lambda *change: self._manager.on_resources(*change)
         )
+        self._services = KnownServices(self._client)
         self._replicate()
         self._manager = PodManager(self._manager_options())
         self._pods = NodePods(self._manager)
@@ -98,6 +100,7 @@ class PodWorkerActor:
         spawn = self._context.spawn
         spawn(self._events.run(), "events")
         spawn(self._informer.run(), "pods")
+        spawn(self._services.run(), "services")
         spawn(self._node.run(), "node")
         spawn(self._node.keep_lease(), "lease")
         spawn(self._rotator().run(), "logs")
@@ -185,7 +188,9 @@ class PodWorkerActor:
                 cpus=self._machine.cpus,
                 memory=self._machine.memory_kib * 1024,
                 storage=self._machine.storage_kib * 1024,
+                api=address(settings.api_url),
             ),
+            services=self._services.items,
         )
 
     # what others say
@@ -283,6 +288,7 @@ class PodWorkerActor:
             with contextlib.suppress(BusError, TimeoutError):
                 await self._following.wait_synced(WAIT_S)
                 await self._informer.wait_synced(WAIT_S)
+                await self._services.known()
         await self._static.load()
         self._pods.begin(self._context.bus)
         self._manager.begin(await self._running())

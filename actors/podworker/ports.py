@@ -1,11 +1,13 @@
 """What a pod worker needs of the world, as contracts: the actor gives it the bus and the API, tests give it fakes."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from actors.podworker.environment.downward import Node
+from actors.podworker.environment.services import Address
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.held import PodHeld
@@ -172,6 +174,7 @@ class Site(msgspec.Struct, frozen=True):
     memory: int = 0
     storage: int = 0
     """Bytes of memory and disk."""
+    api: Address = Address()
 
     def node(self, pod_ip: str = "") -> Node:
         return Node(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)
@@ -187,3 +190,5 @@ class World(msgspec.Struct, frozen=True):
     recorder: Recorder
     health: DeviceHealth
     site: Site
+    services: Callable[[], Iterable[Object]] = tuple
+    """All services the API has, as far as they are known."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from actors.podworker.containers.hosts import has_hosts
 from actors.podworker.containers.limits import linux_resources, oom_score
 from actors.podworker.containers.messages import message_path
 from actors.podworker.containers.mounts import container_mounts
@@ -35,13 +36,17 @@ class Recipe(msgspec.Struct, frozen=True):
     """CPUs of those who have none of their own; empty: nobody is kept to any."""
     found: Found = {}
     """ConfigMaps and Secrets its environment names."""
+    services: dict[str, str] = {}
+    """Variables of services."""
+    own_ip: str = ""
+    """The pod's address on a network of its own; empty on the node's."""
 
 
 def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
     """Raises ContainerConfigInvalid when environment or mounts cannot be built."""
     container, grant = recipe.container, recipe.grant
     raw = container.raw
-    variables = build_environment(recipe.spec, container, recipe.node, grant.envs, recipe.found)
+    variables = build_environment(recipe.spec, container, recipe.node, grant.envs, recipe.found, recipe.services)
     return cri_pb2.ContainerConfig(
         metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=recipe.attempt),
         image=cri_pb2.ImageSpec(image=recipe.image_ref or container.image, user_specified_image=container.image),
@@ -51,7 +56,7 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
         envs=[
             cri_pb2.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in variables.items()
         ],
-        mounts=container_mounts(recipe.spec, container, recipe.root, grant.mounts, variables, recipe.attempt),
+        mounts=_mounts(recipe, variables),
         devices=[_device(d.container_path, d.host_path, d.permissions) for d in grant.devices],
         labels={**pod_labels(recipe.spec), PREFIX + "name": container.name},
         annotations={**grant.annotations, **_annotations(recipe), **_held(grant)},
@@ -62,6 +67,12 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
         linux=_linux(recipe),
         CDI_devices=[cri_pb2.CDIDevice(name=name) for name in grant.cdi_devices],
     )
+
+
+def _mounts(recipe: Recipe, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
+    hosts = has_hosts(recipe.spec, recipe.own_ip)
+    granted = recipe.grant.mounts
+    return container_mounts(recipe.spec, recipe.container, recipe.root, granted, variables, recipe.attempt, hosts)
 
 
 def log_path(container: str, attempt: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from actors.podworker.containers.hosts import PLACE, aliases, hosts_file
+from actors.podworker.containers.hosts import PLACE, hosts_file
 from actors.podworker.containers.messages import message_file, message_path
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from actors.podworker.volumes.paths import is_written, sub_path, volume_path
@@ -23,18 +23,20 @@ def container_mounts(
     granted: tuple[GrantedMount, ...],
     variables: Mapping[str, str],
     attempt: int,
+    hosts: bool = False,
 ) -> "list[cri_pb2.Mount]":
-    """Raises ContainerConfigInvalid."""
+    """`hosts`: the pod has its own /etc/hosts. Raises ContainerConfigInvalid."""
     mounts = [_mount(m, spec, root, variables) for m in container.raw.get("volumeMounts") or ()]
     extra = [
         cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only) for g in granted
     ]
     taken = {m.container_path for m in mounts + extra}
-    return mounts + extra + _hosts(spec, root, taken) + _message_mounts(spec, container, root, attempt, taken)
+    named = _hosts(spec, root, taken) if hosts else []
+    return mounts + extra + named + _message_mounts(spec, container, root, attempt, taken)
 
 
 def _hosts(spec: PodSpec, root: Path, taken: set[str]) -> "list[cri_pb2.Mount]":
-    if not aliases(spec) or PLACE in taken:
+    if PLACE in taken:
         return []
     return [cri_pb2.Mount(container_path=PLACE, host_path=str(hosts_file(root, spec.uid)))]
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from actors.podworker.containers.names import dns_config, hostname
 from actors.podworker.types import Object, PodSpec
 from protocols.wire import cri_pb2
 
@@ -17,13 +18,14 @@ def pod_labels(spec: PodSpec) -> dict[str, str]:
     return {POD_NAME: spec.name, POD_NAMESPACE: spec.namespace, POD_UID: spec.uid}
 
 
-def sandbox_config(spec: PodSpec, attempt: int, logs: Path) -> "cri_pb2.PodSandboxConfig":
+def sandbox_config(spec: PodSpec, attempt: int, logs: Path, resolv: str = "") -> "cri_pb2.PodSandboxConfig":
+    """`resolv`: what the node's /etc/resolv.conf says, if the pod adds to it."""
     metadata = spec.raw.get("metadata") or {}
     return cri_pb2.PodSandboxConfig(
         metadata=cri_pb2.PodSandboxMetadata(name=spec.name, uid=spec.uid, namespace=spec.namespace, attempt=attempt),
-        hostname="" if spec.host_network else _hostname(spec),
+        hostname=hostname(spec),
         log_directory=str(pod_log_directory(logs, spec)),
-        dns_config=_dns(spec.raw.get("spec") or {}),
+        dns_config=dns_config(spec, resolv),
         port_mappings=[_port(p) for c in spec.apps for p in c.raw.get("ports") or () if p.get("hostPort")],
         labels={**(metadata.get("labels") or {}), **pod_labels(spec)},
         annotations={"kubernetes.io/config.source": "api", **(metadata.get("annotations") or {})},
@@ -31,16 +33,6 @@ def sandbox_config(spec: PodSpec, attempt: int, logs: Path) -> "cri_pb2.PodSandb
             security_context=cri_pb2.LinuxSandboxSecurityContext(namespace_options=namespaces(spec)),
         ),
     )
-
-
-def _dns(pod: Object) -> "cri_pb2.DNSConfig | None":
-    """Of a pod that brings its own; others have the node's."""
-    given = pod.get("dnsConfig") or {}
-    if pod.get("dnsPolicy") != "None" or not given:
-        return None
-    options = [o["name"] + (f":{o['value']}" if o.get("value") else "") for o in given.get("options") or ()]
-    servers, searches = given.get("nameservers") or (), given.get("searches") or ()
-    return cri_pb2.DNSConfig(servers=servers, searches=searches, options=options)
 
 
 def namespaces(spec: PodSpec) -> "cri_pb2.NamespaceOption":
@@ -51,11 +43,6 @@ def namespaces(spec: PodSpec) -> "cri_pb2.NamespaceOption":
         pid=cri_pb2.NODE if pod.get("hostPID") else shared,
         ipc=cri_pb2.NODE if pod.get("hostIPC") else cri_pb2.POD,
     )
-
-
-def _hostname(spec: PodSpec) -> str:
-    name = str((spec.raw.get("spec") or {}).get("hostname") or spec.name)
-    return name[:63].rstrip("-.")
 
 
 def _port(port: Object) -> "cri_pb2.PortMapping":

@@ -9,13 +9,14 @@ import msgspec
 
 from actors.podworker.containers.config import Recipe, container_config
 from actors.podworker.containers.hooks import POST_START, POST_START_S, hook_of, run_hook
-from actors.podworker.containers.hosts import write_hosts
+from actors.podworker.containers.hosts import RESOLV, read, write_hosts
 from actors.podworker.containers.images import Images
 from actors.podworker.containers.killer import Killer
 from actors.podworker.containers.messages import make_message_file
+from actors.podworker.containers.names import needs_resolv
 from actors.podworker.containers.sandbox import pod_log_directory, sandbox_config
-from actors.podworker.environment.downward import Node
 from actors.podworker.environment.references import env_refs, fetch
+from actors.podworker.environment.services import service_variables
 from actors.podworker.environment.variables import needs_pod_ip
 from actors.podworker.errors import ContainerConfigInvalid, HookFailed, ImageMissing
 from actors.podworker.logs import files
@@ -75,21 +76,24 @@ class Starter:
         self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
     ) -> str:
         image_ref = await self._images.ensure(spec, container)
+        ip = await self._ip(spec, container, place)
         recipe = Recipe(
             spec=spec,
             container=container,
             attempt=step.attempt,
-            node=await self._node(container, place),
+            node=self._world.site.node(ip),
             root=self._world.site.root,
             image_ref=image_ref,
             grant=grant or ContainerGrant({}),
             shared=self._world.devices.shared(),
             found=await fetch(self._world.objects, spec.namespace, env_refs(container)),
+            services=service_variables(spec, self._world.services(), self._world.site.api),
+            own_ip="" if self._on_node(spec) else ip,
         )
         config = container_config(recipe)
         await asyncio.to_thread(self._directories, recipe, config)
         await self._pre_start(spec, container)
-        sandbox = sandbox_config(spec, place.attempt, self._world.site.logs)
+        sandbox = sandbox_config(spec, place.attempt, self._world.site.logs, node_resolv(spec))
         return await self._world.runtime.create_container(place.sandbox_id, config, sandbox)
 
     async def _run(self, spec: PodSpec, container: ContainerSpec, container_id: str, place: Place) -> Failure | None:
@@ -120,11 +124,14 @@ class Starter:
         if asked := extended_resources(container):
             await self._world.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
 
-    async def _node(self, container: ContainerSpec, place: Place) -> Node:
-        ip = place.ip
-        if not ip and needs_pod_ip(container):
-            ip = await self._world.runtime.sandbox_ip(place.sandbox_id)
-        return self._world.site.node(ip)
+    async def _ip(self, spec: PodSpec, container: ContainerSpec, place: Place) -> str:
+        """Of the pod; empty where nobody asks for it and it is not known yet."""
+        if place.ip or (self._on_node(spec) and not needs_pod_ip(container)):
+            return place.ip
+        return await self._world.runtime.sandbox_ip(place.sandbox_id)
+
+    def _on_node(self, spec: PodSpec) -> bool:
+        return spec.host_network or self._world.site.embedded
 
     def _directories(self, recipe: Recipe, config: "cri_pb2.ContainerConfig") -> None:
         """Raises ContainerConfigInvalid."""
@@ -132,7 +139,7 @@ class Starter:
         log_file: Path = pod_log_directory(site.logs, spec) / config.log_path
         log_file.parent.mkdir(parents=True, exist_ok=True)
         files.remove(log_file.with_name(f"{recipe.attempt - 3}.log"))  # of a run nobody can ask for any more
-        write_hosts(site.root, spec)
+        write_hosts(site.root, spec, recipe.own_ip)
         make_message_file(site.root, spec.uid, recipe.container.name, recipe.attempt)
         for given, mount in zip(recipe.container.raw.get("volumeMounts") or (), config.mounts, strict=False):
             if given.get("subPath") or given.get("subPathExpr"):
@@ -143,6 +150,11 @@ class Starter:
     def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting) -> Failure:
         self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)
         return Failure(waiting)
+
+
+def node_resolv(spec: PodSpec) -> str:
+    """What the node's resolver is told, for a pod that adds to it."""
+    return read(RESOLV) if needs_resolv(spec) else ""
 
 
 def _sure(error: BusError) -> str:

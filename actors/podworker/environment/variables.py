@@ -10,11 +10,16 @@ from actors.podworker.types import ContainerSpec, Object, PodSpec
 
 
 def build_environment(
-    spec: PodSpec, container: ContainerSpec, node: Node, granted: Mapping[str, str], found: Found | None = None
+    spec: PodSpec,
+    container: ContainerSpec,
+    node: Node,
+    granted: Mapping[str, str],
+    found: Found | None = None,
+    services: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """In order: whole objects (envFrom), the spec's variables, then what device plugins grant; the later one wins."""
+    """In order: services, whole objects (envFrom), the spec's variables, what device plugins grant; the later wins."""
     scope = _Scope(spec, container, node, found or {})
-    variables = scope.imported()
+    variables = {**(services or {}), **scope.imported()}
     for entry in container.raw.get("env") or ():
         value = scope.value(entry, variables)
         if value is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from actors.podworker.claims.claims import Claims, with_cdi
 from actors.podworker.containers.sandbox import sandbox_config
-from actors.podworker.containers.starter import Place, Starter
+from actors.podworker.containers.starter import Place, Starter, node_resolv
 from actors.podworker.environment.downward import Node
 from actors.podworker.errors import SyncFailed, VolumeNotReady
 from actors.podworker.pods.admission import admit_request, refusal
@@ -205,7 +205,7 @@ class Syncing:
             current = history.current_sandbox(status)
             return Place(current.id, current.attempt, current.ip) if current is not None and plan.start else None
         spec = self._state.spec
-        config = sandbox_config(spec, plan.create_sandbox, self._world.site.logs)
+        config = sandbox_config(spec, plan.create_sandbox, self._world.site.logs, node_resolv(spec))
         await asyncio.to_thread(self._make_log_directory, config.log_directory)
         try:
             sandbox_id = await self._world.runtime.run_sandbox(config)

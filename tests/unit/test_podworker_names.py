@@ -1,0 +1,129 @@
+import pytest
+
+from actors.podworker.containers.hosts import content, has_hosts
+from actors.podworker.containers.names import dns_config, hostname
+from actors.podworker.environment.services import Address, service_variables
+from actors.podworker.links.services import address, addresses
+from actors.podworker.spec import read_pod
+from tests.support.podworker_fakes import container, pod
+
+API = Address("127.0.0.1", 6443)
+RESOLV = "# node\nsearch lab.example\nnameserver 192.0.2.53\noptions ndots:1 rotate\n"
+
+
+def service(name, ip="10.0.0.10", namespace="ns", ports=None):
+    given = ports or [{"name": "http", "port": 80}, {"name": "dns-udp", "port": 53, "protocol": "UDP"}]
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"clusterIP": ip, "ports": given}}
+
+
+def variables(*services, **spec):
+    return service_variables(read_pod(pod(**spec)), services, API)
+
+
+def test_a_service_of_the_namespace_is_told_by_host_ports_and_links():
+    assert {k: v for k, v in variables(service("my-db")).items() if k.startswith("MY_DB")} == {
+        "MY_DB_SERVICE_HOST": "10.0.0.10",
+        "MY_DB_SERVICE_PORT": "80",
+        "MY_DB_SERVICE_PORT_HTTP": "80",
+        "MY_DB_SERVICE_PORT_DNS_UDP": "53",
+        "MY_DB_PORT": "tcp://10.0.0.10:80",
+        "MY_DB_PORT_80_TCP": "tcp://10.0.0.10:80",
+        "MY_DB_PORT_80_TCP_PROTO": "tcp",
+        "MY_DB_PORT_80_TCP_PORT": "80",
+        "MY_DB_PORT_80_TCP_ADDR": "10.0.0.10",
+        "MY_DB_PORT_53_UDP": "udp://10.0.0.10:53",
+        "MY_DB_PORT_53_UDP_PROTO": "udp",
+        "MY_DB_PORT_53_UDP_PORT": "53",
+        "MY_DB_PORT_53_UDP_ADDR": "10.0.0.10",
+    }
+    assert variables(service("six", ip="fd00::1"))["SIX_PORT"] == "tcp://[fd00::1]:80"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        service("there", namespace="elsewhere"),
+        service("headless", ip="None"),
+        service("none", ip=""),
+        {"metadata": {"name": "portless", "namespace": "ns"}, "spec": {"clusterIP": "10.0.0.9"}},
+    ],
+)
+def test_other_namespaces_and_services_without_an_address_are_not_told(other):
+    assert variables(other) == variables()
+
+
+def test_where_the_api_is_is_told_in_any_case():
+    assert variables(enableServiceLinks=False)["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
+    assert variables()["KUBERNETES_SERVICE_PORT_HTTPS"] == "6443"
+    named = service("kubernetes", ip="10.0.0.1", namespace="default", ports=[{"name": "https", "port": 443}])
+    assert variables(named)["KUBERNETES_PORT"] == "tcp://10.0.0.1:443"
+    own = service("kubernetes", ip="10.0.0.2")
+    assert variables(named, own)["KUBERNETES_SERVICE_HOST"] == "10.0.0.2"
+    assert variables(named, own, enableServiceLinks=False)["KUBERNETES_SERVICE_HOST"] == "10.0.0.1"
+    assert service_variables(read_pod(pod()), (), Address()) == {}
+
+
+def test_what_is_kept_of_a_service_and_of_the_apis_url():
+    assert address("https://127.0.0.1:6443") == API
+    full = {"metadata": {"name": "a", "labels": {}}, "spec": {"clusterIP": "1.2.3.4", "ports": [], "selector": {}}}
+    assert addresses(full) == {"metadata": {"name": "a"}, "spec": {"clusterIP": "1.2.3.4", "ports": []}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, "p"),
+        ({"hostname": "web-0"}, "web-0"),
+        ({"hostname": "web-0", "subdomain": "web"}, "web-0"),
+        ({"hostname": "web-0", "subdomain": "web", "setHostnameAsFQDN": True}, "web-0.web.ns.svc.cluster.local"),
+        ({"setHostnameAsFQDN": True}, "p"),
+        ({"hostNetwork": True, "hostname": "web-0"}, ""),
+        ({"hostnameOverride": "mine.example"}, "mine.example"),
+        ({"metadata": {"name": "a" * 62 + "-bc"}}, "a" * 62),
+    ],
+)
+def test_host_name(spec, expected):
+    assert hostname(read_pod(pod(**spec))) == expected
+
+
+def test_hosts_file_of_a_pod_with_an_address_is_kubelets():
+    spec = read_pod(
+        pod(hostname="web-0", subdomain="web", hostAliases=[{"ip": "192.0.2.7", "hostnames": ["db", "db.example"]}])
+    )
+    text = content(spec, "10.1.0.5", "192.0.2.1 node\n")
+    assert text.startswith("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n")
+    assert "10.1.0.5\tweb-0.web.ns.svc.cluster.local\tweb-0\n" in text
+    assert text.endswith("192.0.2.7\tdb\tdb.example\n")
+    assert "192.0.2.1" not in text
+
+
+def test_hosts_file_on_the_nodes_network_is_the_nodes_with_more():
+    assert not has_hosts(read_pod(pod()), "")
+    aliased = read_pod(pod(hostNetwork=True, hostname="x", hostAliases=[{"ip": "192.0.2.7", "hostnames": ["db"]}]))
+    assert has_hosts(aliased, "")
+    assert content(aliased, "", "192.0.2.1 node\n").startswith(
+        "192.0.2.1 node\n\n# of the pod's hostAliases\n192.0.2.7"
+    )
+    named = read_pod(pod(hostname="web-0", subdomain="web"))
+    assert content(named, "", "192.0.2.1 node\n") == (
+        "192.0.2.1 node\n127.0.0.1\tweb-0.web.ns.svc.cluster.local\tweb-0\n"
+    )
+
+
+def test_resolver():
+    def made(**spec):
+        config = dns_config(read_pod(pod(container("a"), **spec)), RESOLV)
+        return config and (list(config.servers), list(config.searches), list(config.options))
+
+    more = {
+        "nameservers": ["192.0.2.54", "192.0.2.53"],
+        "searches": ["svc.example"],
+        "options": [{"name": "ndots", "value": "5"}],
+    }
+    assert made() is None
+    assert made(dnsPolicy="None", dnsConfig=more) == (["192.0.2.54", "192.0.2.53"], ["svc.example"], ["ndots:5"])
+    assert made(dnsPolicy="ClusterFirst", dnsConfig=more) == (
+        ["192.0.2.53", "192.0.2.54"],
+        ["lab.example", "svc.example"],
+        ["ndots:5", "rotate"],
+    )
