@@ -146,7 +146,8 @@ class ApiServer:
         creator = Creator(self._storage, self.replicas["namespaces"])
         address = self._context.settings.api_url.removeprefix("https://")
         gate = self._gate
-        writing = Writing(creator, loop, reader, Admission(gate.authorizer, self._look.of("nodes")))
+        admission = Admission(gate.authorizer, self._look.of("nodes"), self._look.of("serviceaccounts"))
+        writing = Writing(creator, loop, reader, admission)
         return Handler(
             table=self._catalog.table,
             gate=gate,

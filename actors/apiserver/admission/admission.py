@@ -6,6 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from actors.apiserver.admission.nodes import create_fault, update_fault
+from actors.apiserver.admission.tokens import mount_token, wants_token
 from actors.apiserver.authentication.user import User
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer, attributes_details, full_name
@@ -25,9 +26,11 @@ BINDINGS = ("rolebindings", "clusterrolebindings")
 class Admission(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     nodes: Lookup
+    accounts: Lookup = lambda key: None
+    """Service accounts."""
 
     def created(self, user: User, target: Target, obj: Obj) -> None:
-        """`obj` is about to be created. Raises Forbidden."""
+        """`obj` is about to be created; a pod that wants its account's token gets it. Raises Forbidden."""
         if not isinstance(obj.get("metadata"), dict):
             return
         wanted, node = _attributes("create", target, obj), node_of(user)
@@ -35,6 +38,13 @@ class Admission(msgspec.Struct, frozen=True):
             self.authorizer.check(user, wanted)
         fault = create_fault(node, wanted, obj, self.nodes) if node else ""
         self._refuse(wanted, fault or self._grant_fault(user, wanted, obj, {}))
+        if wanted.full_resource == "pods" and not wanted.group:
+            self._token(wanted, obj)
+
+    def _token(self, wanted: Attributes, pod: Obj) -> None:
+        name = text(pod, "spec", "serviceAccountName") or text(pod, "spec", "serviceAccount") or "default"
+        if isinstance(pod.get("spec"), dict) and wants_token(pod, self.accounts(f"{wanted.namespace}/{name}")):
+            mount_token(pod)
 
     def mutation(self, user: User, target: Target, mutate: Mutation) -> Mutation:
         """`mutate`, and a look at what came of it. The result raises Forbidden, too."""
