@@ -72,6 +72,8 @@ class Devices:
             allocated=self._manager.show_claims,
             allocations=self._manager.allocations,
             tell=self._manager.tell,
+            forced=self._manager.forced,
+            remembered=self._manager.remembered,
         )
 
     def _watcher_options(self) -> WatcherOptions:
@@ -92,7 +94,7 @@ class Devices:
         serve(messages.PREPARE_CLAIMS, PrepareClaims, self._dra.prepare)
         serve(messages.UNPREPARE_CLAIMS, UnprepareClaims, self._dra.unprepare)
         serve(messages.PRE_START, PreStart, self._manager.pre_start)
-        serve(messages.CHAOS_DEVICE, ChaosDevice, self._manager.chaos)
+        serve(messages.CHAOS_DEVICE, ChaosDevice, self._chaos)
         serve(messages.HISTORY, Empty, self._manager.history)
         self._context.spawn(self._watch_machine(), "machine")
         await self._registration.start()
@@ -110,6 +112,9 @@ class Devices:
     async def _reconcile(self, pods: ReconcilePods, call: Call) -> Empty:
         self._dra.reconcile(set(pods.active))
         return await self._manager.reconcile(pods, call)
+
+    async def _chaos(self, order: ChaosDevice, call: Call) -> Empty:
+        return await (self._manager.chaos if order.resource else self._dra.chaos)(order, call)
 
     async def stop(self) -> None:
         await self._registration.stop()

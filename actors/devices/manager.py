@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from actors.devices.admission.admission import AdmissionOptions, Admissions
 from actors.devices.admission.allocate import Allocator
 from actors.devices.admission.claiming import Claiming
+from actors.devices.dra.forced import Forced
 from actors.devices.dra.shares import PodClaims
 from actors.devices.errors import CheckpointNotWritten, PluginFailed
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
@@ -78,6 +79,7 @@ class Manager:
         self._foreign = {record.allocation.uid: record for record in state.pods if not record.named}
         self._inventory = Inventory(resources_of(state), state.forced())
         self._inventory.expect(found.registered, time.monotonic())
+        self.forced = Forced(order for order in state.overrides if not order.resource)
         self._history = History(state.mark, state.recent)
         self.machine = MachineKeeper(
             KeeperOptions(options.alignment, options.kubelet_directory, options.log),
@@ -156,7 +158,7 @@ class Manager:
         self._inventory.force(key, order.health)
         self._overridden(key)
         try:
-            await self.commits.flushed()
+            await self.remembered()
         except CheckpointNotWritten:
             self._inventory.restore(key, before)
             self._overridden(key)
@@ -177,6 +179,11 @@ class Manager:
         """Healthy devices are part of kubelet's checkpoint."""
         self._streams.refresh(resource)
         self.commits.touch_lazily()
+
+    async def remembered(self) -> None:
+        """What was ordered is on disk. Raises CheckpointNotWritten."""
+        self.commits.touch()
+        await self.commits.flushed()
 
     def _overridden(self, key: DeviceKey) -> None:
         self.commits.touch()
@@ -244,10 +251,10 @@ class Manager:
 
     def _snapshot(self) -> Snapshot:
         self._copies = self.machine.copies()
-        overrides = (Override(key.resource, key.id, health) for key, health in self._inventory.overrides.items())
+        overrides = [Override(key.resource, key.id, health) for key, health in self._inventory.overrides.items()]
         state = State(
             pods=tuple(self._ledger.pods.values()),
-            overrides=tuple(overrides),
+            overrides=(*overrides, *self.forced.orders()),
             resources=tuple(self._inventory.resources),
         )
         return Snapshot(state, self._inventory.all_healthy())

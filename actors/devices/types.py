@@ -6,6 +6,9 @@ import msgspec
 
 from protocols.messages.devices import PodAllocation
 
+CHAOS = "forced by chaos"
+"""Why a device has the health that somebody ordered."""
+
 
 class DeviceKey(NamedTuple):
     """Device ids are unique within their resource only."""

@@ -359,9 +359,11 @@ class PreStart(msgspec.Struct, frozen=True):
 
 class ChaosDevice(msgspec.Struct, frozen=True):
     resource: str
+    """Of a device plugin; empty: the device is a driver's."""
     id: str
+    """A driver's device: DRIVER/POOL/DEVICE."""
     health: str
-    """unhealthy, healthy (both forced), or empty: what the plugin says."""
+    """unhealthy, healthy, for a driver's device also unknown (all forced), or empty: what plugin or driver says."""
 
 
 class LedgerEvent(msgspec.Struct, frozen=True):

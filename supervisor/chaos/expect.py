@@ -37,6 +37,8 @@ def pod_words(found: dict[str, Any]) -> list[str]:
 
 
 async def device(stage: Stage, words: tuple[str, ...]) -> Seen:
+    if len(words) == 2:
+        return _driver_device(stage, *words)
     resource, id_, wanted = words
     rows = stage.devices()
     row = next((row for row in rows if (row.resource, row.device) == (resource, id_)), None)
@@ -44,6 +46,12 @@ async def device(stage: Stage, words: tuple[str, ...]) -> Seen:
         return Seen(False, "no such device")
     now = [row.health.lower(), "held" if row.pod else "free"]
     return Seen(wanted in now, " ".join(now))
+
+
+def _driver_device(stage: Stage, name: str, wanted: str) -> Seen:
+    known = stage.driver_devices().get(name)
+    now = known.health.lower() if known is not None else "no claim has it"
+    return Seen(now == wanted, now)
 
 
 async def actor(stage: Stage, words: tuple[str, ...]) -> Seen:

@@ -65,8 +65,8 @@ async def scale(stage: Stage, step: Step) -> str:
 
 
 async def device(stage: Stage, step: Step) -> str:
-    resource, id_, health = step.words
-    request = devices.ChaosDevice(resource=resource, id=id_, health="" if health == "clear" else health)
+    *resource, id_, health = step.words
+    request = devices.ChaosDevice(resource="".join(resource), id=id_, health="" if health == "clear" else health)
     try:
         await stage.asking.call(devices.OWNER, devices.CHAOS_DEVICE, request, devices.Empty)
     except Usage as error:

@@ -39,12 +39,17 @@ FORMS = {
     "repeat": Form(("number",)),
     "end": Form(()),
 }
+OF_DRIVERS = {"device": Form(("DRIVER/POOL/DEVICE", (*HEALTH, "unknown")))}
+"""The same verbs, said of a DRA driver's device."""
 EXPECTED = {
     "pod": Form(("NAME", POD_STATES)),
     "device": Form(("RESOURCE", "ID", DEVICE_STATES)),
     "actor": Form(("NAME", ("live",))),
     "plane": Form((("synced", "settled"),)),
 }
+
+
+EXPECTED_OF_DRIVERS = {"device": Form(("DRIVER/POOL/DEVICE", ("healthy", "unhealthy", "unknown")))}
 
 
 def parse(name: str, text: str) -> Script:
@@ -93,11 +98,11 @@ class _Reader:
         return step
 
     def _check(self, step: Step) -> None:
-        words, forms, verb = step.words, FORMS, step.verb
+        words, forms, shorter, verb = step.words, FORMS, OF_DRIVERS, step.verb
         if verb == "expect":
             self._require(bool(words), step, f"expect what? one of {', '.join(EXPECTED)}")
-            forms, verb, words = EXPECTED, words[0], words[1:]
-        form = forms.get(verb)
+            forms, shorter, verb, words = EXPECTED, EXPECTED_OF_DRIVERS, words[0], words[1:]
+        form = shorter[verb] if verb in shorter and len(words) == 2 else forms.get(verb)
         if form is None:
             raise self._fault(
                 step, f"{verb!r} is none of {', '.join([*forms, *(['expect'] if forms is FORMS else [])])}"

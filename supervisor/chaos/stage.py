@@ -70,21 +70,31 @@ class Stage:
         """[] until the device manager has been heard, and while it is away."""
         if not self._replicas:
             self._replicas = self._follow()
-        *following, inventory, health, pods = self._replicas
+        *following, inventory, health, pods, _ = self._replicas
         if not all(each.synced for each in following):
             return []
         return rows_of(inventory.items, health.items, pods.items)
 
+    def driver_devices(self) -> dict[str, DeviceHealth]:
+        """By DRIVER/POOL/DEVICE, those that claims have; {} while the device manager is away."""
+        if not self._replicas:
+            self._replicas = self._follow()
+        *_, drivers = self._replicas
+        return drivers.items if drivers.synced else {}
+
     def _follow(self) -> tuple[Any, ...]:
         inventory, health, pods = Replica[ResourceInventory](), Replica[DeviceHealth](), Replica[PodAllocation]()
+        drivers = Replica[DeviceHealth]()
         follow, owner = self.asking.bus.follow, devices.OWNER
         return (
             follow(owner=owner, stream=devices.DEVICES, sink=inventory, type=ResourceInventory),
             follow(owner=owner, stream=devices.HEALTH, sink=health, type=DeviceHealth),
             follow(owner=owner, stream=devices.ALLOCATIONS, sink=pods, type=PodAllocation),
+            follow(owner=owner, stream=devices.DRA_HEALTH, sink=drivers, type=DeviceHealth),
             inventory,
             health,
             pods,
+            drivers,
         )
 
 

@@ -3,7 +3,7 @@
 import argparse
 import random
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from protocols.messages import cri, devices
@@ -13,7 +13,8 @@ from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
 from supervisor.errors import Usage
 
-HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "clear": ""}
+DEVICE = "RESOURCE ID of a device plugin, or DRIVER/POOL/DEVICE of a DRA driver"
+HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "unknown": "unknown", "clear": ""}
 """Word on the command line -> word of the ChaosDevice request."""
 
 
@@ -24,9 +25,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     killing.add_argument("actor")
     killing.add_argument("--signal", default="KILL", help="name or number (default KILL)")
     failing = faults.add_parser("device", help="override a device's health", allow_abbrev=False)
-    failing.add_argument("resource")
-    failing.add_argument("id")
-    failing.add_argument("health", choices=tuple(HEALTH))
+    failing.add_argument("words", nargs="+", metavar="DEVICE", help=DEVICE)
+    failing.add_argument("health", choices=tuple(HEALTH), help="unknown: of a DRA driver only; clear: as reported")
     lying = faults.add_parser("runtime", help="falsify what is heard of the runtime's events", allow_abbrev=False)
     lying.add_argument(
         "fault_of_runtime", metavar="FAULT", choices=cri.RUNTIME_FAULTS, help=", ".join(cri.RUNTIME_FAULTS)
@@ -40,6 +40,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     faults = {"kill": kill, "device": device, "runtime": runtime}
+
+    if args.fault == "device":
+        args.order = device_order(args.words, args.health)
 
     async def question(asking: Asking) -> None:
         await faults[args.fault](asking, args)
@@ -77,8 +80,18 @@ async def kill(asking: Asking, args: argparse.Namespace) -> None:
 
 
 async def device(asking: Asking, args: argparse.Namespace) -> None:
-    request = devices.ChaosDevice(resource=args.resource, id=args.id, health=HEALTH[args.health])
-    await asking.call(devices.OWNER, devices.CHAOS_DEVICE, request, devices.Empty)
+    await asking.call(devices.OWNER, devices.CHAOS_DEVICE, args.order, devices.Empty)
+
+
+def device_order(words: Sequence[str], health: str) -> devices.ChaosDevice:
+    """Raises Usage."""
+    if len(words) == 1 and words[0].count("/") < 2:
+        raise Usage(f"{words[0]} is no device; name {DEVICE}")
+    if len(words) > 2:
+        raise Usage(f"{' '.join(words)} are several devices; name one")
+    if len(words) == 2 and health == "unknown":
+        raise Usage("the health of a plugin's device is unknown only when its plugin is gone; stop the plugin")
+    return devices.ChaosDevice(resource=words[0] if len(words) == 2 else "", id=words[-1], health=HEALTH[health])
 
 
 async def runtime(asking: Asking, args: argparse.Namespace) -> None:

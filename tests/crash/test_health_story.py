@@ -102,6 +102,17 @@ def test_nobody_knows_any_more(made: HealthPlane) -> None:
     made.expect("known again", made.all_are("Healthy"))
 
 
+def test_a_device_of_any_driver_can_be_forced(made: HealthPlane) -> None:
+    """`nodeplane chaos device`, of a driver that knows nothing of it; acknowledged, it outlives the device manager."""
+    device, plane = f"{DRIVER}/n1/dev-0", made.plane
+    plane.nodeplane("chaos", "device", device, "unhealthy")
+    made.kill("devices")
+    made.expect("forced", lambda: made.shown().get("shares") == {device: "Unhealthy"})
+    assert "forced by chaos" in plane.nodeplane("devices", "--drivers")
+    plane.nodeplane("chaos", "device", device, "clear")
+    made.expect("as its driver says", made.all_are("Healthy"))
+
+
 def test_a_gate_that_is_off_and_on_again(made: HealthPlane) -> None:
     """S58, and the document's rollback: off, nothing is shown and nothing can be written; on again, it is back."""
     gated = ("apiserver-0", "podworker", "health")

@@ -2,8 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from actors.devices.dra.remembered import claimed
 from actors.devices.dra.types import DeviceName
+from actors.devices.errors import CheckpointNotWritten, InvalidHealth, UnknownDevice
 from protocols.bus import Bus, BusOptions, Op, StateSource
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
 from protocols.messages.podworker import ENDED_PODS, EndedPod
@@ -49,6 +52,39 @@ def test_the_drivers_word_its_message_and_its_end() -> None:
         await lab.says(DEVICE, "Healthy")
         await lab.unprepare("p")
         await until("forgotten with its claim", lambda: lab.health.items == {})
+
+    play_dra(story)
+
+
+def test_people_may_force_what_no_driver_says() -> None:
+    """`nodeplane chaos device`: of any driver, also one that tells nothing; until it is taken back."""
+
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        await lab.chaos(DEVICE, "unhealthy")  # it is told of, though nobody has it yet
+        await lab.chaos(DEVICE, "")
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Healthy")
+        for word, health_ in (("unhealthy", "Unhealthy"), ("unknown", "Unknown"), ("healthy", "Healthy")):
+            await lab.chaos(DEVICE, word)
+            await lab.says(DEVICE, health_, "forced by chaos")
+        await driver.stop()
+        driver.report(told_health("dev-0", health.UNHEALTHY, message="burnt"))
+        await driver.start()
+        await lab.settled(driver)
+        assert {seen[1:] for seen in lab.history[-1:]} == {("Healthy", "forced by chaos")}
+        await lab.chaos(DEVICE, "")
+        await lab.says(DEVICE, "Unhealthy", "burnt")
+        with pytest.raises(UnknownDevice, match="no claim on this node has it, and no driver tells of its health"):
+            await lab.chaos(f"{GPU}/n1/dev-99", "unhealthy")
+        with pytest.raises(UnknownDevice, match="a driver's device is DRIVER/POOL/DEVICE"):
+            await lab.chaos("dev-0", "unhealthy")
+        with pytest.raises(InvalidHealth, match="use healthy, unhealthy, unknown or nothing"):
+            await lab.chaos(DEVICE, "sleepy")
+        lab.disk_full = True
+        with pytest.raises(CheckpointNotWritten):
+            await lab.chaos(DEVICE, "healthy")
+        await lab.says(DEVICE, "Unhealthy", "burnt")
 
     play_dra(story)
 

@@ -11,13 +11,16 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from actors.devices.dra.forced import Forced
 from actors.devices.dra.manager import DraManager, DraOptions
 from actors.devices.dra.shares import PodClaims
 from actors.devices.dra.types import DraLimits
+from actors.devices.errors import CheckpointNotWritten
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.bus import Bus, BusOptions, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
+    ChaosDevice,
     ClaimReference,
     ClaimResult,
     ContainerAllocation,
@@ -70,6 +73,8 @@ class DraLab:
         self.drivers: list[StubDriver] = []
         self.told: list[tuple[str, str]] = []
         self.shown: dict[str, PodClaims] = {}
+        self.forced = Forced()
+        self.disk_full = False
         self._forget()
         self.history: list[tuple[str, str, str]] = []
         """Device, health and message of every change."""
@@ -102,6 +107,8 @@ class DraLab:
             allocated=self._show,
             allocations=self._allocations,
             tell=self._tell,
+            forced=self.forced,
+            remembered=self._remembered,
         )
         self.manager = DraManager(options)
         handlers = {DRA_PLUGIN: self.manager.drivers}
@@ -181,6 +188,13 @@ class DraLab:
 
     async def unprepare(self, uid: str) -> None:
         await self.manager.unprepare(UnprepareClaims(uid), None)  # type: ignore[arg-type]  # who calls does not matter
+
+    async def chaos(self, device: str, health: str) -> None:
+        await self.manager.chaos(ChaosDevice("", device, health), None)  # type: ignore[arg-type]  # who calls does not matter
+
+    async def _remembered(self) -> None:
+        if self.disk_full:
+            raise CheckpointNotWritten("no space")
 
     async def says(self, device: str, health: str, message: str | None = None, timeout: float = 20.0) -> None:
         """Wait until the stream shows this of a device, `DRIVER/POOL/DEVICE`."""

@@ -1,14 +1,16 @@
 """What drivers say of their devices' health, and when it stops being true. Pure: told the time, owns no clock.
 
 Invariant: Healthy or Unhealthy is only what the newest instance of the driver with a living stream said within the
-device's own timeout; everything else is Unknown.
+device's own timeout, unless people force another; everything else is Unknown.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from actors.devices.dra.forced import Forced
 from actors.devices.dra.types import DeviceName
+from actors.devices.types import CHAOS
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
 
 LONGEST_MESSAGE = 1024
@@ -45,8 +47,9 @@ class Voice:
 
 
 class HealthBook:
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, forced: Forced | None = None) -> None:
         self._timeout = timeout
+        self._forced = forced or Forced()
         self._voices: dict[str, dict[int, Voice]] = {}
 
     def opened(self, driver: str, number: int) -> None:
@@ -87,6 +90,8 @@ class HealthBook:
         voice.reports = {key: report for key, report in voice.reports.items() if report.deadline > now}
 
     def health(self, name: DeviceName, now: float) -> tuple[str, str]:
+        if (forced := self._forced.of(name)) is not None:
+            return forced, CHAOS
         report = self.report(name)
         if report is None or report.deadline <= now:
             return UNKNOWN, ""
@@ -99,7 +104,7 @@ class HealthBook:
         return min(ends, default=None)
 
     def report(self, name: DeviceName) -> Report | None:
-        """What counts of a device; it may have expired."""
+        """What counts of what drivers say of a device; it may have expired."""
         voices = [voice for voice in self._voices.get(name.driver, {}).values() if voice.spoken]
         if not voices:
             return None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from actors.devices.dra.checkpoint import ClaimFile
 from actors.devices.dra.claims import ClaimCache
 from actors.devices.dra.drivers import Drivers, DriversOptions
+from actors.devices.dra.forced import Forced, forced_health, named
 from actors.devices.dra.health import HealthBook
 from actors.devices.dra.hearing import Hearing, HearingOptions
 from actors.devices.dra.keeping import Keeping, KeepingOptions
@@ -22,14 +23,20 @@ from actors.devices.dra.shares import PodClaims, cdi_devices, pod_claims, rebuil
 from actors.devices.dra.strangers import Strangers, StrangersOptions
 from actors.devices.dra.streams import DraStreams, DraStreamsOptions
 from actors.devices.dra.types import ClaimInfo, DeviceName, DraLimits
+from actors.devices.errors import CheckpointNotWritten, UnknownDevice
 from protocols.bus import Bus, Call
 from protocols.messages.devices import (
+    ChaosDevice,
     Empty,
     PodAllocation,
     PrepareClaims,
     PreparedClaims,
     UnprepareClaims,
 )
+
+
+async def _at_once() -> None:
+    """Nothing has to be written."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,10 @@ class DraOptions:
     """What each pod is known to hold."""
     tell: Callable[[str, str], None]
     """Reason and line of what people should hear of."""
+    forced: Forced = field(default_factory=Forced)
+    """Kept by somebody else; changed here only."""
+    remembered: Callable[[], Awaitable[None]] = _at_once
+    """Returns when `forced` is on disk; raises CheckpointNotWritten."""
 
 
 class DraManager:
@@ -58,7 +69,7 @@ class DraManager:
         file = ClaimFile(options.checkpoint)
         self.troubles: list[str] = []
         self._cache = ClaimCache(self._load(file))
-        self._book = HealthBook(options.limits.health)
+        self._book = HealthBook(options.limits.health, options.forced)
         metrics = DraMetrics(options.registry, self._cache.in_use)
         clock = asyncio.get_running_loop().time
         self._remembered = Remembered(options.bus, lambda: self._streams.claims_changed())
@@ -126,6 +137,25 @@ class DraManager:
     def reconcile(self, active: set[str]) -> None:
         """Give back the claims of every pod that is not `active`, in the background."""
         self._strangers.reconcile(active)
+
+    async def chaos(self, order: ChaosDevice, call: Call) -> Empty:
+        """Force a device's health, whatever its driver says. Raises UnknownDevice, InvalidHealth, or
+        CheckpointNotWritten: the device is as before then."""
+        name, health = named(order.id), forced_health(order.health)
+        if health is not None and name not in self._devices() and self._book.report(name) is None:
+            raise UnknownDevice(
+                f"{name.text} is not known here: no claim on this node has it, and no driver tells of its health; "
+                "see `nodeplane devices --drivers`"
+            )
+        before = self._options.forced.put(name, health)
+        self._streams.refresh(name.driver)
+        try:
+            await self._options.remembered()
+        except CheckpointNotWritten:
+            self._options.forced.put(name, before)
+            self._streams.refresh(name.driver)
+            raise
+        return Empty()
 
     async def close(self) -> None:
         self._strangers.close()

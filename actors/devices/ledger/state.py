@@ -20,7 +20,9 @@ OLDEST = 1
 
 class Override(msgspec.Struct, frozen=True):
     resource: str
+    """Empty: a driver's device."""
     id: str
+    """Of a driver's device, DRIVER/POOL/DEVICE."""
     health: str
 
 
@@ -41,7 +43,8 @@ class State(msgspec.Struct, frozen=True):
     """Digest of the one that lay there before."""
 
     def forced(self) -> dict[DeviceKey, str]:
-        return {DeviceKey(item.resource, item.id): item.health for item in self.overrides}
+        """On devices of plugins."""
+        return {DeviceKey(item.resource, item.id): item.health for item in self.overrides if item.resource}
 
 
 class Envelope(msgspec.Struct, frozen=True):

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from actors.devices.errors import InvalidHealth, UnknownDevice
-from actors.devices.types import DeviceKey, PluginDevice, PluginOptions
+from actors.devices.types import CHAOS, DeviceKey, PluginDevice, PluginOptions
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, Device, ResourceInventory
 
 FORCED = {"healthy": HEALTHY, "unhealthy": UNHEALTHY}
 
 GONE = "device plugin is not connected"
 MISSING = "device is no longer reported by its plugin"
-CHAOS = "forced by chaos"
 
 
 @dataclass
