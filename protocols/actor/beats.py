@@ -1,4 +1,5 @@
-"""Beats: once a second, and when its state or a followed stream changes, the supervisor hears how this instance is."""
+"""Beats: with each tick of the bus (1 s, 2 s while nothing moves), and when its state or a followed stream changes, the
+supervisor hears how this instance is."""
 
 import asyncio
 import os
@@ -25,15 +26,20 @@ class Beats:
 
     def start(self) -> None:
         self._bus.watch_link(self._supervisor, self._on_link)
-        self._bus.watch_synced(self.change)
-        self._bus.each_second(self._second)
+        self._bus.watch_synced(self._say)
+        self._bus.each_tick(self._tick)
         self._beating = True
         self._send()
 
     def change(self, state: str = "", note: str | None = None) -> None:
-        """Say it at the end of this turn of the loop."""
-        self.state = state or self.state
-        self.note = self.note if note is None else note
+        """Said at the end of this turn of the loop, if it is news."""
+        news = (state or self.state, self.note if note is None else note)
+        if news != (self.state, self.note):
+            self.state, self.note = news
+            self._say()
+
+    def _say(self) -> None:
+        self._bus.stir()
         if not self._due:
             self._due = True
             self._loop.call_soon(self._changed)
@@ -62,7 +68,7 @@ class Beats:
         if up:
             self._send()
 
-    def _second(self) -> None:
+    def _tick(self) -> None:
         if self._beating:
             self._send()
 

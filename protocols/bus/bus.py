@@ -18,6 +18,7 @@ from protocols.bus.host import Host
 from protocols.bus.lock import NameLock
 from protocols.bus.peer import Peer
 from protocols.bus.stream import Stream
+from protocols.bus.tempo import Pulse, Tempo
 from protocols.bus.types import BusOptions, Handler, StreamSink, StreamSource
 
 log = logging.getLogger("bus")
@@ -42,7 +43,9 @@ class Bus:
         self._peers: dict[str, Peer] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._told_synced: Callable[[], None] = _nobody
-        self._each_second: Callable[[], None] = _nobody
+        self._each_tick: Callable[[], None] = _nobody
+        self._tempo = Tempo(options.tick, options.idle_tick)
+        self._stirred = 0
 
     async def start(self) -> None:
         """Take the name and bind. Raises NameTaken when another process holds it."""
@@ -56,7 +59,7 @@ class Bus:
         except BaseException:
             self._lock.release()
             raise
-        self._set_timer()
+        self._set_timer(self.options.tick)
 
     async def close(self) -> None:
         """End handlers and calls, close sockets, then give the name free: in this order, so that no successor's socket
@@ -87,7 +90,7 @@ class Bus:
         self._own_host().disown(name)
 
     def tick(self) -> None:
-        """Tell all followers soon where the streams are; done each second anyway."""
+        """Tell all followers soon where the streams are; done with each tick anyway."""
         self._own_host().tick()
 
     def follow(self, *, owner: str, stream: str, sink: StreamSink[V], type: type[V]) -> Following[V]:
@@ -148,9 +151,13 @@ class Bus:
         """Call `told` whenever a followed stream becomes synced or stale."""
         self._told_synced = told
 
-    def each_second(self, told: Callable[[], None]) -> None:
-        """Call `told` with our tick: what else is due once a second then costs no wake-up of its own."""
-        self._each_second = told
+    def each_tick(self, told: Callable[[], None]) -> None:
+        """Call `told` with our tick: what else is due then costs no wake-up of its own."""
+        self._each_tick = told
+
+    def stir(self) -> None:
+        """Something is going on here: ticks come at the usual pace for a while."""
+        self._stirred += 1
 
     def owned(self) -> list[Stream]:
         return list(self._host.streams.values()) if self._host else []
@@ -174,19 +181,27 @@ class Bus:
 
     def _second(self) -> None:
         """The only periodic work: our tick, and a look for silence of others."""
-        self._set_timer()
+        self._set_timer(self._tempo.next(self._pulse()))
         if self._host:
             self._host.second()
         for peer in self._peers.values():
             peer.second()
-        self._each_second()
+        self._each_tick()
 
-    def _set_timer(self) -> None:
+    def _pulse(self) -> Pulse:
+        peers = self._peers.values()
+        return Pulse(
+            moved=self._stirred + (self._host.moved if self._host else 0),
+            waiting=any(peer.waiting for peer in peers),
+            silence=max((peer.silence for peer in peers), default=0.0),
+        )
+
+    def _set_timer(self, pace: float) -> None:
         """At whole ticks of the machine's clock: what all tell each other then wakes each of them once, not once for
         every other."""
         loop = asyncio.get_running_loop()
-        at = loop.time() + self.options.tick
-        self._timer = loop.call_at(at - at % self.options.tick, self._second)
+        at = loop.time() + pace
+        self._timer = loop.call_at(at - at % pace, self._second)
 
     def _synced_changed(self) -> None:
         self._told_synced()

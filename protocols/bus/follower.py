@@ -26,7 +26,7 @@ class FollowerOptions(msgspec.Struct, frozen=True):
     stream: str
     buffer_events: int = 10_000
     buffer_bytes: int = 64 << 20
-    stale_after: float = 3.0
+    stale_after: float = 3.5
     retry_first: float = 0.02
     retry_most: float = 0.25
     retry_stale: float = 1.0

@@ -80,8 +80,15 @@ class Host:
         self._publisher.close()
         self._router.close(REPLY_LINGER_MS)
 
+    @property
+    def moved(self) -> int:
+        """Grows with every position."""
+        return sum(stream.seq + stream.mark for stream in self.streams.values())
+
     def _send_tick(self) -> None:
         self._tick_due = False
+        if not self.streams:
+            return  # nobody follows what is not there
         positions = {name: (stream.seq, stream.mark) for name, stream in self.streams.items()}
         self._publisher.send(TICK_TOPIC + encode(TickFrame(VERSION, self.epoch, positions)))
 

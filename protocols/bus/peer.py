@@ -104,6 +104,16 @@ class Peer:
         if self._calls.waiting_since(self._loop.time() - PING_AFTER):
             self._dealer.send(encode(PingFrame(VERSION)))
 
+    @property
+    def waiting(self) -> bool:
+        """A call has no answer yet."""
+        return bool(self._futures)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since a position was told of the stream that is longest without; 0: none is followed."""
+        return max((following.silence for following in self._followings.values()), default=0.0)
+
     def close(self) -> None:
         for following in self.followings():
             following.close()

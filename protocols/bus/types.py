@@ -53,7 +53,9 @@ class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     """ROOT/run; made with mode 0700 when absent."""
     tick: float = 1.0
     """Seconds between ticks; also how often silence is looked for."""
-    stale_after: float = 3.0
+    idle_tick: float = 2.0
+    """The same while nothing moves. Not more than half of stale_after and a tick: one that is late does no harm."""
+    stale_after: float = 3.5
     """Seconds without a tick after which a follower calls itself stale."""
     buffer_events: int = 10_000
     """Events a follower holds back during a sync; past it the oldest go and it syncs again."""

@@ -8,7 +8,7 @@ import msgspec
 ROOT_NAME = "supervisor"
 
 BEAT = "beat"
-"""Cast Beat, from each actor, every second and on each change of state."""
+"""Cast Beat, from each actor, every second (2 s while nothing moves) and on each change of state."""
 
 STATUS = "status"
 """RPC Empty -> PlaneStatus."""

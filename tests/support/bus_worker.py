@@ -22,7 +22,7 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 def options(name: str, run_dir: Path) -> BusOptions:
-    return BusOptions(name=name, run_dir=run_dir, tick=0.2, stale_after=0.6)
+    return BusOptions(name=name, run_dir=run_dir, tick=0.2, idle_tick=0.2, stale_after=0.6)
 
 
 class Worker:

@@ -107,8 +107,8 @@ def test_synced_needs_to_have_heard_the_streams_own_topic() -> None:
 def test_silence_makes_stale_and_a_word_mends_it() -> None:
     follower = live()
     follower.step(Heard(5, 0, 0, proof=True), 0.0)
-    assert follower.step(Clock(), 2.9) == []
-    assert follower.step(Clock(), 3.1)[0] == Synced(False)
+    assert follower.step(Clock(), 3.4) == []
+    assert follower.step(Clock(), 3.6)[0] == Synced(False)
     follower.step(Heard(5, 0, 0, proof=False), 9.0)
     assert follower.step(ReplayFrame(1, follower.syncs, "s", 5, 0, 0, 0, True, []), 9.0) == [Synced(True)]
 

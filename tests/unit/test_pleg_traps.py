@@ -1,0 +1,248 @@
+"""Traps of the container runtime interface that no scenario shows: each beside the design that walks into it."""
+
+import ast
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.pleg.runtime import Runtime
+from actors.podworker.runtime import BusRuntime
+from actors.podworker.spec import read_pod
+from actors.runtime.states import Life
+from actors.runtime.status import container_item, container_status
+from actors.runtime.types import Container, ContainerRecord, Sandbox, SandboxRecord
+from protocols.http2 import frames as h2
+from protocols.http2.calls import Calls
+from protocols.http2.frames import PREFACE, Splitter, pack
+from protocols.http2.hpack import Decoder
+from protocols.http2.line import Place
+from protocols.messages import cri as messages
+from protocols.wire import cri_pb2 as cri
+from protocols.wire.methods import CLIENT_OPTIONS, MAX_MESSAGE
+
+ROOT = Path(__file__).parents[2]
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def block(field: int, value: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def varint(value: int) -> bytes:
+    low, rest = value & 0x7F, value >> 7
+    return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
+
+
+# 3: the document's snippets number fields otherwise than every runtime does
+
+EVENT = b"".join(
+    (
+        block(1, b"c1"),
+        number(2, 2),
+        number(3, 1_700_000_000_000_000_000),
+        block(4, block(1, b"s1") + block(2, block(1, b"p") + block(2, b"u1"))),
+        block(5, block(1, b"c1") + number(3, 2)),
+    )
+)
+"""An event as runtimes send it: a sandbox's status at 4, statuses of containers at 5."""
+AS_WRITTEN = {"pod_sandbox_metadata": (4, "PodSandboxMetadata"), "pod_sandbox_status": (5, "PodSandboxStatus")}
+
+
+def as_written() -> type[Message]:
+    """The event of the document's text: metadata at 4, so that the rest is one further."""
+    file = descriptor_pb2.FileDescriptorProto(
+        name="as_written.proto", package="written", syntax="proto3", dependency=[cri.DESCRIPTOR.name]
+    )
+    event = file.message_type.add(name="Event")
+    kind = descriptor_pb2.FieldDescriptorProto
+    event.field.add(name="container_id", number=1, type=kind.TYPE_STRING, label=kind.LABEL_OPTIONAL)
+    for name, (at, type_name) in AS_WRITTEN.items():
+        full = f".{cri.DESCRIPTOR.package}.{type_name}"
+        event.field.add(name=name, number=at, type=kind.TYPE_MESSAGE, label=kind.LABEL_OPTIONAL, type_name=full)
+    pool = descriptor_pool.Default()  # type: ignore[no-untyped-call]  # the library leaves it untyped
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("written.Event"))
+
+
+def test_trap_3_field_numbers_are_the_runtimes_and_not_the_documents() -> None:
+    naive: Any = as_written().FromString(EVENT)
+    assert naive.pod_sandbox_metadata.uid != "u1"
+    assert naive.pod_sandbox_status.id == "c1", "the container is taken for the pod's sandbox"
+    ours = cri.ContainerEventResponse.FromString(EVENT)
+    assert ours.pod_sandbox_status.metadata.uid == "u1"
+    assert [status.id for status in ours.containers_statuses] == ["c1"]
+    answer = cri.PodSandboxStatusResponse.FromString(block(3, block(1, b"c1")) + number(4, 7))
+    assert (answer.containers_statuses[0].id, answer.timestamp) == ("c1", 7)
+
+
+def test_trap_3_no_request_has_the_documents_include_containers() -> None:
+    """It was never added; a runtime that is asked for it answers as if it was not."""
+    asked: list[messages.CriCall] = []
+
+    class Bus:
+        async def call(self, owner: str, method: str, request: messages.CriCall, *_: Any, **__: Any) -> Any:
+            asked.append(request)
+            listed = cri.PodSandbox(id="s1", metadata=cri.PodSandboxMetadata(uid="u1"))
+            status = cri.PodSandboxStatus(id="s1", metadata=listed.metadata, created_at=1)
+            answers: dict[str, Message] = {
+                "ListPodSandbox": cri.ListPodSandboxResponse(items=[listed]),
+                "PodSandboxStatus": cri.PodSandboxStatusResponse(status=status),
+            }
+            answer = answers.get(request.operation, cri.ListContainersResponse())
+            return messages.CriReply(answer.SerializeToString())
+
+    asyncio.run(Runtime(Bus()).inspect("u1"))  # type: ignore[arg-type]  # a bus that answers for the runtime
+    (request,) = [call.request for call in asked if call.operation == "PodSandboxStatus"]
+    assert request == block(1, b"s1")
+    assert {field.number for field in cri.PodSandboxStatusRequest.DESCRIPTOR.fields} == {1, 2}
+
+
+# 24: what a kubelet's checks refuse
+
+
+def complaint(item: Any) -> str:
+    """A kubelet's check of one container in a list or of a status: what it says of it."""
+    if not item.id:
+        return "id"
+    if not item.metadata.name:
+        return "metadata.name"
+    if item.created_at == 0:
+        return "created_at"
+    if not item.image.image:
+        return "image.image"
+    return "" if item.image_ref else "image_ref"
+
+
+names = st.text("abcxyz0189-", min_size=1, max_size=12)
+
+
+@given(name=names, image=names, state=st.sampled_from(["created", "running", "exited"]), at=st.integers(1, 2**62))
+def test_trap_24_containers_come_with_everything_a_kubelet_checks(name: str, image: str, state: str, at: int) -> None:
+    config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name), image=cri.ImageSpec(image=image))
+    life = Life(created_at=at, started_at=at if state != "created" else 0, finished_at=at if state == "exited" else 0)
+    pod = Sandbox(SandboxRecord("5b", 1, "boot", b""), cri.PodSandboxConfig())
+    made = Container(ContainerRecord("c0", pod.id, "boot", b"", life), config, pod)
+    assert (complaint(container_item(made)), complaint(container_status(made))) == ("", "")
+    naive = cri.Container(id="c0", metadata=config.metadata, image=config.image, state=cri.CONTAINER_CREATED)
+    assert complaint(naive) == "created_at"
+    naive.created_at = at
+    assert complaint(naive) == "image_ref"
+
+
+# 29: two seconds at least, whatever the hook left of the grace; but a forced deletion is another thing
+
+
+class Stops:
+    """A bus that notes how long the runtime may take."""
+
+    def __init__(self) -> None:
+        self.seconds: list[int] = []
+
+    async def call(self, owner: str, method: str, request: messages.CriCall, *_: Any, **__: Any) -> Any:
+        self.seconds.append(cri.StopContainerRequest.FromString(request.request).timeout)
+        return messages.CriReply(b"")
+
+
+@given(grace=st.integers(0, 600), hook=st.integers(0, 700))
+def test_trap_29_a_container_has_two_seconds_after_its_hook(grace: int, hook: int) -> None:
+    left = max(0, grace - hook)
+    bus = Stops()
+    asyncio.run(BusRuntime(bus).stop_container("c", left))  # type: ignore[arg-type]  # a bus that answers for cri
+    naive = left
+    assert bus.seconds == [max(2, naive)], "0 is SIGKILL at once: what the hook prepared is never done"
+
+
+@pytest.mark.parametrize(("asked", "given_"), [(None, 30), (0, 1), (1, 1), (7, 7)])
+def test_trap_29_a_forced_deletion_asks_for_0_and_gets_1(asked: int | None, given_: int) -> None:
+    pod = {"metadata": {"uid": "u", "name": "p", "deletionGracePeriodSeconds": asked}, "spec": {"containers": []}}
+    assert read_pod(pod).grace == given_
+
+
+# 32: unix sockets, large messages, forks
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+    yield made
+    shutil.rmtree(made)
+
+
+def test_trap_32_the_authority_on_a_unix_socket_is_localhost(short: Path) -> None:
+    """Left to a library it is the escaped path, which servers in Rust and .NET refuse."""
+    heard: list[dict[bytes, bytes]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(pack(h2.SETTINGS, 0, 0))
+        splitter, decoder = Splitter(), Decoder()
+        data = (await reader.readexactly(len(PREFACE)))[len(PREFACE) :]
+        while not heard:
+            for kind, _, _, body in splitter.feed(data):
+                if kind == h2.HEADERS:
+                    heard.append(dict(decoder.decode(bytes(body))))
+            data = b"" if heard else await reader.read(65_536)
+        writer.close()
+
+    async def story() -> None:
+        server = await asyncio.start_unix_server(serve, short / "rt.sock")
+        calls = Calls(Place(path=str(short / "rt.sock")))
+        with pytest.raises(Exception, match="UNAVAILABLE"):
+            await calls.unary("/runtime.v1.RuntimeService/Version", b"", 10.0)
+        calls.close()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(story())
+    assert heard[0][b":authority"] == b"localhost"
+    assert dict(CLIENT_OPTIONS)["grpc.default_authority"] == "localhost"
+
+
+def test_trap_32_messages_may_have_16_mib() -> None:
+    """The library's own limit is 4: a node with 3,000 containers could not be listed."""
+    from actors.cri.channel import LIMIT
+
+    assert LIMIT == MAX_MESSAGE == 16 << 20
+    assert dict(CLIENT_OPTIONS)["grpc.max_receive_message_length"] == 16 << 20
+
+
+def imported(module: str, seen: set[str]) -> set[str]:
+    """All that importing `module` imports, of ours and at the first level of others."""
+    path = ROOT / Path(*module.split("."))
+    file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+    if module in seen or not file.exists():
+        return seen | {module.partition(".")[0]}
+    seen = seen | {module}
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in found:
+            seen = imported(name, seen)
+    return seen
+
+
+def test_trap_32_who_forks_containers_never_knew_grpc() -> None:
+    """A fork after grpc has begun its threads may hang for ever in the child."""
+    threaded = {"grpc", "zmq", "uvloop"}
+    assert imported("actors.runtime.actor", set()) & threaded, "the naive place to fork"
+    assert not imported("actors.runtime.launcher", set()) & threaded
+    forks = {file for file in (ROOT / "actors").rglob("*.py") if "os.fork()" in file.read_text()}
+    assert {str(file.relative_to(ROOT)) for file in forks} == {
+        "actors/runtime/launcher.py",
+        "actors/runtime/shim/child.py",
+    }
