@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.pleg.runtime import Runtime
-from actors.podworker.runtime import BusRuntime
+from actors.podworker.links.runtime import BusRuntime
 from actors.podworker.spec import read_pod
 from actors.runtime.states import Life
 from actors.runtime.status import container_item, container_status
