@@ -107,6 +107,7 @@ BAD: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("PATCH", f"{PODS}/target", {"metadata": {"resourceVersion": "1"}}, MERGE, 409),
     ("PATCH", f"{PODS}/target", {"metadata": {"uid": "x"}}, MERGE, 409),
     ("PATCH", f"{PODS}/target?force=true", {}, MERGE, 422),
+    ("PATCH", f"{PODS}/target?force=true&fieldManager=m", {}, {"Content-Type": "application/apply-patch+cbor"}, 415),
     ("PATCH", f"{PODS}/target", {}, JSON_PATCH, 400),
     ("PATCH", f"{PODS}/target", [{"op": "test"}], JSON_PATCH, 422),
     ("PATCH", f"{PODS}/target", [{"op": "test", "path": "/kind", "value": 1}], JSON_PATCH, 422),

@@ -11,14 +11,14 @@ from actors.apiserver.errors.answers import BadRequest
 from actors.apiserver.errors.causes import invalid, invalid_object
 from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.request.body import media_type, read_body, read_object
+from actors.apiserver.request.body import decode_json, media_type, read_body, read_object
 from actors.apiserver.request.query import write_options
 from actors.apiserver.request.target import Target
 from actors.apiserver.validation.review import Review
 from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import updaters
-from actors.apiserver.writes.patch import patcher, read_patch
+from actors.apiserver.writes.patch import check_media, patcher
 from actors.apiserver.writes.update import updated
 
 IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -39,7 +39,8 @@ class Scaling:
 
     async def patch(self, request: Request) -> Reply:
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
-        change = patcher(request.target, media, read_patch(request.target, media, raw))
+        check_media(request.target, media)
+        change = patcher(request.target, media, decode_json(raw))
         return await self._write(request, change, "PatchOptions")
 
     async def _write(self, request: Request, change: Callable[[Obj], Obj], kind: str) -> Reply:

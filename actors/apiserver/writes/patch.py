@@ -31,9 +31,10 @@ Mutation = Callable[[Obj], Obj | None]
 
 def patch_mutation(target: Target, media: str, body: bytes, options: WriteOptions, review: Review) -> Mutation:
     """Read the patch now, apply it later, as often as the write loop asks. Raises on what cannot be read."""
-    if options.force is not None and media != APPLY_PATCH:
+    check_media(target, media)
+    if options.force is not None:
         raise invalid_options("PatchOptions", forbidden("force", "may not be specified for non-apply patch"))
-    patch = read_patch(target, media, body)
+    patch = decode_json(body)
     review.text(body, media, patch)
     apply, owners = patcher(target, media, patch), updaters(target, options)
 
@@ -45,12 +46,12 @@ def patch_mutation(target: Target, media: str, body: bytes, options: WriteOption
     return mutate
 
 
-def read_patch(target: Target, media: str, body: bytes) -> Any:
-    """Raises UnsupportedMediaType: strategic patches are for kinds whose lists the server itself knows."""
+def check_media(target: Target, media: str) -> None:
+    """Raises UnsupportedMediaType: strategic patches are for kinds whose lists the server itself knows. Asked before
+    anything else is looked at: a client that tries CBOR learns by this error alone that it has to speak JSON."""
     accepted = (JSON_PATCH, MERGE_PATCH, *(() if target.resource.custom else (STRATEGIC_PATCH,)))
     if media not in accepted:
         raise UnsupportedMediaType(", ".join((*accepted, APPLY_PATCH)))
-    return decode_json(body)
 
 
 def patcher(target: Target, media: str, patch: Any) -> Callable[[Obj], Obj]:
