@@ -16,7 +16,7 @@ import traceback
 from collections import deque
 from typing import NoReturn
 
-from supervisor.forkserver import child, prctl, wire
+from supervisor.forkserver import authorities, child, prctl, wire
 
 
 class Forkserver:
@@ -40,7 +40,8 @@ class Forkserver:
 
     def _load(self, module: str) -> None:
         try:
-            importlib.import_module(module)
+            with authorities.unread():
+                importlib.import_module(module)
         except BaseException:  # the actor's own fault: its child will run into it again and say so in its own log
             traceback.print_exc(limit=-2)
 

@@ -1,0 +1,23 @@
+"""Imports of the forkserver read no certificate authorities of the system."""
+
+import os
+import ssl
+
+import pytest
+
+from supervisor.forkserver import authorities
+
+
+def test_a_context_made_inside_trusts_nobody() -> None:
+    with authorities.unread():
+        context = ssl.create_default_context()
+    assert context.cert_store_stats()["x509"] == 0
+
+
+def test_the_environment_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/some/file")
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    with authorities.unread():
+        assert os.environ["SSL_CERT_FILE"] == os.devnull
+    assert os.environ["SSL_CERT_FILE"] == "/some/file"
+    assert "SSL_CERT_DIR" not in os.environ
