@@ -7,6 +7,7 @@ On kill -9: statuses lag until the next life; it acts only on what pleg confirms
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -189,6 +190,7 @@ class PodWorkerActor:
                 memory=self._machine.memory_kib * 1024,
                 storage=self._machine.storage_kib * 1024,
                 api=address(settings.api_url),
+                root_user=os.geteuid() == 0,
             ),
             services=self._services.items,
         )

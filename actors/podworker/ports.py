@@ -175,6 +175,8 @@ class Site(msgspec.Struct, frozen=True):
     storage: int = 0
     """Bytes of memory and disk."""
     api: Address = Address()
+    root_user: bool = False
+    """The plane runs as root: the embedded runtime can do more."""
 
     def node(self, pod_ip: str = "") -> Node:
         return Node(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)

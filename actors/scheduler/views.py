@@ -30,7 +30,8 @@ def larger(one: Amounts, other: Amounts) -> Amounts:
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """max(init containers, sum of app containers), each with the sidecars started before them; one of `pods`."""
+    """max(init containers, sum of app containers), each with the sidecars started before them; one of `pods`. What the
+    pod asks for as a whole goes before what its containers do."""
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
@@ -41,7 +42,8 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
         else:
             peak = larger(peak, added(sidecars, own))
     apps = _sum(_container(container) for container in spec.get("containers") or ())
-    total = larger(peak, added(sidecars, apps))
+    whole = (spec.get("resources") or {}).get("requests") or {}
+    total = {**larger(peak, added(sidecars, apps)), **amounts(whole)}  # the pod's own word about a resource decides
     return added(added(total, amounts(spec.get("overhead") or {})), {"pods": NANO})
 
 

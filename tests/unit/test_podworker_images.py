@@ -21,7 +21,7 @@ def asked(fake, images, times=1, **fields):
     spec = read_pod(pod(container("a", **fields)))
 
     async def ask():
-        return [await images.ensure(spec, spec.containers[0]) for _ in range(times)]
+        return [(await images.ensure(spec, spec.containers[0])).id for _ in range(times)]
 
     return asyncio.run(ask())[-1]
 

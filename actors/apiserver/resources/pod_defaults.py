@@ -1,6 +1,7 @@
 """What a pod means where its author said nothing."""
 
 from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.resources.pod_whole import default_whole, has_whole
 
 GRACE_SECONDS = 30
 QOS_RESOURCES = ("cpu", "memory")
@@ -22,6 +23,7 @@ def apply_defaults(pod: Obj) -> None:
     _service_account(spec)
     for container in (*items(spec, "containers"), *items(spec, "initContainers")):
         _container(container)
+    default_whole(spec)
     for volume in items(spec, "volumes"):
         _volume(volume)
 
@@ -72,8 +74,10 @@ def _volume(volume: Obj) -> None:
 
 
 def qos_class(pod: Obj) -> str:
-    """Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
+    """Guaranteed, Burstable or BestEffort, from cpu and memory of the pod as a whole, or of all its containers."""
     containers = [*items(pod, "spec", "containers"), *items(pod, "spec", "initContainers")]
+    if has_whole(pod):
+        containers = [pod["spec"]]
     wanted = [(at(c, "resources", "requests") or {}, at(c, "resources", "limits") or {}) for c in containers]
     if not any(name in side for pair in wanted for side in pair for name in QOS_RESOURCES):
         return "BestEffort"

@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 
 from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required, unsupported
 from actors.apiserver.objects.paths import Obj, items
+from actors.apiserver.resources.pod_whole import whole_causes
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]?)")
@@ -30,6 +31,8 @@ def pod_causes(pod: Obj) -> list[Cause]:
         causes += _list_type(spec, field)
         for index, container in enumerate(items(spec, field)):
             causes += _container_causes(f"spec.{field}[{index}]", container, seen)
+    if "resources" in spec:
+        causes += _resource_causes("spec.resources", spec) or whole_causes(spec)
     return causes
 
 

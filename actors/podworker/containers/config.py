@@ -6,10 +6,11 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.containers.hosts import has_hosts
-from actors.podworker.containers.limits import linux_resources, oom_score
+from actors.podworker.containers.limits import container_resources, linux_resources, oom_score
 from actors.podworker.containers.messages import message_path
 from actors.podworker.containers.mounts import container_mounts
-from actors.podworker.containers.sandbox import namespaces, pod_labels
+from actors.podworker.containers.sandbox import pod_labels
+from actors.podworker.containers.security import ImageUser, container_security
 from actors.podworker.environment.downward import Node
 from actors.podworker.environment.expand import expand
 from actors.podworker.environment.references import Found
@@ -19,6 +20,8 @@ from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant
 from protocols.wire import cri_pb2
 
 PREFIX = "io.kubernetes.container."
+SECCOMP = "kubelet/seccomp"
+"""Below the root: where profiles of type Localhost are looked for."""
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -40,6 +43,8 @@ class Recipe(msgspec.Struct, frozen=True):
     """Variables of services."""
     own_ip: str = ""
     """The pod's address on a network of its own; empty on the node's."""
+    user: ImageUser | None = None
+    """The image's; None where the runtime knows it itself."""
 
 
 def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
@@ -65,6 +70,7 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
         stdin_once=bool(raw.get("stdinOnce")),
         tty=bool(raw.get("tty")),
         linux=_linux(recipe),
+        stop_signal=_stop_signal(raw),
         CDI_devices=[cri_pb2.CDIDevice(name=name) for name in grant.cdi_devices],
     )
 
@@ -78,6 +84,12 @@ def _mounts(recipe: Recipe, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
 def log_path(container: str, attempt: int) -> str:
     """Below the pod's log directory."""
     return f"{container}/{attempt}.log"
+
+
+def _stop_signal(raw: Object) -> "cri_pb2.Signal":
+    """Zero: the image's, or SIGTERM."""
+    name = str((raw.get("lifecycle") or {}).get("stopSignal") or "RUNTIME_DEFAULT")
+    return getattr(cri_pb2, f"SIGNAL_{name.replace('+', 'PLUS').replace('-', 'MINUS')}", cri_pb2.SIGNAL_RUNTIME_DEFAULT)
 
 
 def _annotations(recipe: Recipe) -> dict[str, str]:
@@ -104,33 +116,10 @@ def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.D
 
 def _linux(recipe: Recipe) -> "cri_pb2.LinuxContainerConfig":
     spec, raw = recipe.spec, recipe.container.raw
-    pod_context = (spec.raw.get("spec") or {}).get("securityContext") or {}
-    merged = {**pod_context, **(raw.get("securityContext") or {})}
-    context = cri_pb2.LinuxContainerSecurityContext(
-        namespace_options=namespaces(spec),
-        privileged=bool(merged.get("privileged")),
-        readonly_rootfs=bool(merged.get("readOnlyRootFilesystem")),
-        no_new_privs=merged.get("allowPrivilegeEscalation") is False,
-        supplemental_groups=_groups(pod_context),
-        capabilities=_capabilities(merged.get("capabilities") or {}),
-    )
-    if merged.get("runAsUser") is not None:
-        context.run_as_user.value = int(merged["runAsUser"])
-    if merged.get("runAsGroup") is not None:
-        context.run_as_group.value = int(merged["runAsGroup"])
-    resources = linux_resources(raw.get("resources") or {})
+    context = container_security(spec, recipe.container, recipe.root / SECCOMP, recipe.user)
+    resources = linux_resources(container_resources(spec.raw.get("spec") or {}, raw))
     resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, recipe.node.memory)
     resources.cpuset_cpus, resources.cpuset_mems = recipe.grant.cpus or recipe.shared, recipe.grant.mems
     if recipe.grant.cpus:
         resources.cpu_quota = -1  # its CPUs are the limit: a quota on top of them would only make it wait
     return cri_pb2.LinuxContainerConfig(resources=resources, security_context=context)
-
-
-def _groups(context: Object) -> list[int]:
-    """fsGroup is the last of them, as upstream has it."""
-    group = context.get("fsGroup")
-    return [int(g) for g in context.get("supplementalGroups") or ()] + ([] if group is None else [int(group)])
-
-
-def _capabilities(wanted: Object) -> "cri_pb2.Capability":
-    return cri_pb2.Capability(add_capabilities=wanted.get("add") or (), drop_capabilities=wanted.get("drop") or ())

@@ -50,9 +50,9 @@ class Images:
         self._clock = clock
         self._failed: dict[str, _Failed] = {}
 
-    async def ensure(self, spec: PodSpec, container: ContainerSpec) -> str:
-        """The runtime's name of the image. Raises ImageMissing, ContainerConfigInvalid when the image's user may not
-        run; BusError when the runtime could not be asked."""
+    async def ensure(self, spec: PodSpec, container: ContainerSpec) -> ImageFound:
+        """The image, which the runtime has then. Raises ImageMissing, ContainerConfigInvalid when the image's user may
+        not run; BusError when the runtime could not be asked."""
         policy = pull_policy(container)
         present = await self._inspect(spec, container)
         if present is not None and (policy != ALWAYS or self._world.site.embedded):
@@ -66,7 +66,7 @@ class Images:
             reference = await self._pull(spec, container)
             present = await self._world.runtime.image(container.image) or ImageFound(reference)
         check_user(spec, container, present)
-        return present.id
+        return present
 
     async def _inspect(self, spec: PodSpec, container: ContainerSpec) -> ImageFound | None:
         image = container.image

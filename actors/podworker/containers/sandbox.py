@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from actors.podworker.containers.limits import linux_resources, pod_resources
 from actors.podworker.containers.names import dns_config, hostname
+from actors.podworker.containers.security import sandbox_security, sysctls
 from actors.podworker.types import Object, PodSpec
 from protocols.wire import cri_pb2
 
@@ -30,19 +32,18 @@ def sandbox_config(spec: PodSpec, attempt: int, logs: Path, resolv: str = "") ->
         labels={**(metadata.get("labels") or {}), **pod_labels(spec)},
         annotations={"kubernetes.io/config.source": "api", **(metadata.get("annotations") or {})},
         linux=cri_pb2.LinuxPodSandboxConfig(
-            security_context=cri_pb2.LinuxSandboxSecurityContext(namespace_options=namespaces(spec)),
+            security_context=sandbox_security(spec),
+            sysctls=sysctls(spec),
+            overhead=_overhead(spec),
+            resources=linux_resources(pod_resources(spec.raw.get("spec") or {})),
         ),
     )
 
 
-def namespaces(spec: PodSpec) -> "cri_pb2.NamespaceOption":
-    pod = spec.raw.get("spec") or {}
-    shared = cri_pb2.POD if pod.get("shareProcessNamespace") else cri_pb2.CONTAINER
-    return cri_pb2.NamespaceOption(
-        network=cri_pb2.NODE if spec.host_network else cri_pb2.POD,
-        pid=cri_pb2.NODE if pod.get("hostPID") else shared,
-        ipc=cri_pb2.NODE if pod.get("hostIPC") else cri_pb2.POD,
-    )
+def _overhead(spec: PodSpec) -> "cri_pb2.LinuxContainerResources | None":
+    """What the sandbox itself takes, by its RuntimeClass."""
+    overhead = (spec.raw.get("spec") or {}).get("overhead")
+    return linux_resources({"requests": overhead, "limits": overhead}) if overhead else None
 
 
 def _port(port: Object) -> "cri_pb2.PortMapping":

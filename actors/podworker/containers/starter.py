@@ -15,6 +15,7 @@ from actors.podworker.containers.killer import Killer
 from actors.podworker.containers.messages import make_message_file
 from actors.podworker.containers.names import needs_resolv
 from actors.podworker.containers.sandbox import pod_log_directory, sandbox_config
+from actors.podworker.containers.security import ImageUser
 from actors.podworker.environment.references import env_refs, fetch
 from actors.podworker.environment.services import service_variables
 from actors.podworker.environment.variables import needs_pod_ip
@@ -75,7 +76,7 @@ class Starter:
     async def _create(
         self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
     ) -> str:
-        image_ref = await self._images.ensure(spec, container)
+        image = await self._images.ensure(spec, container)
         ip = await self._ip(spec, container, place)
         recipe = Recipe(
             spec=spec,
@@ -83,7 +84,8 @@ class Starter:
             attempt=step.attempt,
             node=self._world.site.node(ip),
             root=self._world.site.root,
-            image_ref=image_ref,
+            image_ref=image.id,
+            user=None if self._world.site.embedded else ImageUser(image.uid, image.username),
             grant=grant or ContainerGrant({}),
             shared=self._world.devices.shared(),
             found=await fetch(self._world.objects, spec.namespace, env_refs(container)),

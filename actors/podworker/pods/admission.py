@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.podworker.containers.limits import GUARANTEED, milli, qos_class
-from actors.podworker.types import ContainerSpec, PodSpec, Waiting
+from actors.podworker.containers.limits import GUARANTEED, has_own, milli, qos_class
+from actors.podworker.types import ContainerSpec, Object, PodSpec, Waiting
 from protocols.bus import BusError, FailedPrecondition, InvalidArgument
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.messages.pleg import ContainerStatus
@@ -35,9 +35,14 @@ def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
         namespace=spec.namespace,
         name=spec.name,
         containers=tuple(_request(container, held.get(container.name, {}), claimed) for container in spec.containers),
-        guaranteed=qos_class(spec.raw.get("spec") or {}) == GUARANTEED,
+        guaranteed=_guaranteed(spec.raw.get("spec") or {}),
         running=bool(live),
     )
+
+
+def _guaranteed(pod: Object) -> bool:
+    """Exclusive CPUs and memory go by what containers ask for: a pod that asks as a whole has none, as upstream."""
+    return qos_class(pod) == GUARANTEED and not has_own(pod)
 
 
 def claimed_resources(spec: PodSpec) -> set[tuple[str, str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from actors.podworker.claims.claims import Claims, with_cdi
 from actors.podworker.containers.sandbox import sandbox_config
+from actors.podworker.containers.shortfalls import REASON, shortfalls
 from actors.podworker.containers.starter import Place, Starter, node_resolv
 from actors.podworker.environment.downward import Node
 from actors.podworker.errors import SyncFailed, VolumeNotReady
@@ -205,6 +206,7 @@ class Syncing:
             current = history.current_sandbox(status)
             return Place(current.id, current.attempt, current.ip) if current is not None and plan.start else None
         spec = self._state.spec
+        self._tell_shortfalls(plan)
         config = sandbox_config(spec, plan.create_sandbox, self._world.site.logs, node_resolv(spec))
         await asyncio.to_thread(self._make_log_directory, config.log_directory)
         try:
@@ -214,6 +216,12 @@ class Syncing:
             self._world.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
             raise
         return Place(sandbox_id, plan.create_sandbox)
+
+    def _tell_shortfalls(self, plan: Plan) -> None:
+        """Once, before its first sandbox."""
+        text = shortfalls(self._state.spec, self._world.site.embedded, self._world.site.root_user)
+        if text and plan.create_sandbox == 0:
+            self._world.recorder.pod(self._state.spec, "Warning", REASON, text)
 
     @staticmethod
     def _make_log_directory(path: str) -> None:

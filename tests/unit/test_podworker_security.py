@@ -1,0 +1,200 @@
+from pathlib import Path
+
+import pytest
+
+from actors.apiserver.resources.pod_defaults import apply_defaults, qos_class
+from actors.apiserver.resources.pod_rules import pod_causes
+from actors.podworker.containers import limits
+from actors.podworker.containers.config import Recipe, container_config
+from actors.podworker.containers.sandbox import sandbox_config
+from actors.podworker.containers.security import MASKED, READ_ONLY, ImageUser
+from actors.podworker.containers.shortfalls import shortfalls
+from actors.podworker.environment.downward import Node
+from actors.podworker.pods.admission import admit_request
+from actors.podworker.spec import read_pod
+from actors.scheduler.views import amounts, pod_requests
+from protocols.wire import cri_pb2 as pb
+from tests.support.podworker_fakes import container, pod
+
+PROFILE = pb.SecurityProfile
+
+
+def config(raw, user=None, **spec):
+    parsed = read_pod(pod(raw, **spec))
+    return container_config(Recipe(parsed, parsed.containers[0], 0, Node("n1"), Path("/root-dir"), user=user))
+
+
+def context(own=None, user=None, **of_pod):
+    raw = container("a", securityContext=own) if own is not None else container("a")
+    return config(raw, user, securityContext=of_pod).linux.security_context
+
+
+def test_nothing_said_is_kubelets_default():
+    made = context()
+    assert made.seccomp.profile_type == PROFILE.Unconfined
+    assert not made.HasField("apparmor")
+    assert not made.HasField("run_as_user")
+    assert (tuple(made.masked_paths), tuple(made.readonly_paths)) == (MASKED, READ_ONLY)
+    assert (made.privileged, made.readonly_rootfs, made.no_new_privs) == (False, False, False)
+
+
+def test_a_container_goes_before_its_pod():
+    of_pod = {
+        "runAsUser": 1000,
+        "runAsGroup": 3000,
+        "fsGroup": 2000,
+        "supplementalGroups": [4, 5],
+        "supplementalGroupsPolicy": "Strict",
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "appArmorProfile": {"type": "Localhost", "localhostProfile": "mine"},
+        "seLinuxOptions": {"level": "s0:c1"},
+    }
+    made = context(**of_pod)
+    assert (made.run_as_user.value, made.run_as_group.value) == (1000, 3000)
+    assert list(made.supplemental_groups) == [2000, 4, 5]
+    assert made.supplemental_groups_policy == pb.Strict
+    assert made.seccomp.profile_type == PROFILE.RuntimeDefault
+    assert (made.apparmor.profile_type, made.apparmor.localhost_ref) == (PROFILE.Localhost, "mine")
+    assert made.selinux_options.level == "s0:c1"
+    own = {
+        "runAsUser": 0,
+        "seccompProfile": {"type": "Localhost", "localhostProfile": "profiles/a.json"},
+        "appArmorProfile": {"type": "Unconfined"},
+        "procMount": "Unmasked",
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "privileged": True,
+        "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
+    }
+    made = context(own, **of_pod)
+    assert (made.run_as_user.value, made.run_as_group.value) == (0, 3000)
+    assert made.seccomp.localhost_ref == "/root-dir/kubelet/seccomp/profiles/a.json"
+    assert made.apparmor.profile_type == PROFILE.Unconfined
+    assert not made.masked_paths
+    assert (made.privileged, made.readonly_rootfs, made.no_new_privs) == (True, True, True)
+    assert (list(made.capabilities.add_capabilities), list(made.capabilities.drop_capabilities)) == (
+        ["NET_ADMIN"],
+        ["ALL"],
+    )
+
+
+def test_the_images_user_is_told_where_the_runtime_is_not_ours():
+    assert context(user=ImageUser(65532)).run_as_user.value == 65532
+    assert context(user=ImageUser()).HasField("run_as_user")
+    named = context(user=ImageUser(username="nobody"))
+    assert (named.run_as_username, named.HasField("run_as_user")) == ("nobody", False)
+    assert context({"runAsUser": 7}, ImageUser(65532)).run_as_user.value == 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, (pb.POD, pb.CONTAINER, pb.POD)),
+        ({"shareProcessNamespace": True}, (pb.POD, pb.POD, pb.POD)),
+        ({"hostPID": True, "hostIPC": True, "hostNetwork": True}, (pb.NODE, pb.NODE, pb.NODE)),
+    ],
+)
+def test_namespaces_of_sandbox_and_containers(spec, expected):
+    parsed = read_pod(pod(**spec))
+    for options in (
+        sandbox_config(parsed, 0, Path("/l")).linux.security_context.namespace_options,
+        config(container("a"), **spec).linux.security_context.namespace_options,
+    ):
+        assert (options.network, options.pid, options.ipc) == expected
+
+
+def test_sandbox():
+    privileged = container("a", securityContext={"privileged": True}, resources={"requests": {"cpu": "500m"}})
+    given = {"runAsUser": 5, "fsGroup": 6, "sysctls": [{"name": "net.core.somaxconn", "value": "100"}]}
+    made = sandbox_config(
+        read_pod(pod(privileged, securityContext=given, overhead={"cpu": "250m"})), 0, Path("/l")
+    ).linux
+    assert made.security_context.privileged
+    assert made.security_context.seccomp.profile_type == PROFILE.RuntimeDefault
+    assert made.security_context.run_as_user.value == 5
+    assert list(made.security_context.supplemental_groups) == [6]
+    assert dict(made.sysctls) == {"net.core.somaxconn": "100"}
+    assert (made.resources.cpu_shares, made.overhead.cpu_shares) == (512, 256)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [(None, 0), ("SIGUSR1", pb.SIGNAL_SIGUSR1), ("SIGRTMIN+2", pb.SIGNAL_SIGRTMINPLUS2), ("SIGNOPE", 0)],
+)
+def test_stop_signal(name, expected):
+    lifecycle = {"stopSignal": name} if name else {}
+    assert config(container("a", lifecycle=lifecycle)).stop_signal == expected
+
+
+def test_what_is_not_enforced_is_said():
+    def said(raw=None, embedded=True, root=True, **spec):
+        return shortfalls(read_pod(pod(raw or container("a"), **spec)), embedded, root)
+
+    strict = container(
+        "a",
+        securityContext={
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        ports=[{"containerPort": 80, "hostPort": 8080}],
+    )
+    sysctls = {"securityContext": {"sysctls": [{"name": "x", "value": "1"}]}}
+    assert said() == ""
+    assert said(strict, **sysctls) == (
+        "not enforced on this node: sysctls, seccompProfile RuntimeDefault of container a, "
+        "hostPort 8080 of container a (it listens on 80)"
+    )
+    assert "capabilities.drop of container a (it needs root)" in said(strict, root=False)
+    assert said(strict, embedded=False, **sysctls) == ""
+    two = [container("a"), container("b")]
+    assert "pod as a whole" in shortfalls(read_pod(pod(*two, resources={"limits": {"cpu": 1}})), False, True)
+
+
+def whole(limits_=None, requests=None, *containers):
+    made = pod(*(containers or [container("a", resources={})]), resources={})
+    made["spec"]["resources"] = {k: v for k, v in (("limits", limits_), ("requests", requests)) if v}
+    apply_defaults(made)
+    return made
+
+
+def test_resources_of_a_pod_as_a_whole():
+    fixed = whole({"cpu": "2", "memory": "1Gi"})
+    assert fixed["spec"]["resources"]["requests"] == {"cpu": "2", "memory": "1Gi"}
+    assert qos_class(fixed) == limits.qos_class(fixed["spec"]) == "Guaranteed"
+    assert not admit_request(read_pod(fixed), []).guaranteed
+    assert pod_requests(fixed["spec"])["cpu"] == amounts({"cpu": "2"})["cpu"]
+    asking = container("a", resources={"requests": {"cpu": "500m"}})
+    made = whole({"cpu": "2"}, None, asking, container("b", resources={"limits": {"cpu": "1"}}))
+    assert made["spec"]["resources"]["requests"] == {"cpu": "1500m"}
+    assert qos_class(made) == "Burstable"
+    parsed = read_pod(made)
+    quotas = [
+        container_config(Recipe(parsed, one, 0, Node("n1"), Path("/r"))).linux.resources.cpu_quota
+        for one in parsed.containers
+    ]
+    assert quotas == [200_000, 100_000]
+    assert sandbox_config(parsed, 0, Path("/l")).linux.resources.cpu_shares == 1536
+    assert limits.oom_score(whole(None, {"memory": "512Mi"})["spec"], container("a"), 1 << 30) == 500
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (whole({"example.com/gpu": "1"}), 'Unsupported value: "example.com/gpu"'),
+        (whole({"cpu": "1"}, {"cpu": "2"}), "must be less than or equal to cpu limit of 1"),
+        (
+            whole(None, {"cpu": "1"}, container("a", resources={"requests": {"cpu": "2"}})),
+            "must be greater than or equal to aggregate container requests of 2",
+        ),
+        (
+            whole(
+                {"cpu": "1"}, {"cpu": "1"}, container("a", resources={"requests": {"cpu": "0"}, "limits": {"cpu": "3"}})
+            ),
+            "must be less than or equal to pod limits of 1",
+        ),
+        (whole({"cpu": "x"}), "quantities must match"),
+    ],
+)
+def test_whole_pods_that_are_refused(made, words):
+    assert any(words in str(cause) for cause in pod_causes(made)), pod_causes(made)
