@@ -83,6 +83,7 @@ class PodWorkerActor:
         self._api.mirror = self._mirror
         self._informer = Informer(self._client, PODS, selector, self._static)
         self._slices = DriverSlices(context, self._client)
+        self._rotator = self._log_rotator()
         self._endpoint = node_endpoint(context, self._node_view())
 
     async def start(self) -> None:
@@ -104,7 +105,8 @@ class PodWorkerActor:
         spawn(self._services.run(), "services")
         spawn(self._node.run(), "node")
         spawn(self._node.keep_lease(), "lease")
-        spawn(self._rotator().run(), "logs")
+        spawn(self._rotator.run(), "logs")
+        spawn(self._manager.keep_resyncing(), "resync")
         spawn(self._cpusets.run(), "cpusets")
         spawn(self._begin(), "begin")
 
@@ -123,7 +125,7 @@ class PodWorkerActor:
             complete=lambda: self._informer.synced and self._seen.heard,
         )
 
-    def _rotator(self) -> LogRotator:
+    def _log_rotator(self) -> LogRotator:
         settings = self._context.settings
         options = RotationOptions(settings.container_log_max_size, settings.container_log_max_files)
         return LogRotator(options, self._runtime, self._running_logs)
@@ -223,6 +225,7 @@ class PodWorkerActor:
 
     def _on_status(self, op: Op, uid: str, new: pleg.PodStatus | None, old: pleg.PodStatus | None) -> None:
         self._manager.on_status(op, uid, new, old)
+        self._rotator.changed()
         self._cpusets.wake()
 
     # CPUs

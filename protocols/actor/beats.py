@@ -6,6 +6,7 @@ import os
 
 from protocols.actor.promises import Promises
 from protocols.bus import Bus
+from protocols.bus.bodies import body_of
 from protocols.messages.supervisor import BEAT, Beat, FollowedStream, OwnedStream
 
 STARTING, READY, STOPPING = "starting", "ready", "stopping"
@@ -21,6 +22,9 @@ class Beats:
         self._loop = asyncio.get_running_loop()
         self._beating = False
         self._due = False
+        self._news: object = None
+        self._body = b""
+        """The newest beat, and what makes another one of it."""
         self.state = STARTING
         self.note = ""
 
@@ -78,4 +82,9 @@ class Beats:
             self._send()
 
     def _send(self) -> None:
-        self._bus.cast(self._supervisor, BEAT, self.beat())
+        """Most beats say what the one before said: they are not made again."""
+        followed = [(f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()]
+        news = (self.state, self.note, self._promises.broken(), self._bus.moves, followed)
+        if news != self._news:
+            self._news, self._body = news, body_of(self.beat())
+        self._bus.cast(self._supervisor, BEAT, self._body)

@@ -19,7 +19,7 @@ from protocols.bus.lock import NameLock
 from protocols.bus.peer import Peer
 from protocols.bus.stream import Stream
 from protocols.bus.tempo import Pulse, Tempo
-from protocols.bus.types import BusOptions, Handler, StreamSink, StreamSource
+from protocols.bus.types import BusOptions, Handler, StreamSink, StreamSource, Value
 
 log = logging.getLogger("bus")
 V = TypeVar("V")
@@ -139,7 +139,7 @@ class Bus:
         except FrameInvalid as error:
             raise Internal(f"{owner} answered {method} with something else: {error}") from None
 
-    def cast(self, owner: str, method: str, request: msgspec.Struct) -> None:
+    def cast(self, owner: str, method: str, request: Value) -> None:
         """Tell another instance, without an answer; dropped when it is away."""
         self._peer(owner).cast(method, body_of(request))
 
@@ -154,6 +154,11 @@ class Bus:
     def each_tick(self, told: Callable[[], None]) -> None:
         """Call `told` with our tick: what else is due then costs no wake-up of its own."""
         self._each_tick = told
+
+    @property
+    def moves(self) -> int:
+        """Ticks of ours that told something new."""
+        return self._host.moves if self._host else 0
 
     def stir(self) -> None:
         """Something is going on here: ticks come at the usual pace for a while."""
@@ -175,26 +180,25 @@ class Bus:
         if peer is None:
             if self._sockets is None:
                 raise BusNotStarted("the bus is not started, or it is closed")
-            peer = Peer(name, self._client, self._sockets, self.counters, self._garbage)
+            peer = Peer(name, self._client, self._sockets, self.counters, self._garbage, self.options.stale_after)
             self._peers[name] = peer
         return peer
 
     def _second(self) -> None:
         """The only periodic work: our tick, and a look for silence of others."""
-        self._set_timer(self._tempo.next(self._pulse()))
-        if self._host:
-            self._host.second()
-        for peer in self._peers.values():
-            peer.second()
-        self._each_tick()
+        pace = self.options.tick
+        try:
+            if self._host:
+                self._host.second()
+            pace = self._tempo.next(self._pulse())
+            self._each_tick()
+        finally:
+            self._set_timer(pace)
 
     def _pulse(self) -> Pulse:
-        peers = self._peers.values()
-        return Pulse(
-            moved=self._stirred + (self._host.moved if self._host else 0),
-            waiting=any(peer.waiting for peer in peers),
-            silence=max((peer.silence for peer in peers), default=0.0),
-        )
+        now, peers = asyncio.get_running_loop().time(), list(self._peers.values())
+        silence = max([peer.second(now) for peer in peers], default=0.0)
+        return Pulse(self._stirred + self.moves, any(peer.waiting for peer in peers), silence)
 
     def _set_timer(self, pace: float) -> None:
         """At whole ticks of the machine's clock: what all tell each other then wakes each of them once, not once for

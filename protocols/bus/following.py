@@ -78,9 +78,9 @@ class Following(Generic[V]):
         return self._machine.seq
 
     @property
-    def silent(self) -> bool:
-        """The owner has not been heard for so long that its stream counts as stale."""
-        return self._machine.silent(self._loop.time())
+    def heard_at(self) -> float:
+        """When the owner last told where the stream is, on this loop's clock; minus infinity: never."""
+        return self._machine.heard_at
 
     @property
     def silence(self) -> float:

@@ -41,6 +41,11 @@ class Host:
         self._loop = asyncio.get_running_loop()
         self._desk = SyncDesk()
         self._tick_due = False
+        self._positions: dict[str, tuple[int, int]] = {}
+        self._tick = b""
+        """The tick that tells these positions."""
+        self.moves = 0
+        """Ticks that told something new."""
         self._proofs: set[Stream] = set()
         self._publisher: Publisher = sockets.publisher(options.name)
         self._router: Channel[Routed] = sockets.router(options.name, self._on_batch)
@@ -80,17 +85,16 @@ class Host:
         self._publisher.close()
         self._router.close(REPLY_LINGER_MS)
 
-    @property
-    def moved(self) -> int:
-        """Grows with every position."""
-        return sum(stream.seq + stream.mark for stream in self.streams.values())
-
     def _send_tick(self) -> None:
         self._tick_due = False
         if not self.streams:
             return  # nobody follows what is not there
         positions = {name: (stream.seq, stream.mark) for name, stream in self.streams.items()}
-        self._publisher.send(TICK_TOPIC + encode(TickFrame(VERSION, self.epoch, positions)))
+        if positions != self._positions:
+            self.moves += 1
+            self._positions = positions
+            self._tick = TICK_TOPIC + encode(TickFrame(VERSION, self.epoch, positions))
+        self._publisher.send(self._tick)
 
     def _prove(self, stream: Stream) -> None:
         """Speak on the stream's own topic soon: who hears it knows that its subscription works."""

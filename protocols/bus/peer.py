@@ -35,8 +35,11 @@ COPY_BELOW = 8192
 
 
 class Peer:
-    def __init__(self, name: str, client: str, sockets: Sockets, counters: Counters, garbage: Garbage) -> None:
+    def __init__(
+        self, name: str, client: str, sockets: Sockets, counters: Counters, garbage: Garbage, stale_after: float
+    ) -> None:
         self.name = name
+        self._stale_after = stale_after
         self._sockets = sockets
         self._counters = counters
         self._garbage = garbage
@@ -95,24 +98,22 @@ class Peer:
             self._calls.close(call.id)
             self._futures.pop(call.id, None)
 
-    def second(self) -> None:
-        """Once a second: what arrived comes before any judgement on silence."""
-        if self._subscriber and any(following.silent for following in self._followings.values()):
+    def second(self, now: float) -> float:
+        """With each tick: what arrived comes before any judgement on silence. Returns the longest silence."""
+        followings = self._followings.values()
+        silence = now - min([following.heard_at for following in followings], default=now)
+        if silence > self._stale_after and self._subscriber:
             self._subscriber.drain()
             for following in self.followings():
                 following.clock()
-        if self._calls.waiting_since(self._loop.time() - PING_AFTER):
+        if self._futures and self._calls.waiting_since(now - PING_AFTER):
             self._dealer.send(encode(PingFrame(VERSION)))
+        return silence
 
     @property
     def waiting(self) -> bool:
         """A call has no answer yet."""
         return bool(self._futures)
-
-    @property
-    def silence(self) -> float:
-        """Seconds since a position was told of the stream that is longest without; 0: none is followed."""
-        return max((following.silence for following in self._followings.values()), default=0.0)
 
     def close(self) -> None:
         for following in self.followings():

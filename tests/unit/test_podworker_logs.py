@@ -141,3 +141,39 @@ def test_a_new_log_is_looked_at_at_once_and_one_that_is_gone_is_forgotten() -> N
     growth.found("b", 1)
     assert {"b", "c"} <= set(growth.due({"a": 0, "b": 0, "c": 0}))
     assert growth.due({"b": 0}) == ["b"]
+
+
+def test_containers_are_gone_through_only_after_something_changed(log: Path) -> None:
+    asked = 0
+
+    def running() -> list[tuple[str, str]]:
+        nonlocal asked
+        asked += 1
+        return [("c1", str(log))]
+
+    async def story() -> None:
+        runtime = FakeRuntime()
+        rotator = LogRotator(RotationOptions(1000, 5), runtime, running)
+        for _ in range(5 * SELDOM):
+            await rotator.look()
+        assert asked == 1
+        await asyncio.to_thread(log.write_text, "x" * 2000)
+        for _ in range(SELDOM):
+            await rotator.look()
+        assert (asked, runtime.calls) == (1, [("reopen_log", "c1")]), "growth of a silent log is found all the same"
+        rotator.changed()
+        await rotator.look()
+        assert asked == 2
+
+    asyncio.run(story())
+
+
+def test_looks_at_which_no_log_is_due_are_passed_over() -> None:
+    growth, looked_at = Growth(), 0
+    for turn in range(60):
+        if turn and growth.pass_over():
+            continue
+        for id in growth.due({"silent": 0}):
+            looked_at += 1
+            growth.found(id, 7)
+    assert 60 // SELDOM <= looked_at <= 60 // SELDOM + SELDOM

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.podworker.pods.admission import admit_request, refusal
+from actors.podworker.pods.calm import LEFT_OUT
 from actors.podworker.pods.meter import Meter
 from actors.podworker.pods.worker import PodWorker, WorkerOptions
 from actors.podworker.restarts import history
@@ -587,29 +588,55 @@ def test_what_a_pod_had_stands_in_its_status_before_it_is_free(tmp_path):
     play(story())
 
 
-def test_a_resync_of_a_pod_as_it_was_is_left_out_nine_times_of_ten(tmp_path, monkeypatch):
-    monkeypatch.setattr("actors.podworker.pods.worker.resync_in", lambda now: 0.001)
-
+def test_a_resync_compares_and_looks_now_and_then(tmp_path):
     async def story():
-        asked: list[bool] = []
         async with at_work(Scene(tmp_path)) as scene:
-            calm = scene.worker._calm
-            holds = calm.holds
-            calm.holds = lambda depends_on: asked.append(holds(depends_on)) or asked[-1]
+            worker, calm = scene.worker, scene.worker._calm
+            looks = 0
+            looked = calm.looked
+
+            def count(depends_on):
+                nonlocal looks
+                looks += 1
+                looked(depends_on)
+
+            calm.looked = count
+
+            async def settled():
+                await scene.until(lambda: calm.quiet and not worker._woken.is_set() and worker._timer is None)
+
+            async def resyncs():
+                """How many until one looks."""
+                before = looks
+                for number in range(1, 99):
+                    worker.resync()
+                    if worker._woken.is_set():
+                        await scene.until(lambda: looks > before)
+                        await settled()
+                        return number
+                raise AssertionError("none looks")
+
             await scene.running()
-            await scene.until(lambda: asked.count(False) >= 3 and asked[-1] is False)
-            first = len(asked)
-            await scene.until(lambda: len(asked) >= first + 20)
-            assert asked[first : first + 20] == 2 * [*9 * [True], False]
-            await scene.until(lambda: asked[-1] is True)
-            scene.worker.update(scene.raw, quiet=True)
-            first = len(asked)
-            await scene.until(lambda: len(asked) >= first + 10)
-            assert asked[first : first + 10].count(False) == 1, "its own status came back: nothing to look at"
-            await scene.until(lambda: asked[-1] is True)
-            first = len(asked)
-            scene.worker.state.resources = PodResourceStatus(uid=UID, containers={})
-            await scene.until(lambda: len(asked) > first)
-            assert asked[first] is False, "the next resync looks"
+            await settled()
+            assert LEFT_OUT // 2 < await resyncs() <= LEFT_OUT + 1
+            assert len({await resyncs() for _ in range(8)}) > 1, "not all pods at once"
+            worker.update(scene.raw, quiet=True)
+            assert await resyncs() > LEFT_OUT // 2, "its own status came back: nothing to look at"
+            worker.state.resources = PodResourceStatus(uid=UID, containers={})
+            assert await resyncs() == 1, "a wake-up was lost"
+
+    play(story())
+
+
+def test_a_pod_that_waits_for_something_has_a_timer_of_its_own(tmp_path):
+    async def story():
+        scene = Scene(tmp_path)
+        scene.fake.devices.fail = [Unavailable("away")] * 99
+        async with at_work(scene):
+            worker = scene.worker
+            await scene.until(lambda: worker._failures == 1 and worker._timer is not None)
+            worker.resync()
+            assert not worker._woken.is_set(), "left to its timer"
+            await scene.until(lambda: worker._failures == 2)
 
     play(story())

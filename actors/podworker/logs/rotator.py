@@ -25,7 +25,7 @@ class RotationOptions(msgspec.Struct, frozen=True):
 
 
 class LogRotator:
-    """`running`: id and log path of every container that runs."""
+    """`running`: id and log path of every container that runs; asked for after `changed` only."""
 
     def __init__(
         self, options: RotationOptions, runtime: Runtime, running: Callable[[], Iterable[tuple[str, str]]]
@@ -34,6 +34,8 @@ class LogRotator:
         self._runtime = runtime
         self._running = running
         self._growth = Growth()
+        self._runs: dict[str, str] = {}
+        self._changed = True
         self._seen: set[str] = set()
         """Containers whose log was there once in this life, or surely is not meant to be."""
 
@@ -42,8 +44,17 @@ class LogRotator:
             await asyncio.sleep(LOOK_S)
             await self.look()
 
+    def changed(self) -> None:
+        """Containers came or went, or may have."""
+        self._changed = True
+
     async def look(self) -> None:
-        runs = {id: path for id, path in self._running() if path}
+        if not self._changed and self._growth.pass_over():
+            return
+        if self._changed:
+            self._changed = False
+            self._runs = {id: path for id, path in self._running() if path}
+        runs = self._runs
         large, broken = await asyncio.to_thread(self._find, runs)
         for id in broken:  # an earlier life was killed between renaming and telling
             await self._tell(id)

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.podworker.errors import PodInvalid
 from actors.podworker.pods.meter import Meter
-from actors.podworker.pods.worker import PodWorker, WorkerOptions
+from actors.podworker.pods.worker import RESYNC_S, PodWorker, WorkerOptions
 from actors.podworker.ports import World
 from actors.podworker.spec import TERMINAL, read_pod
 from actors.podworker.status.conditions import OWN
@@ -94,6 +94,16 @@ class PodManager:
         """Something pods may have failed on is back."""
         for worker in self._workers.values():
             worker.retry()
+
+    async def keep_resyncing(self) -> None:
+        """One wake-up for all that are calm; the others have timers of their own."""
+        while True:
+            await asyncio.sleep(RESYNC_S - time.monotonic() % RESYNC_S)
+            self.resync()
+
+    def resync(self) -> None:
+        for worker in list(self._workers.values()):
+            worker.resync()
 
     # life
 

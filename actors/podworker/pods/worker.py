@@ -36,7 +36,7 @@ log = logging.getLogger("podworker")
 
 
 def resync_in(now: float) -> float:
-    """Seconds until a pod to which nothing happens is looked at again: 60 to 90, ending at a slot."""
+    """Seconds until a pod that is not calm is looked at again: 60 to 90, ending at a slot."""
     at = now + RESYNC_S * random.uniform(1.0, 1.5)
     return at - at % SLOT_S + SLOT_S - now
 
@@ -102,6 +102,11 @@ class PodWorker:
             self._interrupt()
             self.wake()
 
+    def resync(self) -> None:
+        """Time has passed: a calm pod is looked at if what a look depends on is not as it was."""
+        if self._calm.quiet and not self._calm.holds(self._depends_on()):
+            self.wake()
+
     def lost(self) -> None:
         """pleg's stream dropped the pod: true, or pleg has only just started; it must be asked."""
         self._observer.mutated()
@@ -140,21 +145,16 @@ class PodWorker:
             self._syncing.close()
 
     def _set_timer(self) -> None:
+        """A calm pod needs none: the manager's resync looks after it."""
         self._stop_timer()
-        delay = max(0.0, self._due - time.monotonic()) if self._due else resync_in(time.monotonic())
-        self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+        if self._due or not self._calm.quiet:
+            delay = max(0.0, self._due - time.monotonic()) if self._due else resync_in(time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _ring(self) -> None:
-        """What is due is looked at; a mere resync of a calm pod does not even wake the task."""
-        if self._due or not self._calm.holds(self._depends_on()):
-            self.wake()
-        else:
-            self._set_timer()
 
     def _depends_on(self) -> tuple[object, ...]:
         health, state = self._world.health, self.state
