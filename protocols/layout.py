@@ -47,6 +47,20 @@ class Layout(msgspec.Struct, frozen=True):
         return self.root / "kubeconfig"
 
     @property
+    def node_pass(self) -> Path:
+        """By which a node group of another plane's API got in; where it is, this root has no control plane."""
+        return self.pki / "node.kubeconfig"
+
+    @property
+    def node_id(self) -> Path:
+        """Made with a node's first life, and told of in its object: whose name it is."""
+        return self.run / "node.id"
+
+    def node(self, name: str) -> "Layout":
+        """The root of one of several nodes of a plane."""
+        return layout(str(self.root / "nodes" / name))
+
+    @property
     def settings(self) -> Path:
         return self.run / "settings.json"
 

@@ -78,6 +78,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kubelet_dir: str
     """Absolute kubelet directory, ROOT/kubelet unless --kubelet-dir was given."""
     node_name: str
+    node_ip: str = ""
+    """Address the node is known by and its own endpoint (logs, exec) listens at; empty = it listens on loopback."""
+    joined: bool = False
+    """A node group alone: the API is another plane's, and this root has no control plane."""
     port: int
     """HTTPS port of the API; never 0 here."""
     bind_address: str = "127.0.0.1"

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -13,7 +13,7 @@ from supervisor.errors import Usage
 from supervisor.metrics.page import own_text
 from supervisor.report.status import actor_status, endpoints
 from supervisor.root.lock import held
-from supervisor.tree.groups import APISERVER, WATCHER, check_watchers, watcher
+from supervisor.tree.groups import APISERVER, EMBEDDED, NODE, WATCHER, check_nodes, check_watchers, more_node, watcher
 from supervisor.tree.spec import ChildSpec
 from supervisor.tree.tree import Tree
 
@@ -31,6 +31,8 @@ class ControlOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the metrics page is, or why it is not."""
     stop: Callable[[bool], None]
     """Begin the shutdown; True also stops containers."""
+    stop_nodes: Callable[[list[str]], Awaitable[None]]
+    """End these nodes and their containers."""
 
 
 class Control:
@@ -74,13 +76,31 @@ class Control:
 
     async def _scale(self, request: messages.ScaleActor, call: Call) -> messages.Empty:
         """Answered when the surplus is gone; new ones are starting then."""
+        if request.actor == NODE:
+            return await self._scale_nodes(request.count)
         if request.actor not in (WATCHER, APISERVER):
-            raise Usage(f"{request.actor!r} cannot be scaled; only `watcher` runs more than once")
+            raise Usage(f"{request.actor!r} cannot be scaled; only `watcher` and `node` run more than once")
         check_watchers(request.count)
         running = [name for name, child in self._tree.children.items() if child.spec.actor == APISERVER]
         if not running:
             raise Usage("this supervisor runs no watcher group")
         await self._resize(running, request.count)
+        return messages.Empty()
+
+    async def _scale_nodes(self, count: int) -> messages.Empty:
+        """The first node is the plane's own; those beyond it come and go by their numbers."""
+        settings, children = self._options.settings, self._tree.children
+        if settings.joined or not any(child.spec.group == NODE for child in children.values()):
+            raise Usage("this supervisor runs no node group of a plane")
+        check_nodes(count, EMBEDDED if settings.runtime_embedded else settings.runtime_endpoint)
+        wanted = {spec.instance: spec for spec in map(more_node, range(2, count + 1))}
+        surplus = [name for name, child in children.items() if child.spec.actor == NODE and name not in wanted]
+        await self._options.stop_nodes(surplus)
+        for name in surplus:
+            self._tree.forget(name)
+        for name, spec in wanted.items():
+            if name not in children:
+                self._tree.add(spec)
         return messages.Empty()
 
     async def _resize(self, running: list[str], count: int) -> None:

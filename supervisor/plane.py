@@ -7,29 +7,40 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from protocols.bus import Bus, BusError, BusOptions
 from protocols.errors import NodeplaneError
 from protocols.messages import runtime
+from protocols.messages.supervisor import STOP, Empty, StopPlane
 from supervisor.control import Control, ControlOptions
 from supervisor.errors import PlaneFailed
 from supervisor.forkserver.client import ForkClient
 from supervisor.metrics.http import MetricsHttp, MetricsOptions
 from supervisor.metrics.page import own_text, whole_page
+from supervisor.nodes.types import Parent
 from supervisor.pki import kubeconfig
 from supervisor.pki.certificates import Issuing
 from supervisor.report.console import Console, still_waiting, summary
 from supervisor.report.notify import Notifier
 from supervisor.report.status import all_serving
 from supervisor.root import logs, presence, stale, volumes
-from supervisor.startup.prepare import Prepared
+from supervisor.startup.prepared import Prepared
+from supervisor.tree.groups import NODE, NODE_GRACE_S
 from supervisor.tree.spec import Limits
 from supervisor.tree.tree import Tree, TreeOptions
+from supervisor.tree.types import SERVING
+
+if TYPE_CHECKING:
+    from supervisor.nodes.parent import ParentLink
 
 CONTAINER_GRACE_S = 2.0
+ORDER_S = 2.0
 SECOND_S = 1.0
 PATIENCE_S = 10.0
 ROTATE_EVERY = 10
@@ -41,6 +52,8 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     """Monotonic time of the command's start."""
     limits: Limits = Limits()
+    parent: Parent | None = None
+    """Whose actor this is: one of several nodes of a plane."""
     containers_on_term: bool = False
     """SIGTERM stops containers too: so under honcho, whose Ctrl-C arrives as SIGTERM."""
 
@@ -59,6 +72,7 @@ class Supervisor:
         self._seconds = 0
         self._bus = Bus(BusOptions(name=self._prepared.name, run_dir=self._run_dir))
         self._tree = Tree(self._tree_options(), forkserver)
+        self._link = _link(options.parent, self._stop) if options.parent else None
         self._metrics = MetricsHttp(
             MetricsOptions(
                 port=self._settings.metrics_port,
@@ -84,6 +98,8 @@ class Supervisor:
         """Until the plane has ended; returns the exit code."""
         self._watch_signals()
         await self._bus.start()
+        if self._link:
+            await self._link.start()
         control = Control(self._control_options(), self._bus, self._tree)
         self._console.watch(self._settings.layout.logs, self._tree.children)
         self._tree.start()
@@ -103,6 +119,7 @@ class Supervisor:
             started_at=self._options.started_at,
             metrics=lambda: self._metrics.endpoint,
             stop=self._stop,
+            stop_nodes=self._stop_nodes,
         )
 
     def _watch_signals(self) -> None:
@@ -134,11 +151,19 @@ class Supervisor:
         patience.cancel()
         seconds = time.monotonic() - self._options.started_at
         text = summary(control.status(), seconds)
+        if self._link:
+            self._link.tell(self._told(), ready=True)
         if all_serving(children.values()):
             self._notifier.ready(f"ready in {seconds:.2f} s")
             self._console.ready(text)
         else:
             self._console.failed(text)
+
+    def _told(self) -> str:
+        """What the plane's status shows of a node."""
+        down = [child.spec.instance for child in self._tree.children.values() if child.state not in SERVING]
+        name = f"node {self._settings.node_name} below {self._settings.root}"
+        return f"{name}; not serving: {', '.join(down)}" if down else name
 
     async def _tell_patience(self, control: Control) -> None:
         """A start that waits for something outside says for what."""
@@ -152,6 +177,8 @@ class Supervisor:
             await asyncio.sleep(SECOND_S)
             self._seconds += 1
             self._console.show_new()
+            if self._link:
+                self._link.tell(self._told())
             if self._seconds % ROTATE_EVERY == 0:
                 await asyncio.to_thread(logs.rotate, self._settings.layout.logs)
             self._check_presence()
@@ -174,15 +201,30 @@ class Supervisor:
             instances = [name for name, child in self._tree.children.items() if child.spec.actor == actor]
             if actor == runtime.OWNER and self._containers:
                 await self._stop_containers()
+            if actor == NODE and self._containers:
+                await self._stop_nodes(instances)
             await self._tree.stop(instances, deadline)
         await self._metrics.close()
         await self._bus.close()
+        if self._link:
+            await self._link.close()
         self._kill_all()
         if self._containers and runtime.OWNER in self._actors():
             volumes.unmount_below(Path(self._settings.root))
 
     def _actors(self) -> list[str]:
         return list(dict.fromkeys(child.spec.actor for child in self._tree.children.values()))
+
+    async def _stop_nodes(self, instances: list[str]) -> None:
+        """With their containers."""
+        await asyncio.gather(*map(self._stop_node, instances))
+
+    async def _stop_node(self, instance: str) -> None:
+        """The order first, since a signal alone would leave its containers; the signal at once behind it."""
+        with suppress(BusError):
+            order = StopPlane(containers=True)
+            await self._bus.call(instance, STOP, order, Empty, timeout=ORDER_S, idempotent=True)
+        await self._tree.stop([instance], time.monotonic() + NODE_GRACE_S)
 
     async def _stop_containers(self) -> None:
         request = runtime.StopContainers(CONTAINER_GRACE_S)
@@ -220,7 +262,7 @@ def run(options: PlaneOptions, forkserver: ForkClient, issuing: Issuing | None) 
         if issuing:
             issuing.wait()
         settings = options.prepared.settings
-        if not settings.adopt:
+        if not (settings.adopt or settings.joined):
             kubeconfig.write_kubeconfig(settings.layout, settings.api_url)
         return asyncio.run(_run(options, forkserver))
     except (NodeplaneError, OSError):
@@ -228,6 +270,12 @@ def run(options: PlaneOptions, forkserver: ForkClient, issuing: Issuing | None) 
         raise
     finally:
         options.prepared.release()
+
+
+def _link(parent: Parent, stop: Callable[[bool], None]) -> "ParentLink":
+    from supervisor.nodes.parent import ParentLink  # what actors load: the one supervisor of a plane does without
+
+    return ParentLink(parent, stop)
 
 
 async def _run(options: PlaneOptions, forkserver: ForkClient) -> int:

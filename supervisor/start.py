@@ -9,13 +9,15 @@ from typing import NamedTuple
 from protocols.errors import NodeplaneError
 from supervisor.forkserver.client import ForkClient, launch
 from supervisor.guard import exit_code, explain
+from supervisor.nodes.types import Parent
 from supervisor.options.plane import PlaneOptions
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Issuing
 from supervisor.report.console import Console
 from supervisor.root import logs
 from supervisor.startup import detach as detaching
-from supervisor.startup.prepare import Prepared, prepare, supervisor_name
+from supervisor.startup.prepare import prepare, supervisor_name
+from supervisor.startup.prepared import Prepared
 from supervisor.tree.spec import Limits
 
 Adapt = Callable[[Prepared], Prepared]
@@ -34,13 +36,13 @@ def start(
     `adapt` changes what was prepared (tests put their own children in)."""
     begin = Begin(time.monotonic() - process_age_s(), limits or Limits(), adapt or (lambda prepared: prepared))
     if not detach:
-        return _run(prepare(options, group, slot), begin, -1)
+        return run_prepared(prepare(options, group, slot), begin, -1)
     prepare(options, group, slot).release()  # refuse here, where the caller sees it
     parent_end, report_to = detaching.split(options)
     if parent_end >= 0:
         return detaching.wait(parent_end)
     try:
-        return _run(prepare(options, group, slot), begin, report_to)
+        return run_prepared(prepare(options, group, slot), begin, report_to)
     except (NodeplaneError, OSError) as error:
         Console(supervisor_name(group, slot), report_to).failed(explain(error))
         return exit_code(error)
@@ -52,11 +54,14 @@ class Begin(NamedTuple):
     adapt: Adapt
 
 
-def _run(prepared: Prepared, begin: Begin, report_to: int) -> int:
+def run_prepared(
+    prepared: Prepared, begin: Begin, report_to: int, parent: Parent | None = None, known: ForkClient | None = None
+) -> int:
+    """`known`: a forkserver that runs already."""
     prepared = begin.adapt(prepared)
     layout = prepared.settings.layout
-    forkserver = _launch(prepared, layout.logs)
-    issuing = None if prepared.settings.adopt else _issue(prepared)
+    forkserver = known or _launch(prepared, layout.logs)
+    issuing = None if prepared.settings.adopt or prepared.settings.joined else _issue(prepared)
     from supervisor import plane  # asyncio and the bus load while the forkserver imports
 
     options = plane.PlaneOptions(
@@ -64,6 +69,7 @@ def _run(prepared: Prepared, begin: Begin, report_to: int) -> int:
         console=Console(prepared.name, report_to),
         started_at=begin.started_at,
         limits=begin.limits,
+        parent=parent,
         containers_on_term=under_honcho(os.environ),
     )
     return plane.run(options, forkserver, issuing)

@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from actors.podworker.containers.cpusets import CpusetOptions, Cpusets, Held
 from actors.podworker.links.health import HealthLink
@@ -53,7 +52,7 @@ class PodWorkerActor:
         settings = context.settings
         self._client = ApiClient(self._client_options())
         self._events = EventRecorder(self._client, RecorderOptions(component="kubelet", host=settings.node_name))
-        self._machine = read_machine(Path(settings.root))
+        self._machine = read_machine(context.layout, settings.node_ip)
         self._runtime = BusRuntime(context.bus)
         self._devices = BusDevices(context.bus, self._shared, lambda: self._cpusets.wake())
         self._connected = asyncio.Event()
@@ -75,7 +74,13 @@ class PodWorkerActor:
         )
         self._node = NodeAgent(
             NodeAgentOptions(
-                settings.node_name, self._machine, self._client, self._node_state, self._on_ready, self._node_event
+                settings.node_name,
+                self._machine,
+                self._client,
+                self._node_state,
+                self._on_ready,
+                self._on_trouble,
+                self._node_event,
             )
         )
         selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
@@ -283,6 +288,9 @@ class PodWorkerActor:
 
     def _on_ready(self) -> None:
         self._context.ready(f"node {self._context.settings.node_name} is Ready")
+
+    def _on_trouble(self, text: str) -> None:
+        self._context.note(text or f"node {self._context.settings.node_name} is reported again")
 
     # the pods
 

@@ -44,6 +44,9 @@ PLANE = (
     Flag("api_names", "NAME,...", "more names and addresses of the API, for its certificate"),
     Flag("kubelet_dir", "DIR", "kubelet directory (default ROOT/kubelet)"),
     Flag("node_name", "NAME", "name of the node (default: the host's)"),
+    Flag("node_ip", "IP", "address of the node for an API on another machine (default: the one that leads to the API)"),
+    Flag("join", "FILE", "run a node of another plane, by a file of its `nodeplane node-config`; no control plane"),
+    Flag("nodes", "N", "nodes to run on this machine, each below ROOT/nodes but the first (default 1)", number=True),
     Flag(
         "store",
         "STORE",

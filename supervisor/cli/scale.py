@@ -1,4 +1,4 @@
-"""nodeplane scale: run more or fewer API processes."""
+"""nodeplane scale: run more or fewer API processes, or nodes."""
 
 import argparse
 
@@ -6,22 +6,36 @@ from protocols.messages.supervisor import ROOT_NAME, SCALE, STATUS, Empty, Plane
 from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
 from supervisor.errors import Usage
-from supervisor.tree.groups import GROUPS, WATCHER, check_watchers
+from supervisor.tree.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers
 
 SCALE_S = 20.0
+SCALE_NODES_S = 30.0
 FIRST = f"{ROOT_NAME}-{WATCHER}"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser("scale", help="API processes", allow_abbrev=False)
-    parser.add_argument("actor", choices=(WATCHER,))
+    parser = subparsers.add_parser("scale", help="API processes, or nodes", allow_abbrev=False)
+    parser.add_argument("actor", choices=(WATCHER, NODE))
     parser.add_argument("count", type=int)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.actor == NODE:
+        check_nodes(args.count)
+        ask(layout_from(args), lambda asking: scale_nodes(asking, args.count))
+        return 0
     check_watchers(args.count)
     ask(layout_from(args), lambda asking: scale_watchers(asking, args.count))
     return 0
+
+
+async def scale_nodes(asking: Asking, count: int) -> None:
+    """They are the work of whoever runs the first node."""
+    names = asking.names()
+    owner = ROOT_NAME if ROOT_NAME in names else f"{ROOT_NAME}-{NODE}"
+    if owner not in names:
+        raise Usage("no node group runs below this root; start it with `python -m supervisor node`")
+    await asking.call(owner, SCALE, ScaleActor(actor=NODE, count=count), Empty, timeout=SCALE_NODES_S)
 
 
 async def scale_watchers(asking: Asking, count: int) -> None:

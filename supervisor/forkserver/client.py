@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from supervisor.errors import ForkserverLost
 from supervisor.forkserver import wire
@@ -20,10 +21,21 @@ NOT_FOR_CHILDREN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FD
 PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent.parent)
 
 
+class Process(Protocol):
+    """Of the forkserver; subprocess.Popen is one."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self) -> int | None: ...
+    def send_signal(self, number: int, /) -> None: ...
+    def kill(self) -> None: ...
+
+
 class ForkClient:
     """One forkserver process. Light to import and start, so that its imports run beside the supervisor's own."""
 
-    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket) -> None:
+    def __init__(self, process: Process, sock: socket.socket) -> None:
         self._process = process
         self._socket = sock
 

@@ -27,6 +27,11 @@ class PlaneOptions(AlignmentFlags, frozen=True, kw_only=True):
     kubelet_dir: str = ""
     node_name: str = ""
     """Empty: the host's name."""
+    node_ip: str = ""
+    """Empty: loopback, or towards an API elsewhere the address that leads there."""
+    join: str = ""
+    """File of a node that joins another plane's API: no control plane here."""
+    nodes: int = 1
     store: tuple[str, ...] = ("sqlite",)
     store_port: int = 0
     store_sync: str = "full"
@@ -78,6 +83,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         root=str(where.root),
         kubelet_dir=str(where.kubelet),
         node_name=values.node_name(options.node_name),
+        node_ip=values.node_ip(options.node_ip),
         port=port,
         bind_address=values.bind_address(options.bind_address),
         api_names=values.api_names(options.api_names, options.bind_address),
@@ -107,8 +113,11 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
     )
 
 
-def shape_of(settings: Settings, groups: tuple[str, ...], watchers: int, first_watcher: int = 0) -> PlaneShape:
+def shape_of(
+    settings: Settings, groups: tuple[str, ...], watchers: int, first_watcher: int = 0, nodes: int = 1
+) -> PlaneShape:
     return PlaneShape(
+        nodes=nodes,
         groups=groups,
         watchers=watchers,
         first_watcher=first_watcher,

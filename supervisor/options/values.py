@@ -21,6 +21,14 @@ def bind_address(value: str, flag: str = "--bind-address") -> str:
         raise Usage(f"{flag} {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
 
 
+def node_ip(text: str) -> str:
+    """Empty for loopback: what listens there is no matter of the node's address."""
+    found = ipaddress.ip_address(bind_address(text, "--node-ip")) if text else None
+    if found is not None and found.is_unspecified:
+        raise Usage(f"--node-ip {text} is no address of one machine; name the one that the API server can reach")
+    return "" if found is None or found.is_loopback else str(found)
+
+
 def reached_at(address: str) -> str:
     """The host part of URLs for a server bound there, as this machine's own clients reach it."""
     found = ipaddress.ip_address(bind_address(address))

@@ -10,6 +10,7 @@ import ipaddress
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from cryptography import x509
@@ -45,14 +46,14 @@ def issue(directory: Path, what: Wanted) -> None:
 
 def _issue(directory: Path, what: Wanted) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    authority = _load_authority(directory, now) or _make_authority(directory, now)
+    authority = load_authority(directory, now) or _make_authority(directory, now)
     _service_account_keys(directory)
     ends = [_leaf(directory, authority, leaf, now) for leaf in what.certificates]
     manifest = Manifest(what, min([authority.certificate.not_valid_after_utc, *ends]).timestamp())
     write_atomic(directory / certificates.MANIFEST, msgspec.json.encode(manifest))
 
 
-def _load_authority(directory: Path, now: datetime.datetime) -> Authority | None:
+def load_authority(directory: Path, now: datetime.datetime) -> Authority | None:
     try:
         certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
         key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
@@ -80,7 +81,21 @@ def _make_authority(directory: Path, now: datetime.datetime) -> Authority:
     return Authority(key, certificate)
 
 
+class Leaf(NamedTuple):
+    certificate: bytes
+    key: bytes
+    not_after: datetime.datetime
+
+
 def _leaf(directory: Path, authority: Authority, what: Certificate, now: datetime.datetime) -> datetime.datetime:
+    made = make_leaf(authority, what, now)
+    write_atomic(directory / f"{what.name}.key", made.key, 0o600)
+    write_atomic(directory / f"{what.name}.crt", made.certificate, 0o644)
+    return made.not_after
+
+
+def make_leaf(authority: Authority, what: Certificate, now: datetime.datetime) -> Leaf:
+    """One certificate with a key of its own, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.NameAttribute(NameOID.COMMON_NAME, what.common_name)]
     if what.organization:
@@ -98,10 +113,8 @@ def _leaf(directory: Path, authority: Authority, what: Certificate, now: datetim
         builder = builder.add_extension(
             x509.SubjectAlternativeName([_host(host) for host in what.hosts]), critical=False
         )
-    certificate = builder.sign(authority.key, hashes.SHA256())
-    _write_key(directory / f"{what.name}.key", key)
-    write_atomic(directory / f"{what.name}.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-    return certificate.not_valid_after_utc
+    made = builder.sign(authority.key, hashes.SHA256())
+    return Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
 
 
 def _builder(
@@ -151,8 +164,13 @@ def _service_account_keys(directory: Path) -> None:
 
 
 def _write_key(path: Path, key: Key) -> None:
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    write_atomic(path, pem, 0o600)
+    write_atomic(path, _pem(key), 0o600)
+
+
+def _pem(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def main() -> int:

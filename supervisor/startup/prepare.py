@@ -1,53 +1,33 @@
 """Everything between the flags and the first process: directories, locks, port, settings. Cheap, and refuses before
 anything is started."""
 
-import fcntl
 import os
 from contextlib import ExitStack
-from pathlib import Path
-
-import msgspec
 
 from protocols.errors import SettingsInvalid
-from protocols.files import write_atomic
 from protocols.layout import Layout
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.settings import Settings, load_settings, save_settings
-from supervisor.errors import AlreadyRunning, RootUnusable, Usage
+from supervisor.errors import AlreadyRunning, Usage
 from supervisor.options.plane import PlaneOptions, check_port, layout_of, settings_of, shape_of
 from supervisor.options.values import bind_address
 from supervisor.root import stale
 from supervisor.root.lock import Held, supervisors
 from supervisor.startup import ports
-from supervisor.tree.groups import GROUPS, WATCHER, check_watchers, children
-from supervisor.tree.spec import ChildSpec
-
-CLOSED, OPEN = 0o700, 0o711
-PROBE = b"\0" * 4096
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A plane, or one group of it, about to start."""
-
-    name: str
-    group: str
-    """Empty for a whole plane."""
-    settings: Settings
-    specs: tuple[ChildSpec, ...]
-    lock: Held
-    port: ports.Reservation | None
-    """Held by whoever runs the API processes."""
-
-    def release(self) -> None:
-        if self.port:
-            self.port.release()
-        self.lock.release()
+from supervisor.startup.directories import make_directories
+from supervisor.startup.prepared import Prepared, Serialised
+from supervisor.tree.groups import GROUPS, WATCHER, check_nodes, check_watchers, children
 
 
 def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
     """Raises a SupervisorError or SettingsInvalid: nothing was started, nothing is held."""
+    if joins(options):
+        from supervisor.startup import node  # asks the API: an HTTP client that a plane does without
+
+        return node.prepare_joined(options, group, supervisor_name(group, slot))
     check_port(options.port)
     check_watchers(options.watchers)
+    check_nodes(options.nodes, options.runtime)
     where = layout_of(options)
     settings_of(options, port=1)  # every flag is checked before anything is touched
     make_directories(where)
@@ -57,6 +37,11 @@ def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
         return prepared
 
 
+def joins(options: PlaneOptions) -> bool:
+    """Whether this root is a lone node's: told now, or at an earlier start."""
+    return bool(options.join) or layout_of(options).node_pass.exists()
+
+
 def supervisor_name(group: str, slot: int) -> str:
     """Its name on the bus. honcho's second watcher line is `supervisor-watch-2`, as long as the path check allows."""
     if not group:
@@ -64,37 +49,16 @@ def supervisor_name(group: str, slot: int) -> str:
     return f"{ROOT_NAME}-watch-{slot + 1}" if group == WATCHER and slot else f"{ROOT_NAME}-{group}"
 
 
-def make_directories(where: Layout) -> None:
-    """ROOT and what the supervisor keeps in it; also proves that the disk takes a write."""
-    try:
-        _make(where.root, OPEN)
-        for path in (where.run, where.logs, where.store, where.runtime, where.devices):
-            _make(path, CLOSED)
-        probe = where.run / f".probe-{os.getpid()}"  # groups of one plane start side by side
-        write_atomic(probe, PROBE)
-        probe.unlink()
-    except OSError as error:
-        raise RootUnusable(
-            f"cannot write below {where.root}: {error.strerror}; free some space, mend its permissions or use --root"
-        ) from None
-
-
-def _make(path: Path, mode: int) -> None:
-    if not path.is_dir():
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(mode)
-
-
 def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: ExitStack) -> Prepared:
     group, slot = line
     groups = (group,) if group else GROUPS
     name = supervisor_name(group, slot)
-    with _Serialised(where.run):  # so whoever holds a supervisor's lock has settled, or gives the lock back
+    with Serialised(where.run):  # so whoever holds a supervisor's lock has settled, or gives the lock back
         held = Held(where.run, name)
         undo.callback(held.release)
         others = [other for other in supervisors(where.run) if other != name]
         settings, port = _settle(options, where, groups, (_old_settings(where), bool(others)), undo)
-        specs = children(shape_of(settings, groups, options.watchers, slot * options.watchers))
+        specs = children(shape_of(settings, groups, options.watchers, slot * options.watchers, options.nodes))
     mine = [name, *(spec.instance for spec in specs)]
     living = stale.wait_released(where.run, mine)
     if living:
@@ -154,18 +118,3 @@ def _old_settings(where: Layout) -> Settings | None:
         return load_settings(where.settings)
     except SettingsInvalid:
         return None
-
-
-class _Serialised:
-    """Groups that start together settle one after another."""
-
-    def __init__(self, run_dir: Path) -> None:
-        self._path = run_dir / "settings.lock"
-        self._descriptor = -1
-
-    def __enter__(self) -> None:
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)

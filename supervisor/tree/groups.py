@@ -10,7 +10,12 @@ ADOPT = "adopt"
 """Alone, beside a real kubelet: no group of a plane."""
 GROUPS = (CONTROL, WATCHER, NODE)
 APISERVER = "apiserver"
+EMBEDDED = "embedded"
+"""The runtime that is a process of the node group."""
 MAX_WATCHERS = 64
+MAX_NODES = 32
+NODE_GRACE_S = 20.0
+"""A whole group ends below it, its pods perhaps with it."""
 
 ACTORS = {
     CONTROL: ("store", "watchcache", "controllers", "scheduler"),
@@ -28,6 +33,8 @@ class PlaneShape(msgspec.Struct, frozen=True, kw_only=True):
 
     groups: tuple[str, ...] = GROUPS
     watchers: int = 1
+    nodes: int = 1
+    """How many nodes: those beyond the first are groups with supervisors of their own."""
     first_watcher: int = 0
     """Number of the first apiserver: not 0 only in the second and later watcher lines of honcho."""
     store_embedded: bool = True
@@ -48,6 +55,18 @@ def watcher(number: int) -> ChildSpec:
     return child(APISERVER, WATCHER, f"{APISERVER}-{number}")
 
 
+def more_node(number: int) -> ChildSpec:
+    """The number-th node of a plane, from 2 on."""
+    return ChildSpec(
+        instance=f"{NODE}-{number}",
+        actor=NODE,
+        group=NODE,
+        module="supervisor.nodes.group",
+        grace_s=NODE_GRACE_S,
+        critical=False,
+    )
+
+
 def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
     """The child specs of a plane, in start order; raises Usage for a group or count that cannot be."""
     check_watchers(shape.watchers)
@@ -56,12 +75,21 @@ def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
         if group not in ACTORS:
             raise Usage(f"no group is called {group!r}; use one of {', '.join(GROUPS)}")
         specs += [spec for actor in ACTORS[group] for spec in _instances(actor, group, shape)]
+    if NODE in shape.groups:
+        specs += map(more_node, range(2, shape.nodes + 1))
     return tuple(specs)
 
 
 def check_watchers(count: int) -> None:
     if not 1 <= count <= MAX_WATCHERS:
         raise Usage(f"{count} watchers cannot run; use 1 to {MAX_WATCHERS}")
+
+
+def check_nodes(count: int, runtime: str = EMBEDDED) -> None:
+    if not 1 <= count <= MAX_NODES:
+        raise Usage(f"{count} nodes cannot run; use 1 to {MAX_NODES}")
+    if count > 1 and runtime != EMBEDDED:
+        raise Usage(f"--nodes {count}: nodes cannot share the runtime {runtime}; each needs one, as the embedded is")
 
 
 def _instances(actor: str, group: str, shape: PlaneShape) -> list[ChildSpec]:

@@ -1,3 +1,5 @@
+import msgspec
+
 from actors.podworker.node.machine import Machine, read_machine
 from actors.podworker.node.readiness import GRACE_S, Readiness
 from actors.podworker.node.status import (
@@ -9,7 +11,9 @@ from actors.podworker.node.status import (
     node_patch,
     node_status,
 )
+from protocols.layout import layout
 from protocols.messages.devices import Device, Placement, ResourceInventory
+from protocols.messages.node import INSTANCE
 
 MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -87,7 +91,7 @@ def test_a_restart_keeps_ready_for_the_grace_only():
 
 
 def test_this_machine_can_be_read(tmp_path):
-    machine = read_machine(tmp_path)
+    machine = read_machine(layout(str(tmp_path)), "")
     assert machine.cpus > 0
     assert machine.memory_kib > 0
     assert machine.storage_kib > 0
@@ -125,3 +129,22 @@ def test_the_machine_is_what_devices_says_of_it_less_what_is_kept():
     }
     silent = node_status(view(placement=None), status, T2)
     assert silent["allocatable"] == status["allocatable"]
+
+
+def test_a_root_has_one_instance_for_ever(tmp_path):
+    where = layout(str(tmp_path))
+    where.run.mkdir()
+    first, second = read_machine(where, ""), read_machine(where, "10.0.0.9")
+    assert first.instance == second.instance != ""
+    assert second.address == "10.0.0.9"
+    assert not second.local
+    assert new_node(NodeView("n1", first, True), T1)["metadata"]["annotations"] == {INSTANCE: first.instance}
+
+
+def test_a_node_that_is_reached_at_its_address_has_no_local_name_left():
+    here = node_status(view(), {}, T1)
+    far = NodeView("n1", msgspec.structs.replace(MACHINE, local=False), True)
+    there = node_status(far, here, T2)
+    assert [address["type"] for address in there["addresses"]] == ["InternalIP", "Hostname"]
+    patch = node_patch(here, there)
+    assert patch["status"]["addresses"][0] == {"$patch": "replace"}

@@ -182,7 +182,7 @@ def test_a_full_disk_is_one_line(
     monkeypatch.setattr("supervisor.startup.prepare.save_settings", full)
     assert main(["up", "--root", str(root), "--port", "0", "--node-name", "n1"]) == 1
     assert capsys.readouterr().err.startswith(f"nodeplane: {root}/run/settings.json: No space left on device; free")
-    monkeypatch.setattr("supervisor.startup.prepare.write_atomic", full)
+    monkeypatch.setattr("supervisor.startup.directories.write_atomic", full)
     assert main(["up", "--root", str(root), "--port", "0", "--node-name", "n1"]) == 1
     assert "cannot write below" in capsys.readouterr().err
 

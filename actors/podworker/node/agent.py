@@ -15,6 +15,7 @@ from actors.podworker.node.status import (
     heartbeat_patch,
     is_ready,
     new_node,
+    node_annotations,
     node_events,
     node_labels,
     node_patch,
@@ -52,6 +53,8 @@ class NodeAgentOptions(msgspec.Struct, frozen=True):
     state: Callable[[], NodeState]
     on_ready: Callable[[], None]
     """The API shows Ready=True, and that is true right now. May be called again."""
+    trouble: Callable[[str], None] = lambda text: None
+    """Why the API does not hear of the node; "" when it does again."""
     record: Callable[[str, str, str], None] = lambda kind, reason, message: None
     """Type, reason and message of an event of the node."""
 
@@ -82,10 +85,13 @@ class NodeAgent:
             self._changed.clear()
             try:
                 await self._bring_up_to_date()
+                if failures:
+                    self._options.trouble("")
                 failures = 0
                 await self._wait()
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
+                self._options.trouble(f"node {self._options.name} not reported: {error}")
                 if failures in (1, 20):
                     log.warning("node %s not reported: %s", self._options.name, error)
                 await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
@@ -94,7 +100,7 @@ class NodeAgent:
         while self._node is None:  # noqa: ASYNC110 # only until registered, in the first moments
             await asyncio.sleep(0.1)
         uid = (self._node.get("metadata") or {}).get("uid", "")
-        await LeaseKeeper(self._options.client, self._options.name).run(uid)
+        await LeaseKeeper(self._options.client, self._options.name, self._options.trouble).run(uid)
 
     async def _wait(self) -> None:
         now = time.monotonic()
@@ -160,11 +166,15 @@ class NodeAgent:
         return node
 
     async def _label(self, node: Object) -> Object:
-        labels = (node.get("metadata") or {}).get("labels") or {}
-        missing = {key: value for key, value in node_labels(self._view()).items() if labels.get(key) != value}
-        if not missing:
+        metadata, view = node.get("metadata") or {}, self._view()
+        wanted = {"labels": node_labels(view), "annotations": node_annotations(view)}
+        missing = {
+            field: {key: value for key, value in pairs.items() if (metadata.get(field) or {}).get(key) != value}
+            for field, pairs in wanted.items()
+        }
+        if not any(missing.values()):
             return node
-        return await self._options.client.patch(NODES, self._options.name, body={"metadata": {"labels": missing}})
+        return await self._options.client.patch(NODES, self._options.name, body={"metadata": missing})
 
     def _tell(self, before: Object, wanted: Object) -> None:
         for event in node_events(self._options.name, before, wanted):

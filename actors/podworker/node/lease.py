@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 
 from actors.podworker.types import Object
 from protocols.errors import NodeplaneError
@@ -27,19 +28,24 @@ def lease_object(node: str, uid: str, renewed: str) -> Object:
 
 
 class LeaseKeeper:
-    def __init__(self, client: ApiClient, node: str) -> None:
+    def __init__(self, client: ApiClient, node: str, trouble: Callable[[str], None] = lambda text: None) -> None:
+        """`trouble`: told why it is not renewed, and "" when it is again."""
         self._client = client
         self._node = node
+        self._trouble = trouble
 
     async def run(self, node_uid: str) -> None:
         failures = 0
         while True:
             try:
                 await self._renew(node_uid)
+                if failures:
+                    self._trouble("")
                 failures = 0
                 await asyncio.sleep(RENEW_S * (1 + JITTER * random.random()))
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
+                self._trouble(f"node lease not renewed: {error}")
                 if failures == 8:
                     log.warning("node lease not renewed: %s", error)
                 await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 6), RETRY_MOST_S))

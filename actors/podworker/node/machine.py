@@ -3,9 +3,13 @@
 import os
 import platform
 import socket
+import uuid
 from pathlib import Path
 
 import msgspec
+
+from protocols.files import write_atomic
+from protocols.layout import Layout
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 NOWHERE = ("192.0.2.1", 9)
@@ -23,13 +27,20 @@ class Machine(msgspec.Struct, frozen=True):
     os_image: str
     machine_id: str
     boot_id: str
+    local: bool = True
+    """The node's own endpoint listens on loopback: only an API server of this machine reaches it."""
+    instance: str = ""
+    """Of this root, for ever: by it another node of the same name is told apart."""
 
 
-def read_machine(root: Path) -> Machine:
-    storage = os.statvfs(root)
+def read_machine(layout: Layout, node_ip: str) -> Machine:
+    """`node_ip`: where the node's own endpoint listens, if not on loopback."""
+    storage = os.statvfs(layout.root)
     return Machine(
         hostname=socket.gethostname(),
-        address=own_address(),
+        address=node_ip or own_address(),
+        local=not node_ip,
+        instance=instance_of(layout.node_id),
         cpus=os.cpu_count() or 1,
         memory_kib=_memory_kib(),
         storage_kib=storage.f_blocks * storage.f_frsize // 1024,
@@ -39,6 +50,18 @@ def read_machine(root: Path) -> Machine:
         machine_id=_text("/etc/machine-id"),
         boot_id=_text("/proc/sys/kernel/random/boot_id"),
     )
+
+
+def instance_of(path: Path) -> str:
+    """What was made in this root's first life, or now. A disk that takes no write costs the name's protection only."""
+    if known := _text(str(path)):
+        return known
+    made = str(uuid.uuid4())
+    try:
+        write_atomic(path, made.encode(), 0o600)
+    except OSError:
+        return ""
+    return made
 
 
 def own_address() -> str:

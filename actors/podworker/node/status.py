@@ -10,6 +10,7 @@ from actors.podworker.types import Object
 from protocols.cpulist import parse_list
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
+from protocols.messages.node import INSTANCE
 
 MAX_PODS = 110
 STORAGE, HUGE = "ephemeral-storage", "hugepages-"
@@ -45,7 +46,7 @@ class NodeView(msgspec.Struct, frozen=True):
     inventory: Mapping[str, ResourceInventory] | None = None
     """None: the device manager has not been heard yet, what the API shows of devices stays."""
     port: int = 0
-    """Of the node's own endpoint (logs, exec), which listens on loopback only; 0 = it has none."""
+    """Of the node's own endpoint (logs, exec); 0 = it has none."""
     placement: Placement | None = None
     """None as `inventory`: what the API shows of CPUs and memory stays, as far as it shows any."""
 
@@ -60,8 +61,12 @@ def node_labels(view: NodeView) -> dict[str, str]:
     }
 
 
+def node_annotations(view: NodeView) -> dict[str, str]:
+    return {INSTANCE: view.machine.instance} if view.machine.instance else {}
+
+
 def new_node(view: NodeView, now: str) -> Object:
-    metadata = {"name": view.name, "labels": node_labels(view)}
+    metadata = {"name": view.name, "labels": node_labels(view), "annotations": node_annotations(view)}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": node_status(view, {}, now)}
 
 
@@ -73,7 +78,7 @@ def node_status(view: NodeView, before: Object, now: str) -> Object:
         "conditions": _conditions(view, before, now),
         "addresses": [
             {"type": "InternalIP", "address": view.machine.address},
-            {"type": "InternalDNS", "address": "localhost"},
+            *([{"type": "InternalDNS", "address": "localhost"}] if view.machine.local else []),
             {"type": "Hostname", "address": view.name},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": view.port}},
@@ -88,6 +93,8 @@ def node_patch(before: Object, wanted: Object) -> Object | None:
     conditions = [c for c in wanted["conditions"] if _content(old.get(c["type"])) != _content(c)]
     if conditions:
         changes["conditions"] = conditions
+    if "addresses" in changes:  # merged by type, one that is no more would stay
+        changes["addresses"] = [{"$patch": "replace"}, *changes["addresses"]]
     return {"status": changes} if changes else None
 
 

@@ -15,7 +15,7 @@ from protocols.files import write_atomic
 
 CALLER = "kube-apiserver-kubelet-client"
 """Common name of the only client."""
-HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 CLOSE_S = 1.0
 
 Handler = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
@@ -28,6 +28,7 @@ class EndpointOptions(msgspec.Struct, frozen=True):
     client_ca: Path
     port_file: Path
     """Where the port is remembered, so that the next life has the same."""
+    host: str = LOOPBACK
 
 
 class NodeEndpoint:
@@ -61,7 +62,7 @@ class NodeEndpoint:
         return await self._bind(0, context)
 
     async def _bind(self, port: int, context: ssl.SSLContext) -> int:
-        site = web.TCPSite(self._runner, HOST, port, ssl_context=context, reuse_address=True)
+        site = web.TCPSite(self._runner, self._options.host, port, ssl_context=context, reuse_address=True)
         await site.start()
         return int(self._runner.addresses[-1][1])
 

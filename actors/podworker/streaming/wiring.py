@@ -5,7 +5,7 @@ from actors.podworker.stats.route import StatsRoute
 from actors.podworker.stats.sampler import Sampler
 from actors.podworker.streaming.calls import StreamCalls
 from actors.podworker.streaming.routes import NodeView, routes
-from actors.podworker.streaming.server import EndpointOptions, NodeEndpoint
+from actors.podworker.streaming.server import LOOPBACK, EndpointOptions, NodeEndpoint
 from protocols.actor import Context
 
 
@@ -13,7 +13,8 @@ def node_endpoint(context: Context, view: NodeView) -> NodeEndpoint:
     layout = context.layout
     cert, key = layout.client_cert("node-serving")
     port_file = layout.run / "node-endpoint.port"
-    options = EndpointOptions(cert=cert, key=key, client_ca=layout.ca_cert, port_file=port_file)
+    host = context.settings.node_ip or LOOPBACK
+    options = EndpointOptions(cert=cert, key=key, client_ca=layout.ca_cert, port_file=port_file, host=host)
     stats = StatsRoute(context.settings.node_name, Sampler(BusRuntime(context.bus).stats))
     bare_spdy = not context.settings.runtime_embedded
     return NodeEndpoint(options, {**routes(view, StreamCalls(context.bus), bare_spdy), "stats": stats.serve})

@@ -8,7 +8,7 @@ import msgspec
 from protocols.errors import NodeplaneError
 from supervisor.cli.flags import plane_options
 from supervisor.start import start
-from supervisor.startup.prepare import Prepared
+from supervisor.startup.prepared import Prepared
 from supervisor.tree.spec import ChildSpec, Limits
 
 LIMITS = Limits(beat_s=2.5, abort_s=0.3, backoff_s=0.02, start_failures=3)

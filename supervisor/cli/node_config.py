@@ -1,0 +1,77 @@
+"""nodeplane node-config: the file by which a node on another machine, or beside this plane, joins it."""
+
+import argparse
+import ipaddress
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from protocols.files import write_atomic
+from protocols.settings import Settings, load_settings
+from supervisor.cli.flags import layout_from
+from supervisor.errors import NotRunning, Usage
+from supervisor.nodes import passes
+from supervisor.options.values import node_name
+from supervisor.pki.certificates import CLUSTER, LOCAL
+
+LONGEST_NAME = 52
+"""What fits a certificate's common name, of 64 characters, behind system:node:"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("node-config", help="let a node join", allow_abbrev=False)
+    parser.add_argument("name", help="the node's name")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default NAME.kubeconfig; - = standard output")
+    parser.add_argument("--server", metavar="URL", help="the API as the node reaches it (default: as it is bound)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from supervisor.nodes.issue import issue  # loads cryptography
+
+    layout = layout_from(args)
+    if not (layout.pki / "ca.key").exists() or not layout.settings.exists():
+        raise NotRunning(f"no plane has run below {layout.root}; start it with `nodeplane up` or give --root")
+    server = api_server(load_settings(layout.settings), args.server or "")
+    text = passes.write(issue(layout.pki, checked_name(args.name), server))
+    if args.output == "-":
+        print(text, end="")
+        return 0
+    target = Path(args.output or f"{args.name}.kubeconfig")
+    write_atomic(target, text.encode(), 0o600)
+    print(f"{target}: node {args.name} of {server}; there: nodeplane up --join {target.name}")
+    if only_here(server):
+        told = "only this machine reaches that address; for others start the plane with --bind-address"
+        print(f"nodeplane: {told}", file=sys.stderr)
+    return 0
+
+
+def api_server(settings: Settings, wanted: str) -> str:
+    """The URL a node is given. Raises Usage for one that the API's certificate does not name."""
+    if not wanted:
+        bound = ipaddress.ip_address(settings.bind_address)
+        host = settings.api_names[0] if bound.is_unspecified and settings.api_names else ""
+        wanted = f"https://{bracketed(host)}:{settings.port}" if host else settings.api_url
+    parts = urlsplit(wanted if "://" in wanted else f"https://{wanted}")
+    try:
+        host, port = parts.hostname or "", parts.port or settings.port
+    except ValueError:
+        host, port = "", 0
+    if parts.scheme != "https" or not host or parts.path.strip("/"):
+        raise Usage(f"--server {wanted!r} is no https://HOST:PORT")
+    if host not in (*LOCAL, *CLUSTER, *settings.api_names):
+        raise Usage(f"the API's certificate does not name {host}; start the plane with --api-names {host}")
+    return f"https://{bracketed(host)}:{port}"
+
+
+def only_here(server: str) -> bool:
+    return (urlsplit(server).hostname or "") in LOCAL
+
+
+def bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def checked_name(name: str) -> str:
+    if len(node_name(name)) > LONGEST_NAME:
+        raise Usage(f"node name {name} has more than {LONGEST_NAME} characters, which no certificate takes")
+    return name

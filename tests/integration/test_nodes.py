@@ -1,0 +1,163 @@
+"""Several nodes on one plane: one more by `--nodes`, one that joined by a file; pods, devices, claims, logs, faults."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.pki.certificates import Wanted
+from supervisor.pki.issue import issue
+from tests.support.plane import BIN, Plane, until
+
+DRIVER, GPU = "gpu.example.com", "example.com/gpu"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    """Nodes n1 and n1-2 of the plane, and n3 that joined from a root of its own below the plane's."""
+    with Plane("--node-name", "n1", "--nodes", "2") as plane:
+        plane.nodeplane("node-config", "n3", "-o", str(plane.root / "n3.kubeconfig"))
+        join(plane, "n3.kubeconfig")
+        yield plane
+        plane.nodeplane("--root", str(joined(plane)), "down", timeout=60)
+
+
+def joined(plane: Plane) -> Path:
+    return plane.root / "j"
+
+
+def join(plane: Plane, file: str = "", root: str = "j", check: bool = True) -> str:
+    flags = ["--join", str(plane.root / file)] if file else []
+    start = ["--root", str(plane.root / root), "up", "--detach", "--metrics-port", "0", *flags]
+    return plane.nodeplane(*start, timeout=60, check=check)
+
+
+def refusal(plane: Plane, file: str) -> str:
+    command = [str(BIN / "nodeplane"), "--root", str(plane.root / "x"), "up", "--detach", "--metrics-port", "0"]
+    done = subprocess.run(
+        [*command, "--join", str(plane.root / file)], env=plane.environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode in (1, 2), done.stdout
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox", "command": ["sh", "-c", f"echo I am {name}; sleep 1000"]}
+    container["resources"] = spec.pop("resources", {})
+    whole = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
+
+
+def on(node: str) -> dict[str, Any]:
+    return {"nodeSelector": {"kubernetes.io/hostname": node}}
+
+
+def runs_on(plane: Plane, name: str) -> str:
+    return str(plane.pod_ready(name)["spec"]["nodeName"])
+
+
+def test_pods_go_to_the_node_that_has_what_they_want(plane: Plane) -> None:
+    second, third = plane.root / "nodes" / "n1-2", joined(plane)
+    with (plane.root / "log").open("ab") as log:
+        commands = (
+            ["--root", str(third), "plugin", "--resource", GPU, "--devices", "2"],
+            ["--root", str(second), "dra-driver", "--driver", DRIVER, "--devices", "1"],
+        )
+        for command in commands:
+            plane.plugins.append(subprocess.Popen([str(BIN / "nodeplane"), *command], stdout=log, stderr=log))
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    made = [
+        ("DeviceClass", "gpu", {"spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}}),
+        ("ResourceClaim", "one", {"spec": {"devices": {"requests": [request]}}}),
+    ]
+    for kind, name, rest in made:
+        plane.apply({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, **rest})
+    uses = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]}
+    plane.apply(pod("claims", resources={"claims": [{"name": "gpu"}]}, **uses))
+    plane.apply(pod("plugs", resources={"limits": {GPU: "1"}}))
+    plane.apply(pod("first", **on("n1")))
+    assert runs_on(plane, "first") == "n1"
+    assert runs_on(plane, "plugs") == "n3"
+    assert runs_on(plane, "claims") == "n1-2"
+    for name in ("first", "claims", "plugs"):
+        assert f"I am {name}" in plane.kubectl("logs", name)
+        assert plane.kubectl("exec", name, "--", "echo", "hello").strip() == "hello"
+
+
+def test_a_node_writes_itself_only(plane: Plane) -> None:
+    access = ["--kubeconfig", str(joined(plane) / "kubeconfig")]
+    plane.kubectl(*access, "annotate", "node", "n3", "mine=yes")
+    with pytest.raises(AssertionError, match="forbidden"):
+        plane.kubectl(*access, "annotate", "node", "n1", "mine=yes")
+
+
+def test_what_cannot_join_is_told_in_one_line(plane: Plane) -> None:
+    assert "node name 'n3' is taken: a node at" in refusal(plane, "n3.kubeconfig")
+    assert "which is no node" in refusal(plane, "kubeconfig")
+    text = (plane.root / "n3.kubeconfig").read_text()
+    (plane.root / "n4.kubeconfig").write_text(text.replace("system:node:n3", "system:node:n4"))
+    assert "knows this node as 'system:node:n3'" in refusal(plane, "n4.kubeconfig")
+    plane.nodeplane("node-config", "n5", "-o", str(plane.root / "n5.kubeconfig"))
+    line = next(line for line in text.splitlines() if "certificate-authority-data" in line)
+    (plane.root / "pki2").mkdir()
+    strange = strange_ca(plane.root / "pki2")
+    (plane.root / "n6.kubeconfig").write_text(text.replace(line, f"    certificate-authority-data: {strange}"))
+    assert "another CA signed it" in refusal(plane, "n6.kubeconfig")
+
+
+def strange_ca(directory: Path) -> str:
+    issue(directory, Wanted(()))
+    return base64.b64encode((directory / "ca.crt").read_bytes()).decode()
+
+
+def test_nodes_come_back_from_kill_9(plane: Plane) -> None:
+    worker = plane_status(plane, joined(plane))["podworker"]["pid"]
+    group = plane.status()["node-2"]["pid"]
+    before = {
+        name: plane.get("pod", name)["status"]["containerStatuses"][0]["containerID"] for name in ("claims", "plugs")
+    }
+    os.kill(worker, signal.SIGKILL)
+    os.kill(group, signal.SIGKILL)
+    until("both are back", lambda: serves(plane.status(), "node-2", group))
+    until("the joined one too", lambda: serves(plane_status(plane, joined(plane)), "podworker", worker))
+    plane.apply(pod("later", **on("n3")))
+    plane.apply(pod("later-2", **on("n1-2")))
+    assert (runs_on(plane, "later"), runs_on(plane, "later-2")) == ("n3", "n1-2")
+    assert {name: container(plane, name)["containerID"] for name in before} == before, "they went on"
+
+
+def container(plane: Plane, pod: str) -> dict[str, Any]:
+    return dict(plane.get("pod", pod)["status"]["containerStatuses"][0])
+
+
+def serves(status: dict[str, dict[str, Any]], name: str, was: int) -> bool:
+    return status[name]["pid"] not in (0, was) and status[name]["state"] in ("ready", "live")
+
+
+def plane_status(plane: Plane, root: Path) -> dict[str, dict[str, Any]]:
+    answer = json.loads(plane.nodeplane("--root", str(root), "status", "-o", "json"))
+    return {actor["instance"]: actor for actor in answer["actors"]}
+
+
+def test_a_node_that_joined_goes_on_where_it_was(plane: Plane) -> None:
+    root = joined(plane)
+    plane.nodeplane("--root", str(root), "down", "--keep-containers", timeout=60)
+    assert "ready in" in join(plane), "no file is needed the second time"
+    assert set(plane_status(plane, root)) == {"runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor"}
+    assert container(plane, "plugs")["restartCount"] == 0
+    assert plane.kubectl("exec", "plugs", "--", "echo", "hello").strip() == "hello"
+
+
+def test_nodes_are_scaled(plane: Plane) -> None:
+    plane.nodeplane("scale", "node", "1", timeout=40)
+    assert "node-2" not in plane.status()
+    plane.nodeplane("scale", "node", "2", timeout=40)
+    until("it is back", lambda: serves(plane.status(), "node-2", 0))
+    assert runs_on(plane, "claims") == "n1-2"

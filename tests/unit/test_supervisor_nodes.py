@@ -1,0 +1,209 @@
+"""Nodes that join: passes, what is asked before the start, the settings of more nodes on one machine."""
+
+import base64
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from protocols.layout import layout
+from protocols.messages.node import INSTANCE
+from protocols.settings import Settings
+from supervisor.cli.node_config import api_server, checked_name, only_here
+from supervisor.errors import Usage
+from supervisor.nodes import passes, preflight
+from supervisor.nodes.errors import PassUnusable
+from supervisor.nodes.group import local_settings
+from supervisor.nodes.types import Pair, Pass
+from supervisor.options.plane import PlaneOptions, settings_of
+from supervisor.options.values import node_ip
+from supervisor.startup.node import address_towards, joined_settings, keep_pass
+from supervisor.startup.prepare import joins, prepare
+from supervisor.tree.groups import NODE, PlaneShape, check_nodes, children
+
+PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """Short, as the paths of sockets must be."""
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
+        yield Path(directory)
+
+
+def made(node: str = "n2", server: str = "https://10.0.0.1:6443", days: float = 700) -> Pass:
+    pair, end = Pair(PEM, PEM), float(int(time.time() + days * 86400))
+    return Pass(server=server, node=node, ca=PEM, client=pair, serving=pair, not_after=end)
+
+
+def settings(root: Path, **flags: object) -> Settings:
+    return settings_of(msgspec.convert({"root": str(root), "node_name": "n1", **flags}, PlaneOptions), port=6443)
+
+
+@pytest.mark.parametrize("node", ["n2", "123", "true", "a.b-c"])
+def test_a_pass_is_a_kubeconfig_and_comes_back(node: str) -> None:
+    text = passes.write(made(node))
+    assert passes.read(text.encode(), "f") == made(node)
+    assert yaml.safe_load(text)["users"][0]["name"] == f"system:node:{node}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("system:node:n2", "admin", "f is of 'admin', which is no node"),
+        ("https://", "http://", "no https://HOST:PORT"),
+        ("serving-key-data", "other", "f has no serving-key-data"),
+        ("certificate-authority-data: LS0", "certificate-authority-data: ?", "not base64"),
+        ("client-key-data: LS0t", "client-key-data: AAAA", "no PEM inside"),
+        ("not-after: ", "not-after: x", "f is damaged"),
+        ("current-context: nodeplane", "current-context: other", "no kubeconfig with a current context"),
+        ("apiVersion", "{[", "no kubeconfig with a current context"),
+    ],
+)
+def test_a_damaged_pass_says_how_to_mend_it(old: str, new: str, complaint: str) -> None:
+    text = passes.write(made()).replace(old, new)
+    with pytest.raises(PassUnusable, match="node-config") as caught:
+        passes.read(text.encode(), "f")
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[1, 2]", b"x", b"contexts: 5\ncurrent-context: a", b"- " * 50])
+def test_what_is_no_pass_is_refused(data: bytes) -> None:
+    with pytest.raises(PassUnusable):
+        passes.read(data, "f")
+
+
+def test_a_pass_that_ended_is_refused_before_anybody_is_asked() -> None:
+    with pytest.raises(PassUnusable, match=r"the certificate of node n2 ended on \d{4}.*node-config n2"):
+        preflight.check(made(days=-1), "")
+
+
+def test_an_api_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_tls", lambda *_: None)
+
+    def away(*_: object) -> str:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(preflight, "_ask", away)
+    assert preflight.check(made(), "") == (
+        "the API at https://10.0.0.1:6443 does not answer (Connection refused); the node waits for it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("theirs", "age", "taken"),
+    [("other", 3, True), ("mine", 3, False), ("", 3, True), ("other", 41, False), ("other", -5, True)],
+)
+def test_a_name_is_taken_while_another_instance_renews(theirs: str, age: float, taken: bool) -> None:
+    addresses = [{"type": "InternalIP", "address": "10.0.0.9"}]
+    metadata = {"uid": "u", "annotations": {INSTANCE: theirs} if theirs else {}}
+    node = {"metadata": metadata, "status": {"addresses": addresses}}
+    lease = {"spec": {"renewTime": (NOW - timedelta(seconds=age)).isoformat().replace("+00:00", "Z")}}
+    said = preflight.in_use(node, lease, "mine", NOW)
+    assert said.startswith("a node at 10.0.0.9 renewed") if taken else said == ""
+
+
+def test_a_node_that_was_never_there_leaves_its_name_free() -> None:
+    assert preflight.in_use({}, {}, "", NOW) == ""
+    assert preflight.in_use({"metadata": {"uid": "u"}}, {"spec": {"renewTime": "soon"}}, "", NOW) == ""
+
+
+def test_a_kept_pass_makes_the_root_a_node(root: Path) -> None:
+    where, options = layout(str(root)), PlaneOptions(root=str(root))
+    assert not joins(options)
+    keep_pass(where, made())
+    assert joins(options)
+    for path in (where.node_pass, where.kubeconfig, *(where.pki / f"{user}.key" for user in ("podworker", "health"))):
+        assert path.stat().st_mode & 0o777 == 0o600
+    for flags, complaint in (
+        ({"nodes": 2}, "--nodes needs the plane's own CA"),
+        ({"node_name": "other"}, "the file is for node n2"),
+    ):
+        with pytest.raises(Usage, match=complaint):
+            prepare(msgspec.structs.replace(options, **flags))
+    with pytest.raises(Usage, match="it has no control group"):
+        prepare(options, "control")
+
+
+def test_a_root_with_a_plane_joins_nobody(root: Path) -> None:
+    (root / "pki").mkdir()
+    (root / "pki" / "ca.key").write_bytes(PEM)
+    file = root / "n2.kubeconfig"
+    file.write_text(passes.write(made()))
+    with pytest.raises(Usage, match="has a plane of its own"):
+        prepare(PlaneOptions(root=str(root), join=str(file)))
+    with pytest.raises(PassUnusable, match=r"cannot read .*: No such file or directory; make one"):
+        prepare(PlaneOptions(root=str(root / "x"), join=str(root / "none")))
+
+
+def test_settings_of_a_node_that_joined(root: Path) -> None:
+    found = joined_settings(settings(root, node_ip="10.0.0.7"), made())
+    assert (found.joined, found.node_name, found.api_url) == (True, "n2", "https://10.0.0.1:6443")
+    assert found.node_ip == "10.0.0.7"
+    assert joined_settings(settings(root), made(server="https://127.0.0.1:7000")).node_ip == ""
+    assert address_towards("127.0.0.1", 1) == address_towards("no.such.host.invalid", 1) == ""
+
+
+def test_more_nodes_of_one_machine(root: Path) -> None:
+    plane = settings(root, pod_resources_health_address="127.0.0.1:9", metrics_port=1)
+    second = local_settings(plane, 2)
+    assert second.root == str(root / "nodes" / "n1-2")
+    assert second.runtime_endpoint == f"unix://{second.root}/runtime/runtime.sock"
+    assert (second.node_name, second.api_url, second.joined) == ("n1-2", plane.api_url, True)
+    assert (second.metrics_port, second.pod_resources.health_address) == (0, "")
+    specs = children(PlaneShape(nodes=3))
+    assert [spec.instance for spec in specs if spec.actor == NODE] == ["node-2", "node-3"]
+    assert not [spec for spec in children(PlaneShape(groups=("control",), nodes=3)) if spec.actor == NODE]
+
+
+@pytest.mark.parametrize(
+    ("count", "runtime", "complaint"),
+    [
+        (0, "embedded", "use 1 to 32"),
+        (33, "embedded", "use 1 to 32"),
+        (2, "unix:///c.sock", "cannot share the runtime"),
+    ],
+)
+def test_how_many_nodes_can_be(count: int, runtime: str, complaint: str) -> None:
+    with pytest.raises(Usage, match=complaint):
+        check_nodes(count, runtime)
+
+
+def test_the_api_as_a_node_reaches_it(root: Path) -> None:
+    here = settings(root)
+    assert api_server(here, "") == "https://127.0.0.1:6443"
+    assert only_here(api_server(here, ""))
+    everywhere = settings(root, bind_address="0.0.0.0", api_names="api.example.com,fd00::1")
+    assert api_server(everywhere, "") == "https://api.example.com:6443"
+    assert api_server(everywhere, "https://[fd00::1]:443") == "https://[fd00::1]:443"
+    assert api_server(settings(root, bind_address="10.0.0.7"), "") == "https://10.0.0.7:6443"
+    for wrong in ("http://127.0.0.1", "https://", "https://127.0.0.1:x", "https://127.0.0.1/path"):
+        with pytest.raises(Usage, match="is no https://HOST:PORT"):
+            api_server(here, wrong)
+    with pytest.raises(Usage, match=r"start the plane with --api-names 10[.]0[.]0[.]8"):
+        api_server(here, "10.0.0.8")
+
+
+def test_names_and_addresses_of_nodes() -> None:
+    assert checked_name("n" * 52)
+    for wrong in ("n" * 53, "N", "a_b"):
+        with pytest.raises(Usage):
+            checked_name(wrong)
+    assert node_ip("") == node_ip("127.0.0.5") == node_ip("::1") == ""
+    assert node_ip("fd00::5") == "fd00::5"
+    for wrong in ("0.0.0.0", "host"):
+        with pytest.raises(Usage, match="--node-ip"):
+            node_ip(wrong)
+
+
+def test_certificates_that_are_no_certificates(root: Path) -> None:
+    with pytest.raises(PassUnusable, match="the certificates of node n2 cannot be used"):
+        preflight.check(made(), "")
+    assert base64.b64encode(PEM).decode() in passes.write(made())
