@@ -1,4 +1,5 @@
-"""Selectors of devices in CEL (resource.k8s.io): checked once, bounded, evaluated against one device at a time.
+"""CEL, checked once and bounded: selectors of devices (resource.k8s.io), rules of custom resources (`validation.py`).
 
-`programs.compiled(text)` is the way in. The native library behind it is imported with the first expression, not before.
+`programs.compiled(text)` is the way in for selectors. The native library behind both is imported with the first
+expression, not before.
 """

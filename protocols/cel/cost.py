@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from protocols.cel.patterns import pattern_cost
 from protocols.cel.rules import RULES, linear
-from protocols.cel.sizes import DOMAINS, FAR, ONE, UNKNOWN, Size, element, product, total
+from protocols.cel.sizes import DOMAINS, FAR, ONE, UNKNOWN, Declared, Size, element, largest, product, selected, total
 from protocols.cel.wire import Value, fields, message
 
 LIMIT = 1_000_000
@@ -31,9 +31,9 @@ NAMES: Mapping[str, Worst] = {
 Scope = Mapping[str, Size]
 
 
-def cost_of(serialized: bytes) -> int:
-    """Of what the engine gives for a checked expression."""
-    return _walk(message(message(serialized, _CHECKED), _EXPRESSION), {}).cost
+def cost_of(serialized: bytes, names: Scope | None = None) -> int:
+    """Of what the engine gives for a checked expression; `names`: variables beside those of devices."""
+    return _walk(message(message(serialized, _CHECKED), _EXPRESSION), names or {}).cost
 
 
 def _walk(node: bytes, scope: Scope) -> Worst:
@@ -57,7 +57,7 @@ def _ident(value: bytes, scope: Scope) -> Worst:
 
 def _select(value: bytes, scope: Scope) -> Worst:
     operand = _walk(message(value, 1), scope)
-    return Worst(total(operand.cost, 1), element(operand.size))
+    return Worst(total(operand.cost, 1), selected(operand.size, message(value, 2).decode()))
 
 
 def _call(value: bytes, scope: Scope) -> Worst:
@@ -75,6 +75,8 @@ def _call(value: bytes, scope: Scope) -> Worst:
         parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], arguments[-1:], strict=True)]
     elif name == "matches" and arguments:
         parts[-1] = Worst(pattern_cost(_text(arguments[-1])), parts[-1].size)
+    if name == "_?._" and (field := _text(arguments[-1])) is not None:
+        return Worst(total(1, *(part.cost for part in parts)), selected(parts[0].size, field))
     own, size = RULES.get(name, linear)([part.size for part in parts])
     return Worst(total(own, *(part.cost for part in parts)), size)
 
@@ -82,7 +84,8 @@ def _call(value: bytes, scope: Scope) -> Worst:
 def _list(value: bytes, scope: Scope) -> Worst:
     parts = [_walk(each, scope) for number, each in fields(value) if number == 1 and isinstance(each, bytes)]
     deep = total(len(parts), *(part.size.deep for part in parts))
-    return Worst(total(10, _beyond(len(parts)), *(part.cost for part in parts)), Size(len(parts), deep))
+    size = Declared(len(parts), deep, largest([part.size for part in parts])) if parts else Size(0, deep)
+    return Worst(total(10, _beyond(len(parts)), *(part.cost for part in parts)), size)
 
 
 def _struct(value: bytes, scope: Scope) -> Worst:
@@ -121,7 +124,9 @@ def _comprehension(value: bytes, scope: Scope) -> Worst:
 def _grown(start: Size, step: Size, turns: int) -> Size:
     """An accumulator to which every turn adds what the first one did; one that can double is far beyond any limit."""
     more, deeper = step.length - start.length, step.deep - start.deep
-    return Size(total(start.length, product(turns, max(more, 0))), total(start.deep, product(turns, max(deeper, 0))))
+    length, deep = total(start.length, product(turns, max(more, 0))), total(start.deep, product(turns, max(deeper, 0)))
+    item = step.item if isinstance(step, Declared) else None
+    return Size(length, deep) if item is None else Declared(length, deep, item)
 
 
 _WALKS: Mapping[int, Callable[[bytes, Scope], Worst]] = {

@@ -1,7 +1,7 @@
 """Functions of the quantity and semver libraries. `declared` gives them as the engine wants them: twice, once with the
 two types apart and nothing behind (to check), once on bytes (to run)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +99,11 @@ def _comparisons(kind: str) -> tuple[Function, ...]:
     )
 
 
-def declared(native: Any, types: dict[str, "cel.Type"], run: bool) -> list["cel.FunctionDecl"]:
+def declared(
+    native: Any, types: dict[str, "cel.Type"], run: bool, more: Iterable[Function] = ()
+) -> list["cel.FunctionDecl"]:
     """`types` maps our names to the engine's. To run, where both kinds are bytes, one comparison does for both."""
-    functions = [*_ALONE, *_comparisons(QUANTITY), *(() if run else _comparisons(VERSION))]
+    functions = [*_ALONE, *_comparisons(QUANTITY), *(() if run else _comparisons(VERSION)), *more]
     overloads: dict[str, list[cel.Overload]] = {}
     for function in functions:
         overloads.setdefault(function.name, []).append(_overload(native, types, function, run))

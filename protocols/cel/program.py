@@ -1,6 +1,5 @@
 """One selector, checked and ready to be asked about devices."""
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from protocols.cel import limits
@@ -10,14 +9,11 @@ from protocols.cel.errors import CompileError, EvaluationError, TooComplex
 from protocols.cel.inputs import Input, inputs_of
 from protocols.cel.rewrite import rewrite
 from protocols.cel.scan import tokens
+from protocols.cel.told import told, told_compile
 from protocols.dra.types import Device
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
-
-_CODE = re.compile(r" \[[A-Z_]+\]$")
-_BUDGET = "Iteration budget exceeded"
-_MISSING = 'Key not found in map : "'
 
 
 class Program:
@@ -39,7 +35,7 @@ class Program:
             result = self._evaluate(data=data)
             value = result.value()
         except RuntimeError as error:
-            raise EvaluationError(_told(str(error))) from None
+            raise EvaluationError(told(str(error))) from None
         if value is True or value is False:
             return value
         raise EvaluationError(_fault(result, value))
@@ -47,19 +43,8 @@ class Program:
 
 def _fault(result: "cel.Value", value: Any) -> str:
     if result.type() == engine().error:
-        return _told(str(value))
+        return told(str(value))
     return f"CEL result of type {result.type().name().lower()} could not be converted to bool"
-
-
-def _told(text: str) -> str:
-    """One line, without the engine's own codes, a missing key in upstream's words."""
-    code, _, rest = text.partition(": ")
-    plain = rest if code.isupper() else text
-    if plain.startswith(_MISSING):
-        plain = f"no such key: {plain.removeprefix(_MISSING)[:-1]}"
-    if plain.startswith(_BUDGET):
-        plain = "operation cancelled: actual cost limit exceeded"
-    return " ".join(_CODE.sub("", plain).split())
 
 
 def compile_program(source: str) -> Program:
@@ -83,11 +68,4 @@ def _compiled(env: "cel.Env", source: str) -> "cel.Expression":
     try:
         return env.compile(source)
     except (RuntimeError, ValueError) as error:
-        raise CompileError(f"compilation failed: {_told_compile(str(error))}") from None
-
-
-def _told_compile(text: str) -> str:
-    code, _, rest = text.partition(": ")
-    plain = rest if code.isupper() and code != "ERROR" else text
-    deep = "recursion limit exceeded" in plain or "max recursion depth" in plain
-    return limits.TOO_DEEP if deep else _CODE.sub("", plain)
+        raise CompileError(f"compilation failed: {told_compile(str(error))}") from None

@@ -1,6 +1,7 @@
 """How large values can be: what the cost of an expression is made of. Numbers end at FAR, so none grows by itself."""
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 FAR = 1 << 62
@@ -11,6 +12,18 @@ class Size(NamedTuple):
 
     length: int
     deep: int
+
+
+class Declared(Size):
+    """Of a value of which more is known: `item` of a list or map, `fields` of an object. Equal to a plain one."""
+
+    item: Size | None
+    fields: Mapping[str, Size]
+
+    def __new__(cls, length: int, deep: int, item: Size | None, fields: Mapping[str, Size] | None = None) -> "Declared":
+        made = super().__new__(cls, length, deep)
+        made.item, made.fields = item, fields or {}
+        return made
 
 
 ONE = Size(1, 1)
@@ -40,7 +53,15 @@ def walked(size: Size) -> int:
     return tenth(size.length) if size.length == size.deep else size.deep
 
 
+def selected(size: Size, name: str) -> Size:
+    """Of a field, by name."""
+    found = size.fields.get(name) if isinstance(size, Declared) else None
+    return found if found is not None else element(size)
+
+
 def element(size: Size) -> Size:
+    if isinstance(size, Declared) and size.item is not None:
+        return size.item
     if size == DOMAINS:
         return ENTRIES
     return UNKNOWN if size == ENTRIES else Size(size.deep, size.deep)
@@ -51,4 +72,11 @@ def largest(sizes: list[Size]) -> Size:
 
 
 def together(sizes: list[Size]) -> Size:
+    """What is known of items stays known: filter and map add lists to lists."""
+    items = [size.item for size in sizes if isinstance(size, Declared) and size.item is not None]
+    length, deep = _together(sizes)
+    return Declared(length, deep, largest(items)) if items else Size(length, deep)
+
+
+def _together(sizes: list[Size]) -> Size:
     return Size(total(*(size.length for size in sizes)), total(*(size.deep for size in sizes)))

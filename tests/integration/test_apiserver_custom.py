@@ -119,6 +119,34 @@ def test_unknown_fields_and_wrong_values_are_told(plane: Plane) -> None:
     plane.kubectl("delete", "crx", "odd")
 
 
+def test_rules_in_cel_are_checked_and_kept(plane: Plane) -> None:
+    spec = {"type": "object", "properties": {"least": {"type": "integer"}, "most": {"type": "integer"}, "zone": TEXT}}
+    spec["x-kubernetes-validations"] = [
+        {"rule": "self.least <= self.most", "messageExpression": "'least is above %d'.format([self.most])"}
+    ]
+    spec["properties"]["zone"] = {**TEXT, "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "stays"}]}
+    version = {**VERSION, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}
+    version = {key: version[key] for key in ("name", "served", "storage", "schema")}
+    wrong = copy.deepcopy(version)
+    wrong["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"][0]["rule"] = "self.les"
+    told = plane.kubectl("apply", "-f", "-", stdin=json.dumps(definition("scales", "Scale2", wrong)), check=False)
+    where = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
+    assert f"{where}: Invalid value" in told
+    assert "undefined field 'les'" in told
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(definition("scales", "Scale2", version)))
+    plane.kubectl("wait", "--for=condition=Established", "crd/scales.example.com", "--timeout=20s")
+
+    def scale(**spec: Any) -> str:
+        made = {"apiVersion": "example.com/v1", "kind": "Scale2", "metadata": {"name": "s"}, "spec": spec}
+        return plane.kubectl("apply", "-f", "-", stdin=json.dumps(made), check=False)
+
+    assert 'is invalid: spec: Invalid value: "object": least is above 2' in scale(least=3, most=2)
+    assert "created" in scale(least=1, most=2, zone="a")
+    assert 'is invalid: spec.zone: Invalid value: "string": stays' in scale(least=1, most=2, zone="b")
+    assert "configured" in scale(least=2, most=2, zone="a")
+    assert "FIELD: least <integer>" in plane.kubectl("explain", "scales.spec.least")
+
+
 def test_server_side_apply_owns_sets_member_by_member(plane: Plane) -> None:
     for manager, tags in (("one", ["a"]), ("two", ["b"]), ("one", [])):
         body = json.dumps(tab("set", tags=tags))

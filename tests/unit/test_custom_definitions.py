@@ -65,7 +65,7 @@ SPEC = f"{ROOT}.properties[spec]"
         (schema(type="string", pattern="("), "must be a valid regular expression, but isn't: error parsing regexp"),
         (schema(type="array", items={"type": "string"}, uniqueItems=True), "uniqueItems cannot be set to true"),
         (schema(type="object", properties={"a": {"$ref": "#/x", "type": "string"}}), "$ref is not supported"),
-        (schema(type="string", **{"x-kubernetes-validations": [{"rule": "true"}]}), "does not evaluate CEL rules"),
+        (schema(type="string", **{"x-kubernetes-validations": [{"rule": "self"}]}), "must evaluate to a bool"),
         (schema(type="integer", default="a"), f'{SPEC}.default: Invalid value: "string"'),
         (
             schema(type="object", default={"a": 1}),

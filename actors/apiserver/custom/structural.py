@@ -27,7 +27,6 @@ TYPES = ("array", "boolean", "integer", "number", "object", "string")
 ROOT, ITEM, FIELD = "at the root", "for specified array items", "for specified object fields"
 GONE = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id", "$schema")
 """What OpenAPI or upstream does not let in; of the last two nothing is said, they mean nothing."""
-NO_CEL = "not supported: this server does not evaluate CEL rules of custom resources yet; leave the rules out"
 INT_OR_TEXT = [{"type": "integer"}, {"type": "string"}]
 NESTED = ("additionalProperties", "default", "title", "description", "nullable", PRESERVE, EMBEDDED, INT_OR_STRING)
 MOST_DEEP = 64
@@ -37,9 +36,23 @@ def schema_faults(raw: Raw, path: str) -> list[Cause]:
     causes = _invariants(raw, path, ROOT, 0)
     if not causes:
         causes = _undeclared(raw, path)
+    if not causes and _has_rules(raw):
+        causes = _rule_faults(raw, path)
     if not causes:
         causes = _defaults(raw, path, True)
     return sorted(causes)
+
+
+def _has_rules(raw: Raw) -> bool:
+    parts = [*(raw.get("properties") or {}).values(), raw.get("items"), raw.get("additionalProperties")]
+    return bool(raw.get(VALIDATIONS)) or any(_has_rules(part) for part in parts if isinstance(part, dict))
+
+
+def _rule_faults(raw: Raw, path: str) -> list[Cause]:
+    """CEL is loaded by the first definition that has rules."""
+    from actors.apiserver.custom.rule.check import rule_faults
+
+    return rule_faults(raw, path)
 
 
 def _invariants(raw: Raw, path: str, level: str, depth: int) -> list[Cause]:
@@ -102,8 +115,6 @@ def _extension_faults(raw: Raw, path: str) -> list[Cause]:
             causes.append(invalid(f"{path}.{name}", True, f"must be false if {INT_OR_STRING} is true"))
     if raw.get(PRESERVE) is False:
         causes.append(invalid(f"{path}.{PRESERVE}", False, "must be true or undefined"))
-    if raw.get(VALIDATIONS):
-        causes.append(forbidden(f"{path}.{VALIDATIONS}", NO_CEL))
     return causes + _list_faults(raw, path) + _map_faults(raw, path)
 
 
@@ -265,4 +276,9 @@ def _default_faults(raw: Raw, path: str) -> list[Cause]:
     if isinstance(value, dict) and pruned(value, node):
         return [invalid(path, raw["default"], "must not have unknown fields")]
     fill(value, node)
-    return [Cause(path, cause.reason, cause.message) for cause in part_causes(value, node, path)]
+    causes = part_causes(value, node, path)
+    if not causes and node.ruled:
+        from actors.apiserver.custom.rule.evaluate import rule_causes
+
+        causes = rule_causes(value, node, path=path, root=node.embedded)
+    return [Cause(path, cause.reason, cause.message) for cause in causes]

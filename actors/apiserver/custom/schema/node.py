@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from actors.apiserver.custom.rule.rule import Rule, read_rule
 from actors.apiserver.custom.schema.pattern import Pattern
 
 Raw = dict[str, Any]
@@ -35,6 +36,8 @@ class Node:
         "properties",
         "raw",
         "required",
+        "ruled",
+        "rules",
         "type",
     )  # fmt: skip
 
@@ -61,6 +64,10 @@ class Node:
         self.any_of = [Node(part) for part in raw.get("anyOf") or ()]
         self.one_of = [Node(part) for part in raw.get("oneOf") or ()]
         self.no = Node(raw["not"]) if isinstance(raw.get("not"), dict) else None
+        self.rules: tuple[Rule, ...] = tuple(map(read_rule, raw.get(VALIDATIONS) or ()))
+        parts = [*self.properties.values(), self.items, self.additional]
+        self.ruled: bool = bool(self.rules) or any(part.ruled for part in parts if isinstance(part, Node))
+        """Something in it has rules."""
 
     def child(self, name: str) -> "Node | None":
         """The schema of a field that has one."""

@@ -8,9 +8,8 @@ OBJECT_META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectM
 
 
 def openapi_schema(raw: dict[str, Any]) -> dict[str, Any]:
-    made = {key: value for key, value in raw.items() if key != "x-kubernetes-validations"}
     properties = dict(raw.get("properties") or {})
     for name in ("apiVersion", "kind"):
         properties[name] = {"type": "string", "description": description("Any", name)}
     properties["metadata"] = {"allOf": [{"$ref": OBJECT_META}], "description": description("Any", "metadata")}
-    return {**made, "type": "object", "properties": properties}
+    return {**raw, "type": "object", "properties": properties}

@@ -1,0 +1,185 @@
+"""The rules of a definition before it is stored: each must compile, and none may cost too much. Words as upstream's."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from actors.apiserver.custom.rule.kind import LIMIT, Kind, kind_of
+from actors.apiserver.custom.rule.messages import Messages
+from actors.apiserver.custom.rule.path import path_fault
+from actors.apiserver.custom.rule.programs import optional
+from actors.apiserver.custom.rule.rule import Rule, read_rule
+from actors.apiserver.custom.rule.sizes import many, size_of
+from actors.apiserver.custom.schema.node import LIST_TYPE, VALIDATIONS, Node
+from actors.apiserver.errors.causes import Cause, forbidden, invalid, required, unsupported
+from protocols.cel.errors import CompileError, TooComplex
+from protocols.cel.sizes import product, total
+from protocols.cel.validation import checker, compiled, worst
+
+Raw = dict[str, Any]
+RULE_COST, SCHEMA_COST = 10_000_000, 100_000_000
+REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+CURE = (
+    "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
+    "declared"
+)
+NO_TYPE = "Internal error: internal error: failed to retrieve type information for x-kubernetes-validations"
+
+
+class _Place:
+    """`count`: how many values stand here at most; `apart`: path of a list whose items have no names, or empty."""
+
+    def __init__(self, raw: Raw, node: Node, path: str, count: int, apart: str, root: bool) -> None:
+        self.raw = raw
+        self.node = node
+        self.path = path
+        self.count = count
+        self.apart = apart
+        self.root = root
+
+
+def rule_faults(raw: Raw, path: str) -> list[Cause]:
+    """Of a schema that is sound otherwise."""
+    places = [place for place in _places(_Place(raw, Node(raw), path, 1, "", True)) if place.raw.get(VALIDATIONS)]
+    causes = [cause for place in places for cause in _texts(place)]
+    if causes:
+        return causes
+    costs = 0
+    for place in places:
+        found, cost = _check(place)
+        causes += found
+        costs = total(costs, cost)
+    if costs > SCHEMA_COST:
+        what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        causes.append(forbidden(path, _exceeded(what, costs, SCHEMA_COST)))
+    return causes
+
+
+def _places(place: _Place) -> Iterator[_Place]:
+    yield place
+    raw, node = place.raw, place.node
+    for name, part in (raw.get("properties") or {}).items():
+        child = node.properties[name]
+        yield from _places(
+            _Place(part, child, f"{place.path}.properties[{name}]", place.count, place.apart, child.embedded)
+        )
+    if isinstance(raw.get("items"), dict) and node.items is not None:
+        apart = place.apart or ("" if raw.get(LIST_TYPE) == "map" else place.path)
+        count = product(place.count, _many(node))
+        yield from _places(_Place(raw["items"], node.items, f"{place.path}.items", count, apart, node.items.embedded))
+    if isinstance(node.additional, Node):
+        count = product(place.count, _many(node))
+        where = f"{place.path}.additionalProperties"
+        yield from _places(
+            _Place(raw["additionalProperties"], node.additional, where, count, place.apart, node.additional.embedded)
+        )
+
+
+def _many(node: Node) -> int:
+    kind = kind_of(node, False)
+    return many(kind) if kind is not None else 1
+
+
+def _texts(place: _Place) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, raw in enumerate(place.raw[VALIDATIONS]):
+        causes += _rule_text(read_rule(raw), place.raw, f"{place.path}.{VALIDATIONS}[{index}]")
+    return causes
+
+
+def _rule_text(rule: Rule, raw: Raw, path: str) -> list[Cause]:
+    text, message = rule.text.strip(), rule.message.strip()
+    causes = []
+    if not text:
+        causes.append(required(f"{path}.rule", "rule is not specified"))
+    elif rule.message and not message:
+        causes.append(invalid(f"{path}.message", rule.message, "message must be non-empty if specified"))
+    elif "\n" in message:
+        causes.append(invalid(f"{path}.message", rule.message, "message must not contain line breaks"))
+    elif "\n" in text and not message:
+        causes.append(required(f"{path}.message", "message must be specified if rule contains line breaks"))
+    if rule.message_expression and not rule.message_expression.strip():
+        causes.append(required(f"{path}.messageExpression", "messageExpression must be non-empty if specified"))
+    if rule.reason and rule.reason not in REASONS:
+        causes.append(unsupported(f"{path}.reason", rule.reason, REASONS))
+    return causes + _field_path(rule, raw, f"{path}.fieldPath")
+
+
+def _field_path(rule: Rule, raw: Raw, path: str) -> list[Cause]:
+    value = rule.field_path
+    if value and not value.strip():
+        return [invalid(path, value, "fieldPath must be non-empty if specified")]
+    if "\n" in value:
+        return [invalid(path, value, "fieldPath must not contain line breaks")]
+    fault = path_fault(value, raw)
+    return [invalid(path, value, f"fieldPath must be a valid path: {fault}")] if fault else []
+
+
+def _check(place: _Place) -> tuple[list[Cause], int]:
+    """What is wrong with the rules of one place, and what they cost together."""
+    where = f"{place.path}.{VALIDATIONS}"
+    kind = kind_of(place.node, place.root)
+    if kind is None:
+        return [Cause(where, "InternalError", NO_TYPE)], 0
+    check = _Check(kind, place)
+    causes: list[Cause] = []
+    for index, raw in enumerate(place.raw[VALIDATIONS]):
+        causes += check.rule(read_rule(raw), f"{where}[{index}]")
+    return causes, check.cost
+
+
+class _Check:
+    """Of rules about one kind."""
+
+    def __init__(self, kind: Kind, place: _Place) -> None:
+        messages = Messages()
+        this = messages.type_of(kind)
+        self._env = checker(messages.pool(), this)
+        self._kind = kind
+        self._place = place
+        self.cost = 0
+
+    def rule(self, rule: Rule, path: str) -> list[Cause]:
+        causes = self._expression(_checked(rule.text, rule), f"{path}.rule", rule.text, "BOOL")
+        if rule.message_expression:
+            causes += self._expression(rule.message_expression, f"{path}.messageExpression", rule.text, "STRING")
+        if rule.uses_old and self._place.apart:
+            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {self._place.apart}"
+            causes.append(invalid(f"{path}.rule", rule.text, text))
+        if rule.optional_old and not rule.uses_old:
+            causes.append(invalid(f"{path}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule"))
+        return causes
+
+    def _expression(self, text: str, path: str, value: str, result: str) -> list[Cause]:
+        prefix = "" if result == "BOOL" else "messageExpression "
+        what = f"estimated {prefix or 'rule '}cost"
+        try:
+            expression = compiled(self._env, text)
+        except TooComplex:
+            return [forbidden(path, f"{what} exceeds budget by factor of more than 100x ({CURE})")]
+        except CompileError as error:
+            return [invalid(path, value, f"{prefix}{error}")]
+        if expression.return_type().name() not in (result, "DYN"):
+            text = "messageExpression must evaluate to a string" if prefix else "cel expression must evaluate to a bool"
+            return [invalid(path, value, text)]
+        cost = self._worst(expression)
+        self.cost = total(self.cost, cost)
+        return [forbidden(path, _exceeded(what, cost, RULE_COST))] if cost > RULE_COST else []
+
+    def _worst(self, expression: Any) -> int:
+        """All values of this place come in one request: one may be as large as that, or all equally small."""
+        count = self._place.count
+        costs = []
+        for number, cap in ((1, LIMIT), (count, max(1, LIMIT // count))):
+            size = size_of(self._kind, cap)
+            costs.append(product(number, worst(expression, {"self": size, "oldSelf": size})))
+        return max(costs)
+
+
+def _checked(text: str, rule: Rule) -> str:
+    return optional(text, "optional.of(oldSelf)") if rule.optional_old else text
+
+
+def _exceeded(what: str, cost: int, limit: int) -> str:
+    factor = cost / limit
+    told = "more than 100x" if factor > 100 else f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
+    return f"{what} exceeds budget by factor of {told} ({CURE})"

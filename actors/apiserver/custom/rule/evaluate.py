@@ -1,0 +1,157 @@
+"""The rules of a schema against an object: every one that does not hold is a cause, in upstream's words.
+
+A rule that speaks of the value alone is not asked again while the value stays as it was; one that speaks of oldSelf is
+asked whenever there is an old value to compare with: fields by name, entries by key, items by their list's map keys.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from actors.apiserver.custom.rule.kind import kind_of
+from actors.apiserver.custom.rule.path import below
+from actors.apiserver.custom.rule.programs import program
+from actors.apiserver.custom.rule.rule import Rule
+from actors.apiserver.custom.rule.values import converted
+from actors.apiserver.custom.schema.node import MISSING, Node
+from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.cel.errors import CelError
+
+SECONDS = 1.0
+"""For all rules of one object: what upstream's budget lasts."""
+MESSAGE_BYTES = 5 * 1024
+SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
+OVERLOAD = "call arguments did not match a supported operator, function or macro signature for rule"
+OVER = "no further validation rules will be run due to call cost exceeds limit for rule"
+NOWHERE = "<nil>"
+Same = Callable[[], bool]
+
+
+def rule_causes(value: Any, node: Node, old: Any = MISSING, path: str = "", root: bool = True) -> list[Cause]:
+    """`root`: the value is an object of the API."""
+    walk = _Walk(time.monotonic() + SECONDS)
+    walk.look(value, node, path, old, lambda: old is not MISSING and old == value, root)
+    return walk.causes
+
+
+class _Walk:
+    def __init__(self, deadline: float) -> None:
+        self.causes: list[Cause] = []
+        self._deadline = deadline
+
+    @property
+    def _spent(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def look(self, value: Any, node: Node, path: str, old: Any, same: Same, root: bool) -> bool:
+        """False once nothing more may be asked. `same`: whether the value, or what it is part of, is as it was."""
+        if not node.ruled or value is None:
+            return True
+        if node.rules and not self._ask_all(value, node, path, old, same, root):
+            return False
+        below = _entries(value, node, path, old) if isinstance(value, dict) else _items(value, node, path, old)
+        for part, child, where, was in below:
+            kept = same if was is MISSING else _equals(part, was)
+            if not self.look(part, child, where, was, kept, child.embedded):
+                return False
+        return True
+
+    def _ask_all(self, value: Any, node: Node, path: str, old: Any, same: Same, root: bool) -> bool:
+        has_old = old is not MISSING and old is not None
+        wanted = [rule for rule in node.rules if _applies(rule, has_old, same)]
+        kind = kind_of(node, root) if wanted else None
+        if kind is None:
+            return True
+        this = converted(value, kind)
+        was = converted(old, kind) if has_old and any(rule.uses_old for rule in wanted) else None
+        where = path or NOWHERE
+        for rule in wanted:
+            if self._spent:
+                self.causes.append(invalid(where, node.type, SPENT))
+                return False
+            if not self._ask(rule, this, was, has_old, _Place(path, node)):
+                return False
+        return True
+
+    def _ask(self, rule: Rule, this: Any, old: Any, has_old: bool, place: "_Place") -> bool:
+        try:
+            held = program(rule.text, rule.optional_old).value(this, old, has_old)
+        except CelError as error:
+            self.causes.append(invalid(place.path or NOWHERE, place.type, _told(str(error), rule)))
+            return not str(error).startswith("operation cancelled")
+        if held is not True:
+            self.causes.append(_cause(rule, place, _message(rule, this, old, has_old)))
+        return True
+
+
+class _Place:
+    def __init__(self, path: str, node: Node) -> None:
+        self.path = path
+        self.type = node.type
+        self.raw = node.raw
+
+
+def _applies(rule: Rule, has_old: bool, same: Same) -> bool:
+    if rule.uses_old:
+        return has_old or rule.optional_old
+    return not same()
+
+
+def _equals(part: Any, was: Any) -> Same:
+    return lambda: bool(part == was)
+
+
+def _entries(value: dict[str, Any], node: Node, path: str, old: Any) -> Iterator[tuple[Any, Node, str, Any]]:
+    before = old if isinstance(old, dict) else {}
+    for name, part in value.items():
+        child = node.properties.get(name)
+        if child is not None:
+            yield part, child, f"{path}.{name}" if path else name, before.get(name, MISSING)
+        elif isinstance(node.additional, Node):
+            yield part, node.additional, f"{path}[{name}]", before.get(name, MISSING)
+
+
+def _items(value: Any, node: Node, path: str, old: Any) -> Iterator[tuple[Any, Node, str, Any]]:
+    if not isinstance(value, list) or node.items is None:
+        return
+    before = {}
+    if node.list_type == "map" and isinstance(old, list):
+        before = {_key(part, node): part for part in old}
+    for index, part in enumerate(value):
+        yield part, node.items, f"{path}[{index}]", before.get(_key(part, node), MISSING) if before else MISSING
+
+
+def _key(part: Any, node: Node) -> str:
+    return repr([part.get(name) for name in node.keys]) if isinstance(part, dict) else ""
+
+
+def _told(error: str, rule: Rule) -> str:
+    if error.startswith("no such overload"):
+        return f"'{error}': {OVERLOAD}: {rule.named}"
+    if error.startswith("operation cancelled"):
+        return f"'{error}': {OVER}: {rule.named}"
+    return f"{error} evaluating rule: {rule.named}"
+
+
+def _cause(rule: Rule, place: _Place, message: str) -> Cause:
+    path = f"{place.path}{below(rule.field_path, place.raw)}".removeprefix(".") or NOWHERE
+    if rule.reason == "FieldValueForbidden":
+        return forbidden(path, message)
+    if rule.reason == "FieldValueRequired":
+        return required(path, message)
+    if rule.reason == "FieldValueDuplicate":
+        return duplicate(path, place.type)
+    return invalid(path, place.type, message)
+
+
+def _message(rule: Rule, this: Any, old: Any, has_old: bool) -> str:
+    """The expression's, if it makes a line of text; else what the rule says."""
+    if not rule.message_expression:
+        return rule.failed
+    try:
+        told = program(rule.message_expression, False).value(this, old, has_old)
+    except CelError:
+        return rule.failed
+    text = told.strip() if isinstance(told, str) else ""
+    fits = text and "\n" not in text and len(text.encode()) <= MESSAGE_BYTES
+    return text if fits else rule.failed

@@ -1,0 +1,46 @@
+"""Rules ready to run, by their text: objects come as plain maps, so one environment does for all schemas."""
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from actors.apiserver.custom.rule.rule import old_places
+from protocols.cel.errors import EvaluationError
+from protocols.cel.told import told
+from protocols.cel.validation import compiled, runner
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+HAS_OLD = "_np_has_old"
+OPTIONAL = f"({HAS_OLD} ? optional.of(oldSelf) : optional.none())"
+
+
+class Program:
+    def __init__(self, expression: "cel.Expression", error: "cel.Type") -> None:
+        self._evaluate = expression.eval
+        self._error = error
+
+    def value(self, this: Any, old: Any, has_old: bool) -> Any:
+        """Raises EvaluationError."""
+        try:
+            result = self._evaluate(data={"self": this, "oldSelf": old, HAS_OLD: has_old})
+            value = result.value()
+        except RuntimeError as error:
+            raise EvaluationError(told(str(error))) from None
+        if result.type() == self._error:
+            raise EvaluationError(told(str(value)))
+        return value
+
+
+@functools.lru_cache(maxsize=4096)
+def program(text: str, optional_old: bool) -> Program:
+    """Raises CompileError."""
+    native, error = runner(HAS_OLD)
+    return Program(compiled(native, optional(text, OPTIONAL) if optional_old else text), error)
+
+
+def optional(text: str, value: str) -> str:
+    """`value` wherever the text says oldSelf."""
+    for start, end in reversed(old_places(text)):
+        text = text[:start] + value + text[end:]
+    return text

@@ -1,0 +1,60 @@
+"""What stands in an object, as the engine takes it: names it can say, the types of the schema, nothing unknown."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from actors.apiserver.custom.rule.kind import Kind
+
+PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)")
+NANOS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9}
+NANOS |= {"m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9, "w": 7 * 86400 * 10**9}
+
+
+def converted(value: Any, kind: Kind) -> Any:
+    """A text that is not of its format stays a text: the rule that asks more of it fails by that."""
+    if value is None or kind.form in ("dyn", "string", "bool"):
+        return value
+    if kind.form in _TEXTS:
+        return _read(value, kind.form)
+    if kind.form == "object":
+        return {said: converted(value[name], each) for name, (said, each) in kind.fields.items() if name in value}
+    if kind.item is not None:
+        item = kind.item
+        if kind.form == "list":
+            return [converted(each, item) for each in value]
+        return {name: converted(each, item) for name, each in value.items()}
+    return float(value) if kind.form == "double" else int(value)
+
+
+def _read(value: str, form: str) -> Any:
+    try:
+        return _TEXTS[form](value)
+    except (ValueError, OverflowError, binascii.Error):
+        return value
+
+
+def _timestamp(value: str) -> Timestamp:
+    moment = datetime.fromisoformat(value) if len(value) > 10 else datetime.combine(date.fromisoformat(value), time())
+    made = Timestamp()
+    made.FromDatetime(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return made
+
+
+def _duration(value: str) -> Duration:
+    made = Duration()
+    parts = PART.findall(value)
+    if "".join(number + unit for number, unit in parts) != value.lstrip("+-"):
+        raise ValueError(value)
+    nanos = sum(int(float(number) * NANOS[unit]) for number, unit in parts)
+    made.FromNanoseconds(-nanos if value.startswith("-") else nanos)
+    return made
+
+
+_TEXTS: dict[str, Callable[[str], Any]] = {"bytes": base64.b64decode, "timestamp": _timestamp, "duration": _duration}

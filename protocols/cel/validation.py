@@ -1,0 +1,82 @@
+"""The engine for rules of custom resources: an environment to check for each type, one to run for all.
+
+To check, what a rule speaks of has the types of its schema; to run, it comes as plain maps. Functions are those of
+selectors, and those on lists, addresses and URLs.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from protocols.cel import addresses, limits, lists
+from protocols.cel.cost import cost_of
+from protocols.cel.engine import LIBRARIES
+from protocols.cel.errors import CompileError
+from protocols.cel.library import BOOL, DOUBLE, INT, QUANTITY, STRING, VERSION, declared
+from protocols.cel.scan import tokens
+from protocols.cel.sizes import Size
+from protocols.cel.told import told_compile
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+_CONFIG = "name: rules\nextensions:\n" + "".join(f"- name: {name}\n" for name in LIBRARIES)
+_NAMES = {
+    QUANTITY: "kubernetes.Quantity",
+    VERSION: "kubernetes.Semver",
+    addresses.IP: "net.IP",
+    addresses.CIDR: "net.CIDR",
+    addresses.URL: "kubernetes.URL",
+}
+
+
+@functools.cache
+def runner(flag: str) -> tuple["cel.Env", "cel.Type"]:
+    """To run, and the type of errors. Of `self`, `oldSelf` and the flag alone the last has a type."""
+    from cel_expr_python import cel
+
+    kinds = cel.Type
+    types = _types(cel) | dict.fromkeys(_NAMES, kinds.BYTES)
+    functions = declared(cel, types, True, (*addresses.FUNCTIONS, *lists.RUN))
+    variables = {"self": kinds.DYN, "oldSelf": kinds.DYN, flag: kinds.BOOL}
+    env: cel.Env = cel.NewEnv(config=cel.NewEnvConfigFromYaml(_CONFIG), variables=variables, functions=functions)
+    return env, kinds.ERROR
+
+
+def checker(pool: Any, this: "cel.Type") -> "cel.Env":
+    """To check rules about one type; `pool` holds its messages."""
+    from cel_expr_python import cel
+
+    types = _types(cel) | {name: cel.Type.AbstractType(full) for name, full in _NAMES.items()}
+    functions = declared(cel, types, False, (*addresses.FUNCTIONS, *lists.CHECKED))
+    made: cel.Env = cel.NewEnv(
+        descriptor_pool=pool,
+        config=cel.NewEnvConfigFromYaml(_CONFIG),
+        variables={"self": this, "oldSelf": this},
+        functions=functions,
+    )
+    return made
+
+
+def compiled(env: "cel.Env", source: str) -> "cel.Expression":
+    """Raises CompileError. What could hurt the engine does not reach it."""
+    limits.check_length(source)
+    limits.check_text(source)
+    limits.check_tokens(tokens(source))
+    try:
+        return env.compile(source)
+    except (RuntimeError, ValueError) as error:
+        raise CompileError(f"compilation failed: {told_compile(str(error))}") from None
+
+
+def worst(expression: "cel.Expression", names: Mapping[str, Size]) -> int:
+    """Cost, in upstream's units; `names`: how large the variables can be."""
+    return cost_of(expression.serialize(), names)
+
+
+def _types(native: Any) -> dict[str, "cel.Type"]:
+    kinds = native.Type
+    plain = {STRING: kinds.STRING, BOOL: kinds.BOOL, INT: kinds.INT, DOUBLE: kinds.DOUBLE, lists.DYN: kinds.DYN}
+    made = {name: kinds.List(plain[kind]) for kind, name in lists.LISTS.items()}
+    query = kinds.Map(kinds.STRING, kinds.List(kinds.STRING))
+    return {**plain, **made, lists.ANY_LIST: kinds.List(kinds.DYN), addresses.QUERY: query}
