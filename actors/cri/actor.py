@@ -86,7 +86,7 @@ class Cri:
             raise
         except grpc.aio.AioRpcError as error:
             self._metrics.errors.labels(operation.metric).inc()
-            raise error_for(error.code().name, _told(name, error), {"operation": name}) from None
+            raise error_for(error.code().name, _told(name, error), _details(name, error)) from None
         finally:
             self._metrics.durations.labels(operation.metric).observe(time.perf_counter() - started)
 
@@ -183,9 +183,18 @@ def runtime_note(state: messages.RuntimeState, gate: bool) -> str:
 
 def _told(operation: str, error: grpc.aio.AioRpcError) -> str:
     """What the runtime said; grpc's own words for a deadline do not tell of what."""
-    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and error.details() == "Deadline Exceeded":
+    if _was_silent(error):
         return f"the runtime did not answer {operation} in time"
     return error.details() or ""
+
+
+def _details(operation: str, error: grpc.aio.AioRpcError) -> dict[str, str]:
+    return {"operation": operation} | ({} if _was_silent(error) else {messages.ANSWERED: "true"})
+
+
+def _was_silent(error: grpc.aio.AioRpcError) -> bool:
+    """The deadline was ours: a command that ran too long is told of by the runtime in words of its own."""
+    return error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and error.details() == "Deadline Exceeded"
 
 
 def left(call: Call) -> float:

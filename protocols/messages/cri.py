@@ -60,6 +60,10 @@ class RuntimeState(msgspec.Struct, frozen=True):
     """Why it is not connected or not streaming; empty when all is well."""
 
 
+ANSWERED = "answered"
+"""In the details of an error that the runtime itself told of; without it, it did not answer at all."""
+
+
 class CriCall(msgspec.Struct, frozen=True):
     operation: str
     """Method name of runtime.v1.RuntimeService or ImageService, e.g. `RunPodSandbox`."""

@@ -13,6 +13,7 @@ from actors.podworker.probes.read import probed, probes_of
 from actors.podworker.probes.types import LIVENESS, READINESS, STARTUP, Outcome, Probe, Target
 from actors.podworker.spec import read_pod
 from protocols.bus import DeadlineExceeded, Unavailable
+from protocols.messages.cri import ANSWERED
 from tests.support.podworker_fakes import FakeWorld, container, pod, sidecar
 from tests.unit.test_podworker_worker import Scene, at_work
 
@@ -149,7 +150,8 @@ def test_grpc_health(tmp_path):
     [
         ((0, b"fine"), Outcome.SUCCESS),
         ((1, b"bad"), Outcome.FAILURE),
-        (DeadlineExceeded("late"), Outcome.FAILURE),
+        (DeadlineExceeded("late", {ANSWERED: "true"}), Outcome.FAILURE),
+        (DeadlineExceeded("the runtime hangs"), Outcome.UNKNOWN),
         (Unavailable("cri is away"), Outcome.UNKNOWN),
     ],
 )
