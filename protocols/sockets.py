@@ -14,6 +14,7 @@ from protocols.layout import SOCKET_PATH_LIMIT
 
 DIRECTORY_MODE = 0o750
 SOCKET_MODE = 0o600
+GROUP_PASSES = stat.S_IRGRP | stat.S_IXGRP
 
 
 class SocketInUse(NodeplaneError):
@@ -27,10 +28,23 @@ def prepare_socket(path: Path) -> None:
     """Make the directory, remove a stale socket file at `path`; raises SocketInUse or SettingsInvalid."""
     if len(str(path).encode()) > SOCKET_PATH_LIMIT:
         raise SettingsInvalid(f"socket path too long ({SOCKET_PATH_LIMIT} bytes at most): {path}; use a shorter --root")
-    path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    prepare_directory(path.parent)
     if answers(path):
         raise SocketInUse(f"another process serves {path}; stop it or choose another --root or --kubelet-dir")
     remove_socket(path)
+
+
+def prepare_directory(path: Path, mode: int = DIRECTORY_MODE) -> None:
+    """Make it with this very mode, whatever the umask is; one that is there is its maker's."""
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(mode)
+
+
+def let_group_in(directory: Path, group: int) -> None:
+    """It may pass through from now on; what else the directory's mode says stays."""
+    os.chown(directory, -1, group)
+    directory.chmod(stat.S_IMODE(directory.stat().st_mode) | GROUP_PASSES)
 
 
 def remove_socket(path: Path) -> None:

@@ -14,7 +14,8 @@ PROBE = b"\0" * 4096
 def make_directories(where: Layout) -> None:
     """ROOT and what the supervisor keeps in it; also proves that the disk takes a write."""
     try:
-        _make(where.root, OPEN)
+        for path in (where.root, where.kubelet):
+            _make(path, OPEN)
         for path in (where.run, where.logs, where.store, where.runtime, where.devices):
             _make(path, CLOSED)
         probe = where.run / f".probe-{os.getpid()}"  # groups of one plane start side by side

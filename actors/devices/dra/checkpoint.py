@@ -76,7 +76,7 @@ class ClaimFile:
 
     def load(self) -> tuple[list[ClaimInfo] | None, str]:
         """The claims, None when there is no file; and a line to tell when it was unusable and is kept aside."""
-        self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             return decode(self.path.read_bytes()), ""
         except FileNotFoundError:

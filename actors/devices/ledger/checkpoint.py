@@ -15,7 +15,7 @@ from actors.devices.ledger.fnv import Constant
 from actors.devices.ledger.recovery import KUBELETS, OURS, Recovered, recover
 from actors.devices.ledger.state import State, digest, encode
 from protocols.files import sweep_once, write_atomic
-from protocols.sockets import DIRECTORY_MODE
+from protocols.sockets import DIRECTORY_MODE, prepare_directory
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CheckpointFiles:
     def load(self) -> Recovered:
         """What holds now, and lines to tell; a file that cannot be used is kept aside under another name."""
         for path, mode in ((self.ours, 0o700), (self.kubelets, DIRECTORY_MODE)):
-            path.parent.mkdir(mode=mode, parents=True, exist_ok=True)
+            prepare_directory(path.parent, mode)
             sweep_once(path.parent)
         ours, kubelets = _read(self.ours), _read(self.kubelets)
         found = recover(ours, kubelets)

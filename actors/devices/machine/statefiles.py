@@ -37,7 +37,7 @@ class StateFiles:
         self._written: dict[Path, bytes] = {}
 
     def load(self) -> Found:
-        self.cpu.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self.cpu.parent.mkdir(parents=True, exist_ok=True)
         sweep_once(self.cpu.parent)
         found = Found()
         if raw := self._read(self.cpu, found):

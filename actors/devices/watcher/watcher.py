@@ -17,6 +17,7 @@ from actors.devices.watcher.registrar import Registrar
 from actors.devices.watcher.scan import Scan, scan
 from actors.devices.watcher.types import Handler
 from protocols.inotify import Changes
+from protocols.sockets import prepare_directory
 
 RESCAN_S = 60.0
 """Notifications are enough; a look now and then costs nothing and needs no faith."""
@@ -72,7 +73,7 @@ class PluginWatcher:
         self._told = {path: text for path, text in self._told.items() if path in found.sockets}
 
     def _scan(self) -> Scan:
-        self._options.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        prepare_directory(self._options.directory)
         return scan(self._options.directory)
 
     def _begin(self, step: Step, changes: Changes) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from actors.frontdoor.entrance.relay import Half, Outer
 from actors.frontdoor.entrance.types import UNKNOWN, EntranceLimits, Peer, peer_of
-from protocols.sockets import prepare_socket, remove_socket
+from protocols.sockets import let_group_in, prepare_socket, remove_socket
 
 BACKLOG = 1024
 BORN = ".new"
@@ -219,7 +219,7 @@ def _listen(options: EntranceOptions) -> socket.socket:
         os.umask(old)
     if options.group >= 0:
         os.chown(born, -1, options.group)
-        os.chown(options.socket.parent, -1, options.group)
+        let_group_in(options.socket.parent, options.group)
     listener.listen(BACKLOG)
     listener.setblocking(False)
     born.rename(options.socket)
