@@ -108,6 +108,11 @@ class Statuses(Protocol):
         """The API shows the status published last (or has no such pod any more)."""
         ...
 
+    def disturbed(self, spec: PodSpec) -> bool:
+        """Somebody else wrote into the status since: the API, as `spec` has it, shows another than the one published
+        last."""
+        ...
+
     async def settle(self, uid: str, seconds: float) -> None:
         """Give the status published last so long to reach the API."""
         ...

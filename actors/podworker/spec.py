@@ -55,3 +55,9 @@ def _grace(metadata: Object, spec: Object) -> int:
         if value is not None:
             return max(1, int(value))
     return DEFAULT_GRACE
+
+
+def is_static(pod: Object) -> bool:
+    """It comes from a manifest on this node, not from the API."""
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    return bool(annotations.get("kubernetes.io/config.source") == "file")

@@ -279,6 +279,9 @@ class FakeDevices:
 class FakeStatuses:
     def __init__(self):
         self.history = []
+        self.away = False
+        self.others = False
+        """Somebody else wrote into the status."""
 
     @property
     def last(self):
@@ -289,7 +292,10 @@ class FakeStatuses:
             self.history.append(status)
 
     def settled(self, uid):
-        return True
+        return not self.away
+
+    def disturbed(self, spec):
+        return self.others
 
     async def settle(self, uid, seconds):
         pass

@@ -5,6 +5,7 @@ import pytest
 
 from actors.podworker.spec import read_pod
 from actors.podworker.status import sending as statuses
+from actors.podworker.status.merge import status_patch
 from actors.podworker.status.sending import StatusManager
 from protocols.kube.client import ApiAway, ApiError
 from tests.support.podworker_fakes import pod
@@ -240,6 +241,41 @@ def test_a_server_that_spells_differently_is_not_patched_for_ever():
         assert len(api.bodies) == 1
 
     play(story)
+
+
+def test_somebody_elses_write_is_noticed():
+    async def story(api, manager, told):
+        manager.publish(SPEC, {"phase": "Running"})
+        assert not manager.disturbed(seen(99, phase="Unknown")), "ours is on its way"
+        await settle(manager)
+        assert not manager.disturbed(seen(1, phase="Unknown")), "older than ours"
+        assert not manager.disturbed(seen(2, phase="Running")), "ours"
+        assert not manager.disturbed(seen(3, phase="Running", qosClass="Burstable")), "nothing of ours"
+        other = seen(4, phase="Unknown")
+        assert manager.disturbed(other)
+        manager.publish(other, {"phase": "Running"})
+        await settle(manager)
+        assert api.bodies == 2 * [{"phase": "Running"}]
+        assert not manager.disturbed(read_pod(pod(uid="another")))
+        api.gone, api.faults = True, [ApiError(404, {})]
+        manager.publish(seen(5), {"phase": "Running"})
+        await settle(manager)
+        assert not manager.disturbed(seen(6, phase="Unknown"))
+
+    def seen(version, **status):
+        return read_pod(pod(metadata={"resourceVersion": str(version)}, status=status))
+
+    play(story)
+
+
+def test_what_others_write_is_never_patched():
+    """Whatever an older look at the pod has shown, and whoever is faster."""
+    others = {"qosClass": "BestEffort", "resourceClaimStatuses": [{"name": "c", "resourceClaimName": "c-1"}]}
+    assert status_patch("u", {**others, "phase": "Running"}, {"phase": "Running"}) is None
+    assert status_patch("u", {"phase": "Pending"}, {**others, "phase": "Running"}) == {
+        "metadata": {"uid": "u"},
+        "status": {"phase": "Running"},
+    }
 
 
 def test_somebody_elses_write_is_put_right():

@@ -588,6 +588,70 @@ def test_what_a_pod_had_stands_in_its_status_before_it_is_free(tmp_path):
     play(story())
 
 
+@pytest.mark.parametrize("end", ["back", "killed", "known", "deleted", "static"])
+def test_what_the_api_never_heard_of_stays_the_pods_while_the_api_is_away(tmp_path, end):
+    """Who holds the device is known to the device manager alone then, and podworker may die."""
+
+    async def story():
+        shown = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Healthy"}]}]
+        status = {"containerStatuses": [{"name": "a", "allocatedResourcesStatus": shown}]} if end == "known" else None
+        metadata = {"annotations": {"kubernetes.io/config.source": "file"}} if end == "static" else None
+        raw = pod(policy="Never", status=status, metadata=metadata)
+        scene = Scene(tmp_path, raw)
+        fake = scene.fake
+        fake.statuses.away = True
+        fake.health.holds[UID] = held = PodHeld((HeldContainer("a", (HeldResource("r/gpu", ("g1",)),)),))
+        fake.runtime.exit_at_once["a"] = 1
+        async with at_work(scene):
+            if end in ("known", "static"):
+                await scene.until(lambda: fake.devices.released)
+                return
+            await scene.until(lambda: "allocatedResourcesStatus" in scene.shown("a"))
+            for _ in range(3):
+                scene.worker.wake()
+                await asyncio.sleep(0.01)
+            assert not fake.devices.released
+            assert scene.status["phase"] != "Failed"
+            if end == "deleted":
+                scene.delete()
+                await scene.until(lambda: fake.devices.released)
+                return
+            if end == "back":
+                fake.statuses.away = False
+                scene.worker.wake()  # as the status manager does
+                await scene.until(lambda: scene.status.get("phase") == "Failed" and fake.health.over.get(UID) == held)
+                return
+        later = Scene(tmp_path, raw)
+        later.fake = fake
+        later.worker = PodWorker(WorkerOptions(read_pod(raw), fake.world, lambda: "nodeplane", fence_ns=1))
+        fake.runtime.changed = later.changed
+        fake.statuses.away = False
+        async with at_work(later):
+            await later.until(lambda: later.status.get("phase") == "Failed" and fake.health.over.get(UID) == held)
+        assert fake.devices.released
+
+    play(story())
+
+
+def test_what_somebody_else_wrote_over_the_status_is_looked_at_but_not_each_time(tmp_path):
+    async def story():
+        scene = Scene(tmp_path)
+        async with at_work(scene):
+            await scene.running()
+            looks, report = [], scene.worker._syncing._reporter.report
+            scene.worker._syncing._reporter.report = lambda *seen: looks.append(seen) or report(*seen)
+            scene.worker.update(scene.raw, quiet=True)
+            await asyncio.sleep(0.02)
+            assert not looks
+            scene.fake.statuses.others = True
+            for number in range(20):
+                scene.worker.update(scene.raw, quiet=True)
+                await asyncio.sleep(0.005 if number % 2 else 0)
+            assert 1 <= len(looks) <= 3, "then one each five seconds"
+
+    play(story())
+
+
 def test_a_resync_compares_and_looks_now_and_then(tmp_path):
     async def story():
         async with at_work(Scene(tmp_path)) as scene:

@@ -8,7 +8,8 @@ from actors.podworker.containers.sandbox import pod_log_directory
 from actors.podworker.pods.lifecycle import victims
 from actors.podworker.pods.parts import Parts
 from actors.podworker.restarts import history
-from actors.podworker.status.device_health import held_in, merged
+from actors.podworker.spec import is_static
+from actors.podworker.status.device_health import covers, held_in, merged
 from actors.podworker.types import Kill
 from actors.podworker.volumes import memory
 from actors.podworker.volumes.paths import FOLDERS, pod_directory
@@ -44,7 +45,8 @@ class Ending:
             if history.live(status):
                 return await self.terminate()
         if not self._state.released:
-            await self._write_down(status)
+            if not await self._written_down(status):
+                return False
             if not self._state.spec.raw or uses_claims(self._state.spec):  # of an orphan only its uid is known
                 await self._world.devices.unprepare(self._state.spec.uid)
             await self._world.devices.release(self._state.spec.uid)
@@ -52,16 +54,20 @@ class Ending:
         self._reporter.report(self._state, status, final=True)
         return True
 
-    async def _write_down(self, status: PodStatus) -> None:
-        """What a pod that stays had stands in the API before it is free, for nobody else remembers it; an API that is
-        away is not waited for long."""
+    async def _written_down(self, status: PodStatus) -> bool:
+        """What a pod that stays had must stand in the API before it is free: once it is, nobody else remembers it. As
+        long as an API that is away has never heard of the pod's devices, they stay the pod's; when it is back, the
+        pod is looked at again. Of a manifest's pod the API knows only the mirror: that one waits not for long."""
         state, spec = self._state, self._state.spec
         if state.gone or spec.deleting or not self._world.health.on:
-            return
+            return True
         state.held = state.held or await self._world.health.held(spec.uid)
-        if state.held:
-            self._reporter.report(state, status, final=True)
-            await self._world.statuses.settle(spec.uid, WRITTEN_S)
+        if not state.held:
+            return True
+        self._reporter.report(state, status, final=True)
+        await self._world.statuses.settle(spec.uid, WRITTEN_S)
+        shown = held_in(spec.raw.get("status") or {})
+        return self._world.statuses.settled(spec.uid) or covers(shown, state.held) or is_static(spec.raw)
 
     def _stop_some(self, status: PodStatus) -> None:
         spec = self._state.spec

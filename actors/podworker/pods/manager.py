@@ -11,7 +11,7 @@ from actors.podworker.errors import PodInvalid
 from actors.podworker.pods.meter import Meter
 from actors.podworker.pods.worker import RESYNC_S, PodWorker, WorkerOptions
 from actors.podworker.ports import World
-from actors.podworker.spec import TERMINAL, read_pod
+from actors.podworker.spec import TERMINAL, is_static, read_pod
 from actors.podworker.status.conditions import OWN
 from actors.podworker.types import Object, PodSpec
 from protocols.bus import Op
@@ -68,7 +68,7 @@ class PodManager:
         if uid in self._finished:
             self._forget(uid)
         elif worker := self._workers.get(uid):
-            worker.vanished(hasty=not _static(obj))
+            worker.vanished(hasty=not is_static(obj))
 
     # pleg, health, cri, status manager
 
@@ -196,11 +196,6 @@ class PodManager:
 
 def _uid(obj: Object) -> str:
     return str((obj.get("metadata") or {}).get("uid", ""))
-
-
-def _static(obj: Object) -> bool:
-    annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    return annotations.get("kubernetes.io/config.source") == "file"
 
 
 def _significant(old: Object, new: Object) -> bool:

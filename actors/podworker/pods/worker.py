@@ -12,6 +12,7 @@ from actors.podworker.containers.killer import Killer
 from actors.podworker.pods.calm import Calm
 from actors.podworker.pods.ending import Ending
 from actors.podworker.pods.lifecycle import Facts, advance
+from actors.podworker.pods.mending import Mending
 from actors.podworker.pods.meter import Meter
 from actors.podworker.pods.observer import Observer
 from actors.podworker.pods.parts import Parts
@@ -65,6 +66,7 @@ class PodWorker:
         self._syncing = Syncing(parts, clock)
         self._ending = Ending(parts)
         self._calm = Calm()
+        self._mending = Mending(self.wake)
         self._clock = clock
         self._world = world
         self._woken = asyncio.Event()
@@ -87,6 +89,8 @@ class PodWorker:
         before, self.state.spec = self.state.spec, read_pod(pod)
         if quiet:
             self._calm.replaced(before, self.state.spec)
+            if self._world.statuses.disturbed(self.state.spec):
+                self._mending.order()
         if self.state.spec.deleting:
             self._interrupt()
         if not quiet:
@@ -140,6 +144,7 @@ class PodWorker:
                 await self._guarded_step()
         finally:
             self._stop_timer()
+            self._mending.cancel()
             self._killer.cancel()
             self._probes.close()
             self._syncing.close()

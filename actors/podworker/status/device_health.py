@@ -73,6 +73,18 @@ def merged(one: PodHeld, other: PodHeld) -> PodHeld:
     return PodHeld((*containers, *more.values()), _both(one.pod, other.pod))
 
 
+def covers(shown: PodHeld, held: PodHeld) -> bool:
+    """Whether every device of `held` stands in `shown`."""
+    return _devices(held) <= _devices(shown)
+
+
+def _devices(held: PodHeld) -> set[tuple[str, str, str]]:
+    scopes = [*((container.name, container.resources) for container in held.containers), ("", held.pod)]
+    return {
+        (scope, resource.name, one) for scope, resources in scopes for resource in resources for one in resource.ids
+    }
+
+
 def _both(one: tuple[HeldResource, ...], other: tuple[HeldResource, ...]) -> tuple[HeldResource, ...]:
     names = {resource.name for resource in one}
     return (*one, *(resource for resource in other if resource.name not in names))

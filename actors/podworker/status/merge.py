@@ -6,16 +6,25 @@ KEYED = {
     "conditions": "type",
     "podIPs": "ip",
     "hostIPs": "ip",
-    "resourceClaimStatuses": "name",
     "allocatedResourcesStatus": "name",
 }
 """Lists of the pod status that strategic merge patches by key, in any order; all others are replaced whole."""
 
 
+OTHERS = (
+    "qosClass",
+    "nominatedNodeName",
+    "resourceClaimStatuses",
+    "ephemeralContainerStatuses",
+    "extendedResourceClaimStatus",
+)
+"""What others write into a pod's status: nothing of it is ever patched, whatever an older look at the pod has shown."""
+
+
 def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
     """A body for PATCH pods/NAME/status guarded by `uid`; None when nothing differs."""
     changes: Object = {}
-    for key in sorted({*current, *desired}):
+    for key in sorted({*current, *desired} - {*OTHERS}):
         old, new = current.get(key), desired.get(key)
         if _plain(old) == _plain(new):
             continue

@@ -16,14 +16,6 @@ from protocols.messages.health import PodResourceStatus
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 
-KEPT = (
-    "qosClass",
-    "nominatedNodeName",
-    "resourceClaimStatuses",
-    "ephemeralContainerStatuses",
-    "extendedResourceClaimStatus",
-)
-
 
 class View(msgspec.Struct, frozen=True):
     """Everything a pod's status is made of."""
@@ -62,8 +54,7 @@ def compute_status(view: View) -> Object:
     now = format_ns(view.now_ns)
     sandbox = history.current_sandbox(view.runtime)
     conditions = compute_conditions(view.spec, statuses, phase, sandbox is not None, before, now)
-    status: Object = {key: before[key] for key in KEPT if before.get(key)}
-    status |= {
+    status: Object = {
         "phase": phase,
         "conditions": conditions,
         "startTime": before.get("startTime") or now,

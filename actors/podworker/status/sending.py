@@ -59,13 +59,13 @@ class _Entry:
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
-    def patch(self) -> Object | None:
-        """Against the newest the API is known to show."""
-        desired = self.desired
+    def patch(self, seen: PodSpec | None = None) -> Object | None:
+        """Against the newest the API is known to show, in `seen` or before."""
+        desired, spec = self.desired, seen or self.spec
         if self.refused_health and told_health(desired) == self.refused_health:
             desired = without_health(desired)
-        if version_of(self.spec.raw) > self.version:
-            return status_patch(self.spec.uid, self.spec.raw.get("status") or {}, desired)
+        if version_of(spec.raw) > self.version:
+            return status_patch(spec.uid, spec.raw.get("status") or {}, desired)
         if self.sent is not None and same(self.sent, self.desired):
             return None  # the API took it, in its own spelling
         return status_patch(self.spec.uid, self.acked, desired)
@@ -128,6 +128,14 @@ class StatusManager:
         if entry is None or entry.gone:
             return True
         return entry.task is None and ((body := entry.patch()) is None or entry.given_up(body))
+
+    def disturbed(self, spec: PodSpec) -> bool:
+        """As ports.Statuses says. What is on its way is no matter: the pod is looked at again once it has arrived."""
+        entry = self._entries.get(spec.uid)
+        if entry is None or entry.gone or entry.task is not None or version_of(spec.raw) <= entry.version:
+            return False
+        body = entry.patch(spec)
+        return body is not None and not entry.given_up(body)
 
     async def settle(self, uid: str, seconds: float) -> None:
         entry = self._entries.get(uid)
