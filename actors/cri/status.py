@@ -11,6 +11,8 @@ from protocols.bus import BusError
 
 STATUS_S = 5.0
 """Period of the Status poll (upstream's), and the deadline of its calls."""
+CALM_S, CALM_AFTER = 10.0, 12
+"""The period after so many good answers in a row; at multiples of it, together with what else is due then."""
 AWAY_S = 0.1
 AWAY_TRIES = 100
 """While the runtime does not answer: the period for this many tries."""
@@ -18,6 +20,11 @@ VERSION_S = 60.0
 """How often a runtime that answers is asked who it is; after a failure it is asked at once."""
 SILENCE_S = 30.0
 """A runtime that gave no good answer for this long is taken for down: upstream's limit. Its event stream is cut."""
+
+
+def patience(good: int, now: float) -> float:
+    """Seconds until the next poll of a runtime that gave so many good answers in a row."""
+    return STATUS_S if good < CALM_AFTER else CALM_S - now % CALM_S
 
 
 @dataclass(frozen=True)
@@ -36,11 +43,12 @@ class StatusWatch:
         self._last_good = time.monotonic()
         self._info: RuntimeInfo | None = None
         self._asked = 0.0
+        self._good = 0
         self._told_silent = False
 
     def poll_now(self) -> None:
         """Something happened to the runtime: it may be another one."""
-        self._info = None
+        self._info, self._good = None, 0
         self._now.set()
 
     async def run(self) -> None:
@@ -48,7 +56,7 @@ class StatusWatch:
         while True:
             self._now.clear()
             tries = 0 if await self._check() else tries + 1
-            wait = AWAY_S if 0 < tries <= AWAY_TRIES else STATUS_S
+            wait = AWAY_S if 0 < tries <= AWAY_TRIES else patience(self._good, time.monotonic())
             try:
                 async with asyncio.timeout(wait):
                     await self._now.wait()
@@ -64,6 +72,7 @@ class StatusWatch:
             self._bad(error)
             return False
         self._last_good, self._told_silent = time.monotonic(), False
+        self._good += 1
         self._options.on_good(info)
         return True
 
@@ -75,7 +84,7 @@ class StatusWatch:
         return self._info
 
     def _bad(self, error: Exception) -> None:
-        self._info = None
+        self._info, self._good = None, 0
         self._options.on_bad(str(error))
         if not self._told_silent and time.monotonic() - self._last_good >= SILENCE_S:
             self._told_silent = True

@@ -13,6 +13,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from actors.pleg.errors import NotNewer
+from actors.pleg.late import LATE_S, may_be_told_more
 from actors.pleg.ledger import Change, Ledger
 from actors.pleg.metrics import MetricsOptions, PlegMetrics
 from actors.pleg.missed import GRACE_NS, QUEUE_DROP, MissedEvents
@@ -189,6 +190,8 @@ class Pleg:
             self._stance.suspect()
 
     def _publish(self, change: Change) -> None:
+        if may_be_told_more(change.old, change.status):
+            asyncio.get_running_loop().call_later(LATE_S, self._relister.hint, change.uid)
         self._outbox.put(change)
         self._waiters.wake(change.uid)
 

@@ -17,6 +17,7 @@ from tests.support.pleg_node import PlegNode, agrees
 from tests.support.runtime import RuntimeProcess
 
 Story = Callable[[RuntimeProcess, PlegNode, LyingRuntime], Coroutine[Any, Any, None]]
+STARVED = {"nodeplane.dev/hollow-oom": "true", "nodeplane.dev/hollow-duration": "50ms"}
 MODES = {"containerd-1.7": "hint", "containerd-2": "hint", "crio": "evented"}
 
 
@@ -56,6 +57,15 @@ def test_lives_and_deaths(dialect: str) -> None:
         new = await runtime.sandbox("p", attempt=1)
         lives = await runtime.run(new, "sleep", "1000", name="lives")
         await runtime.call("RemovePodSandbox", pod_sandbox_id=old)
+        liar.lie("late-oom")
+        starved = await runtime.create(new, image="hollow/x", name="starved", annotations=STARVED)
+        await runtime.call("StartContainer", container_id=starved)
+
+        def reason() -> str:
+            known = node.container("uid-p", starved)
+            return known.reason if known is not None and known.state == "exited" else ""
+
+        await node.until(lambda: reason() == "OOMKilled", 15, "why it was killed, which no event tells")
         await agrees(node, runtime, 15)
         assert node.is_in("uid-p", lives, "running"), "the older sandbox took the newer one's container with it"
         assert not [event for event in node.heard.events if event[1:] == ("ContainerDied", lives)]

@@ -1,7 +1,7 @@
 """What a misbehaving runtime answers instead of the truth. Pure: from a method and the true answer's bytes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from protocols.wire import cri_pb2 as pb
 
@@ -87,6 +87,30 @@ def garbage(method: str, reply: bytes) -> bytes:
     return b"\xff\xfe not a message" if method.startswith("List") or _told(method) else reply
 
 
+class LateOom:
+    """Why the kernel killed a container becomes known a little after its end did, without an event."""
+
+    NAME, AFTER_S = "late-oom", 0.3
+
+    def __init__(self) -> None:
+        self._told: dict[str, float] = {}
+
+    def hide(self, statuses: Iterable[pb.ContainerStatus]) -> None:
+        for status in statuses:
+            first = self._told.setdefault(status.id, time.monotonic()) if status.reason == "OOMKilled" else 0.0
+            if time.monotonic() - first < self.AFTER_S:
+                status.reason = "Error"
+
+    def unary(self, method: str, reply: bytes) -> bytes:
+        if method == "PodSandboxStatus":
+            return _sandbox(reply, lambda answer: self.hide(answer.containers_statuses))
+        if method == "ContainerStatus":
+            told = pb.ContainerStatusResponse.FromString(reply)
+            self.hide([told.status])
+            return told.SerializeToString()
+        return reply
+
+
 LIES: dict[str, Lie] = {
     "wrong-ids": wrong_ids,
     "unknown-enums": unknown_enums,
@@ -106,4 +130,4 @@ HANGS, HALF_CLOSED, NO_EVENTS, SLOW_START = "hangs", "half-closed", "no-events",
 SLOW_START_S = 0.5
 ENDS_STREAM = (HALF_CLOSED, NO_EVENTS, "huge-list", "garbage", "unavailable", "wrong-ids", "empty-statuses")
 """Lies under which the event stream ends as soon as it is open: without events, lists and statuses matter most."""
-EVERY = (*LIES, *REFUSED, HANGS, HALF_CLOSED, NO_EVENTS, SLOW_START)
+EVERY = (*LIES, *REFUSED, HANGS, HALF_CLOSED, NO_EVENTS, SLOW_START, LateOom.NAME)

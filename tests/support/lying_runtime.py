@@ -20,7 +20,18 @@ import msgspec
 
 from protocols.wire import cri_pb2 as pb
 from tests.support.dialects import Dialect
-from tests.support.lies import ENDS_STREAM, EVERY, HANGS, LIES, NO_EVENTS, REFUSED, SLOW_START, SLOW_START_S, no_stamps
+from tests.support.lies import (
+    ENDS_STREAM,
+    EVERY,
+    HANGS,
+    LIES,
+    NO_EVENTS,
+    REFUSED,
+    SLOW_START,
+    SLOW_START_S,
+    LateOom,
+    no_stamps,
+)
 from tests.support.runtime import RuntimeProcess, until
 
 OPTIONS = [
@@ -79,6 +90,7 @@ class Front(grpc.GenericRpcHandler):
         self._calls = os.open(socket.with_suffix(".calls"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._dialect = dialect
         self._news = asyncio.Event()
+        self._late = LateOom()
 
     def service(self, handler_call_details: Any) -> Any:
         path = handler_call_details.method
@@ -117,6 +129,8 @@ class Front(grpc.GenericRpcHandler):
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"the answer to {method} was lost")
         if not self._dialect.stamps:
             reply = no_stamps(method, reply)
+        if lie == LateOom.NAME:
+            reply = self._late.unary(method, reply)
         return LIES[lie](method, reply) if lie in LIES else reply
 
     async def _stream(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
@@ -128,7 +142,10 @@ class Front(grpc.GenericRpcHandler):
         while self._lie.read_text() not in ENDS_STREAM:
             self._news.clear()
             while self._dialect.queue:
-                yield self._dialect.queue.popleft().SerializeToString()
+                event = self._dialect.queue.popleft()
+                if self._lie.read_text() == LateOom.NAME:
+                    self._late.hide(event.containers_statuses)
+                yield event.SerializeToString()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), 0.2)
 

@@ -2,6 +2,14 @@
 
 from actors.cri.backoff import SETTLED_S, retry_delay
 from actors.cri.connection import PROBE_UNSUPPORTED_S, Connection, Phase
+from actors.cri.status import AWAY_S, CALM_AFTER, CALM_S, SILENCE_S, STATUS_S, patience
+
+
+def test_a_runtime_that_is_well_is_asked_less_often_and_its_silence_is_found_as_soon() -> None:
+    assert patience(0, 12.3) == patience(CALM_AFTER - 1, 12.3) == STATUS_S
+    assert patience(CALM_AFTER, 12.5) == 7.5
+    assert patience(CALM_AFTER, 20.0) == CALM_S
+    assert CALM_S + STATUS_S + AWAY_S < SILENCE_S, "the poll that fails, and another one, come before the limit"
 
 
 def test_the_table_of_the_document() -> None:

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.pleg.late import may_be_told_more
 from actors.pleg.runtime import Runtime
 from actors.podworker.links.runtime import BusRuntime
 from actors.podworker.spec import read_pod
@@ -26,6 +27,7 @@ from protocols.http2.frames import PREFACE, Splitter, pack
 from protocols.http2.hpack import Decoder
 from protocols.http2.line import Place
 from protocols.messages import cri as messages
+from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.wire import cri_pb2 as cri
 from protocols.wire.methods import CLIENT_OPTIONS, MAX_MESSAGE
 
@@ -246,3 +248,23 @@ def test_trap_32_who_forks_containers_never_knew_grpc() -> None:
         "actors/runtime/launcher.py",
         "actors/runtime/shim/child.py",
     }
+
+
+# 15: a payload is not the last word
+
+
+def ended(code: int, reason: str, state: str = "exited") -> PodStatus:
+    run = ContainerStatus(id="c1", sandbox_id="s1", name="a", attempt=0, state=state, exit_code=code, reason=reason)
+    return PodStatus(uid="u1", containers=(run,))
+
+
+def test_trap_15_a_killed_container_is_looked_at_once_more() -> None:
+    """Why the kernel killed it may be told after its end, and no event tells it: naively it stays an `Error`."""
+    killed = ended(137, "Error")
+    assert may_be_told_more({}, killed)
+    assert may_be_told_more({"c1": "running"}, killed)
+    assert not may_be_told_more({"c1": "exited"}, killed), "once"
+    assert not may_be_told_more({"c1": "running"}, ended(137, "OOMKilled"))
+    assert not may_be_told_more({"c1": "running"}, ended(1, "Error"))
+    assert not may_be_told_more({"c1": "running"}, ended(137, "", "running"))
+    assert not may_be_told_more({"c1": "running"}, None)
