@@ -17,6 +17,8 @@ class Strategy:
     """Whether a feature gate is on; who serves the kind says so at its start."""
     has_status: bool = False
     """The status is written through the status subresource only."""
+    parts: tuple[str, ...] = ()
+    """Subresources that change a part of the spec."""
     has_generation: bool = False
     """metadata.generation counts changes of the spec."""
 
@@ -35,6 +37,10 @@ class Strategy:
         """Keep everything but the status and harmless metadata."""
         restore_all_but(new, old, "status", "metadata")
         restore(new["metadata"], old["metadata"], "ownerReferences")
+
+    def part(self, subresource: str, new: Obj, old: Obj) -> list[Cause]:
+        """One of `parts`: keep everything else, and say what is wrong."""
+        raise NotImplementedError(subresource)
 
     def prepare_finalize(self, new: Obj, old: Obj) -> None:
         """The finalize subresource; only namespaces have one."""

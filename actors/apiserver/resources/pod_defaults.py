@@ -33,11 +33,16 @@ def _service_account(spec: Obj) -> None:
     spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
-def _container(container: Obj) -> None:
+def default_words(container: Obj) -> None:
+    """What holds for containers of every kind."""
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     if "imagePullPolicy" not in container:
         container["imagePullPolicy"] = _pull_policy(container.get("image"))
+
+
+def _container(container: Obj) -> None:
+    default_words(container)
     for port in items(container, "ports"):
         port.setdefault("protocol", "TCP")
     for name in PROBES:
@@ -45,7 +50,7 @@ def _container(container: Obj) -> None:
         if isinstance(probe, dict):
             for key, value in PROBE_DEFAULTS.items():
                 probe.setdefault(key, value)
-    _requests(container)
+    default_requests(container)
 
 
 def _pull_policy(image: object) -> str:
@@ -56,7 +61,7 @@ def _pull_policy(image: object) -> str:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-def _requests(container: Obj) -> None:
+def default_requests(container: Obj) -> None:
     """A limit without a request is also the request."""
     resources = container.setdefault("resources", {})
     limits = at(resources, "limits")

@@ -32,7 +32,7 @@ def pod_causes(pod: Obj) -> list[Cause]:
         for index, container in enumerate(items(spec, field)):
             causes += _container_causes(f"spec.{field}[{index}]", container, seen)
     if "resources" in spec:
-        causes += _resource_causes("spec.resources", spec) or whole_causes(spec)
+        causes += resource_causes("spec.resources", spec) or whole_causes(spec)
     return causes
 
 
@@ -58,15 +58,21 @@ def _list_type(spec: Obj, field: str) -> list[Cause]:
 
 
 def _container_causes(path: str, container: Obj, seen: set[str]) -> list[Cause]:
+    causes, name = container_words(path, container), container.get("name")
+    if isinstance(name, str) and name in seen:
+        causes.append(duplicate(f"{path}.name", name))
+    elif isinstance(name, str):
+        seen.add(name)
+    return causes + resource_causes(f"{path}.resources", container)
+
+
+def container_words(path: str, container: Obj) -> list[Cause]:
+    """What holds for containers of every kind."""
     causes, name = [], container.get("name")
     if not name:
         causes.append(required(f"{path}.name"))
     elif not isinstance(name, str) or len(name) > 63 or not LABEL.fullmatch(name):
         causes.append(invalid(f"{path}.name", name, LABEL_TEXT))
-    elif name in seen:
-        causes.append(duplicate(f"{path}.name", name))
-    else:
-        seen.add(name)
     if not isinstance(container.get("image"), str) or not container["image"].strip():
         causes.append(required(f"{path}.image"))
     for field in ("command", "args"):
@@ -75,7 +81,7 @@ def _container_causes(path: str, container: Obj, seen: set[str]) -> list[Cause]:
     policy = container.get("imagePullPolicy")
     if policy not in ("Always", "IfNotPresent", "Never"):
         causes.append(unsupported(f"{path}.imagePullPolicy", policy, ("Always", "IfNotPresent", "Never")))
-    return causes + _env_causes(f"{path}.env", container) + _resource_causes(f"{path}.resources", container)
+    return causes + _env_causes(f"{path}.env", container)
 
 
 def _env_causes(path: str, container: Obj) -> list[Cause]:
@@ -84,7 +90,7 @@ def _env_causes(path: str, container: Obj) -> list[Cause]:
     ]
 
 
-def _resource_causes(path: str, container: Obj) -> list[Cause]:
+def resource_causes(path: str, container: Obj) -> list[Cause]:
     resources = container.get("resources")
     if not isinstance(resources, dict):
         return [invalid(path, resources, "must be an object")]

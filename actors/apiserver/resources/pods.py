@@ -8,14 +8,19 @@ from actors.apiserver.resources import pod_cells
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.pod_claims import claim_causes
 from actors.apiserver.resources.pod_defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
+from actors.apiserver.resources.pod_ephemeral import created_causes, ephemeral_causes, keep_ephemeral
 from actors.apiserver.resources.pod_health import drop_disabled, health_causes
+from actors.apiserver.resources.pod_resize import keep_resize, resize_causes
 from actors.apiserver.resources.pod_rules import pod_causes, spec_change_causes
 
 TERMINAL = ("Succeeded", "Failed")
+PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}
+"""Changes a spec takes through paths of their own."""
 
 
 class PodStrategy(Strategy):
     has_status = True
+    parts = tuple(PARTS)
     has_generation = True
 
     def default(self, obj: Obj) -> None:
@@ -39,10 +44,15 @@ class PodStrategy(Strategy):
         return health_causes(new)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        return pod_causes(obj) + claim_causes(obj)
+        return pod_causes(obj) + claim_causes(obj) + created_causes(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
         return pod_causes(new) or spec_change_causes(new, old)
+
+    def part(self, subresource: str, new: Obj, old: Obj) -> list[Cause]:
+        keep, causes = PARTS[subresource]
+        keep(new, old)
+        return causes(new, old)
 
     def grace_seconds(self, obj: Obj, asked: int | None) -> int:
         """Nobody has to wait for a pod that never reached a node, or has ended."""
@@ -78,10 +88,12 @@ PODS = Resource(
     subresources=(
         Subresource("attach", ("create", "get"), "PodAttachOptions", version="v1"),
         Subresource("binding", ("create",), "Binding", version="v1"),
+        Subresource("ephemeralcontainers", STATUS_VERBS, "Pod", version="v1"),
         Subresource("eviction", ("create",), "Eviction", "policy", "v1"),
         Subresource("exec", ("create", "get"), "PodExecOptions", version="v1"),
         Subresource("log", ("get",), "Pod", version="v1"),
         Subresource("portforward", ("create", "get"), "PodPortForwardOptions", version="v1"),
+        Subresource("resize", STATUS_VERBS, "Pod", version="v1"),
         Subresource("status", STATUS_VERBS, "Pod", version="v1"),
     ),
     fields={

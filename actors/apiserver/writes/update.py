@@ -48,6 +48,8 @@ def _prepare(target: Target, new: Obj, old: Obj) -> list[Cause]:
     if target.subresource == "status":
         strategy.prepare_status(new, old)
         return strategy.validate_status(new, old)
+    if target.subresource in strategy.parts:
+        return strategy.part(target.subresource, new, old)
     if target.subresource == "finalize":
         strategy.prepare_finalize(new, old)
         return []
