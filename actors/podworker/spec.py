@@ -3,7 +3,7 @@
 import hashlib
 
 from actors.podworker.errors import PodInvalid
-from actors.podworker.types import ALWAYS, APP, INIT, SIDECAR, ContainerSpec, Object, PodSpec
+from actors.podworker.types import ALWAYS, APP, EPHEMERAL, INIT, SIDECAR, ContainerSpec, Object, PodSpec
 
 DEFAULT_GRACE = 30
 TERMINAL = ("Succeeded", "Failed")
@@ -26,6 +26,7 @@ def _read(pod: Object) -> PodSpec:
         restart_policy=spec.get("restartPolicy") or ALWAYS,
         host_network=bool(spec.get("hostNetwork")),
         containers=_containers(spec),
+        ephemeral=tuple(_container(c, EPHEMERAL) for c in spec.get("ephemeralContainers") or ()),
         deleting=bool(metadata.get("deletionTimestamp")),
         grace=_grace(metadata, spec),
         terminal=(pod.get("status") or {}).get("phase") in TERMINAL,

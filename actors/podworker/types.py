@@ -11,7 +11,7 @@ Object = dict[str, Any]
 SECOND = 1_000_000_000
 """Nanoseconds."""
 
-APP, INIT, SIDECAR = "app", "init", "sidecar"
+APP, INIT, SIDECAR, EPHEMERAL = "app", "init", "sidecar", "ephemeral"
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
 
 
@@ -31,7 +31,7 @@ class ContainerSpec(msgspec.Struct, frozen=True):
     name: str
     image: str
     kind: str
-    """app, init, or sidecar (an init container with restartPolicy Always)."""
+    """app, init, sidecar (an init container with restartPolicy Always), or ephemeral."""
     hash: str
     """Of name and image only: what a running container is compared with."""
     raw: Object = {}
@@ -47,6 +47,8 @@ class PodSpec(msgspec.Struct, frozen=True):
     host_network: bool = False
     containers: tuple[ContainerSpec, ...] = ()
     """Init containers and sidecars in spec order, then app containers."""
+    ephemeral: tuple[ContainerSpec, ...] = ()
+    """Added while it runs: they decide nothing of the pod's life, and run once."""
     deleting: bool = False
     grace: int = 30
     """Seconds; deletionGracePeriodSeconds once it is being deleted."""
@@ -57,6 +59,10 @@ class PodSpec(msgspec.Struct, frozen=True):
     @property
     def inits(self) -> tuple[ContainerSpec, ...]:
         return tuple(c for c in self.containers if c.kind != APP)
+
+    def find(self, name: str) -> ContainerSpec | None:
+        """Of any kind."""
+        return next((c for c in (*self.containers, *self.ephemeral) if c.name == name), None)
 
     @property
     def apps(self) -> tuple[ContainerSpec, ...]:
@@ -89,6 +95,8 @@ class Start(msgspec.Struct, frozen=True):
     attempt: int
     existing: str = ""
     """Id of a container that was created and never started: only start it."""
+    target: str = ""
+    """Id of the container whose processes an ephemeral one is to see."""
     crashed_ns: int = 0
     """When the run before this one ended; the back-off entry moves on from there."""
 

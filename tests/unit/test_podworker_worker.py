@@ -1,5 +1,4 @@
 import asyncio
-import contextlib
 import time
 
 import pytest
@@ -16,84 +15,8 @@ from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
-from tests.support.podworker_fakes import FakeWorld, container, pod, sidecar
-
-UID = "uid-1"
-
-
-class Scene:
-    """A worker at work on one pod; the stream tells it each change after a turn of the loop."""
-
-    def __init__(self, root, raw=None, **options):
-        self.fake = FakeWorld(root)
-        self.raw = raw or pod()
-        self.skew_ns = 0
-        self.lagging = False
-        spec = options.pop("spec", None) or read_pod(self.raw)
-        self.worker = PodWorker(
-            WorkerOptions(
-                spec=spec, world=self.fake.world, runtime_name=lambda: "nodeplane", clock=self.clock, **options
-            )
-        )
-        self.fake.runtime.changed = self.changed
-        self.fake.runtime.now = self.tick
-        self._last = 0
-
-    def clock(self):
-        return time.time_ns() + self.skew_ns
-
-    def tick(self):
-        self._last = max(self._last + 1, self.clock())
-        return self._last
-
-    def changed(self, uid):
-        if not self.lagging:
-            asyncio.get_running_loop().call_soon(self.deliver)
-
-    def deliver(self):
-        self.fake.pleg.deliver(UID)
-        self.worker.wake()
-
-    def delete(self, grace=30):
-        self.worker.update(
-            {
-                **self.raw,
-                "metadata": {**self.raw["metadata"], "deletionTimestamp": "x", "deletionGracePeriodSeconds": grace},
-            }
-        )
-
-    @property
-    def status(self):
-        return self.fake.statuses.last if self.fake.statuses.history else {}
-
-    async def until(self, condition, timeout=15.0):
-        async with asyncio.timeout(timeout):
-            while not condition():  # noqa: ASYNC110 # many unlike things are waited for
-                await asyncio.sleep(0.002)
-
-    async def running(self, name="a"):
-        await self.until(lambda: self.shown(name).get("state", {}).get("running"))
-
-    def shown(self, name):
-        entries = [*self.status.get("containerStatuses", ()), *self.status.get("initContainerStatuses", ())]
-        return next((e for e in entries if e["name"] == name), {})
-
-
-@contextlib.asynccontextmanager
-async def at_work(scene):
-    task = asyncio.create_task(scene.worker.run())
-    try:
-        yield scene
-        if task.done():
-            task.result()
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-def play(coroutine):
-    asyncio.run(coroutine)
+from tests.support.podworker_fakes import container, pod, sidecar
+from tests.support.podworker_scene import UID, Scene, at_work, play
 
 
 def test_a_pod_comes_up_and_goes_away(tmp_path):

@@ -43,6 +43,8 @@ class Recipe(msgspec.Struct, frozen=True):
     """Variables of services."""
     own_ip: str = ""
     """The pod's address on a network of its own; empty on the node's."""
+    target: str = ""
+    """Id of the container whose processes it is to see."""
     user: ImageUser | None = None
     """The image's; None where the runtime knows it itself."""
 
@@ -117,6 +119,9 @@ def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.D
 def _linux(recipe: Recipe) -> "cri_pb2.LinuxContainerConfig":
     spec, raw = recipe.spec, recipe.container.raw
     context = container_security(spec, recipe.container, recipe.root / SECCOMP, recipe.user)
+    if recipe.target:
+        context.namespace_options.pid = cri_pb2.TARGET
+        context.namespace_options.target_id = recipe.target
     resources = linux_resources(container_resources(spec.raw.get("spec") or {}, raw))
     resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, recipe.node.memory)
     resources.cpuset_cpus, resources.cpuset_mems = recipe.grant.cpus or recipe.shared, recipe.grant.mems

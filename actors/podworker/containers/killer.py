@@ -33,7 +33,7 @@ class Killer:
         if until >= self._until.get(kill.id, float("inf")) - 1.0:
             return
         self._until[kill.id] = until
-        container = next((c for c in spec.containers if c.name == kill.name), None)
+        container = spec.find(kill.name)
         if kill.id not in self._announced:
             self._announced.add(kill.id)
             told = container or ContainerSpec(kill.name, "", "app", "")

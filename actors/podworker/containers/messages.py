@@ -48,7 +48,7 @@ class TerminationMessages:
         """`status` with the messages of the containers that ended; what the runtime says of an end stays."""
         if not any(c.state == history.EXITED and not c.message for c in status.containers):
             return status
-        containers = {c.name: c for c in spec.containers}
+        containers = {c.name: c for c in (*spec.containers, *spec.ephemeral)}
         filled = tuple(self._filled(spec, containers.get(c.name), c) for c in status.containers)
         self._known = {c.id: self._known[c.id] for c in filled if c.id in self._known}
         return msgspec.structs.replace(status, containers=filled)

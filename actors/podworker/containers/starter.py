@@ -84,6 +84,7 @@ class Starter:
             attempt=step.attempt,
             node=self._world.site.node(ip),
             root=self._world.site.root,
+            target=step.target,
             image_ref=image.id,
             user=None if self._world.site.embedded else ImageUser(image.uid, image.username),
             grant=grant or ContainerGrant({}),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from actors.podworker.types import APP, ContainerSpec, Object, PodSpec
+from actors.podworker.types import APP, EPHEMERAL, ContainerSpec, Object, PodSpec
 from protocols.bus import Bus, Replica
 from protocols.bus.replica import OnChange
 from protocols.errors import NodeplaneError
@@ -180,7 +180,8 @@ class ApiRecorder:
 def field_path(container: ContainerSpec | None) -> str:
     if container is None:
         return ""
-    return f"spec.{'containers' if container.kind == APP else 'initContainers'}{{{container.name}}}"
+    field = {APP: "containers", EPHEMERAL: "ephemeralContainers"}.get(container.kind, "initContainers")
+    return f"spec.{field}{{{container.name}}}"
 
 
 class Watched(Replica[V]):

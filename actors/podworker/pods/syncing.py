@@ -130,7 +130,7 @@ class Syncing:
                 continue
             self._state.announced.add(ended)
             text = f"Back-off restarting failed container {name} in pod {spec.name}_{spec.namespace}({spec.uid})"
-            container = next((c for c in spec.containers if c.name == name), None)
+            container = spec.find(name)
             self._world.recorder.pod(spec, "Warning", "BackOff", text, container)
 
     async def _admit(self, status: PodStatus) -> None:
@@ -236,7 +236,9 @@ class Syncing:
     async def _start(self, step: Start, place: Place) -> bool:
         """False when it is to be tried again soon; a failed StartContainer is left to the crash back-off."""
         state = self._state
-        container = next(c for c in state.spec.containers if c.name == step.name)
+        container = state.spec.find(step.name)
+        if container is None:
+            return True  # the pod has changed meanwhile
         if step.crashed_ns and state.book is not None:
             entry = state.book.get(step.name)
             state.book[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)

@@ -5,14 +5,17 @@ Invariant: a plan never starts a container while another one of that name may st
 
 from collections.abc import Mapping
 
+import msgspec
+
 from actors.podworker.probes.types import Verdict
 from actors.podworker.restarts import history
 from actors.podworker.restarts.policies import own_policy
 from actors.podworker.restarts.starting import Restarts
-from actors.podworker.types import NEVER, SIDECAR, BackoffEntry, ContainerSpec, Kill, Plan, PodSpec, Start
+from actors.podworker.types import NEVER, SIDECAR, BackoffEntry, ContainerSpec, Kill, Plan, PodSpec, Start, Waiting
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 FINE = Verdict()
+CREATING = "ContainerCreating"
 KEPT_ATTEMPTS = 2
 """Per container name: the newest, and the one before it (its lastState and `logs --previous`)."""
 
@@ -66,7 +69,8 @@ def _in_sandbox(
             newest.setdefault(container.name, container)
     kill = _surplus(spec, status, newest, verdicts)
     blocked = {k.name for k in kill}
-    start = tuple(s for s in _next(spec, newest, restarts, verdicts) if s.name not in blocked)
+    steps = (*_ephemeral(spec, newest, restarts), *_next(spec, newest, restarts, verdicts))
+    start = tuple(s for s in steps if s.name not in blocked)
     return Plan(
         kill=kill,
         sandbox=sandbox.id,
@@ -92,6 +96,19 @@ def _next(
     wanted = [*(c for c in spec.inits if c.kind == SIDECAR), *spec.apps] if begun else spec.apps
     steps = (restarts.decide(c, newest.get(c.name)) for c in wanted)
     return tuple(s for s in steps if s is not None)
+
+
+def _ephemeral(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: Restarts) -> tuple[Start, ...]:
+    """Each once, whatever becomes of it; whoever wants to see another's processes waits for them."""
+    steps = []
+    for container in spec.ephemeral:
+        target, step = str(container.raw.get("targetContainerName") or ""), restarts.once(container)
+        seen = newest.get(target)
+        if step is not None and target and (seen is None or seen.state != history.RUNNING):
+            restarts.waiting[container.name] = Waiting(CREATING, f"waits for container {target} to run")
+        elif step is not None:
+            steps.append(msgspec.structs.replace(step, target=seen.id if seen else ""))
+    return tuple(steps)
 
 
 def _next_init(
@@ -122,7 +139,7 @@ def _surplus(
     spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, Verdict]
 ) -> tuple[Kill, ...]:
     """Live containers that must not be: of another sandbox, unknown to the spec, changed, doubled, or in doubt."""
-    known = {c.name: c for c in spec.containers}
+    known = {c.name: c for c in (*spec.containers, *spec.ephemeral)}
     kill: list[Kill] = []
     for container in history.live(status):
         reason = _offence(container, known.get(container.name), newest.get(container.name))

@@ -55,6 +55,13 @@ class Restarts:
             return None
         return self._again(container, last)
 
+    def once(self, container: ContainerSpec) -> Start | None:
+        """A container that runs once: None when it did, also if only the API knows of that."""
+        before = self._newest(container.name)
+        if before is not None and before.state == history.CREATED:
+            return Start(name=container.name, attempt=before.restart_count, existing=before.id)
+        return None if before is not None or container.name in self._counts else Start(container.name, 0)
+
     def _first(self, container: ContainerSpec) -> Start | None:
         """First start in this sandbox. Init containers run again in each; apps only if their policy says so."""
         before = self._newest(container.name)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from actors.podworker.probes.types import Verdict
 from actors.podworker.restarts import history
 from actors.podworker.restarts.policies import policy_of
-from actors.podworker.types import APP, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
+from actors.podworker.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
 from protocols.messages.pleg import ContainerStatus
 
@@ -110,7 +110,8 @@ def _without_run(scene: Scene, container: ContainerSpec, waiting: Waiting | None
         return {**status, "state": state, "ready": keeps_ready}
     if "running" in state:
         gone = lost(before.get("containerID", ""))
-        if scene.final or policy_of(scene.spec.restart_policy, container) == NEVER:
+        once = container.kind == EPHEMERAL or policy_of(scene.spec.restart_policy, container) == NEVER
+        if scene.final or once:
             return {**status, "state": gone}
         return {**status, "state": _waiting(waiting or scene.default), "lastState": gone}
     if scene.final and container.kind == APP and before.get("containerID"):

@@ -15,7 +15,6 @@ OTHERS = (
     "qosClass",
     "nominatedNodeName",
     "resourceClaimStatuses",
-    "ephemeralContainerStatuses",
     "extendedResourceClaimStatus",
 )
 """What others write into a pod's status: nothing of it is ever patched, whatever an older look at the pod has shown."""

@@ -63,6 +63,8 @@ def compute_status(view: View) -> Object:
     if not _never_admitted(view, before):
         status["containerStatuses"] = [statuses[c.name] for c in sorted(view.spec.apps, key=lambda c: c.name)]
         status["initContainerStatuses"] = [statuses[c.name] for c in view.spec.inits]
+        if view.spec.ephemeral:
+            status["ephemeralContainerStatuses"] = _ephemeral_statuses(view, before)
         told = view.resources.pod if view.resources else ()
         entries = health_entries(told or unknown(view.had.pod), before, view.keeps_health)
         if entries:
@@ -87,7 +89,8 @@ def overlay(api: Object, shown: Object) -> Object:
 
 def restart_counts(before: Object) -> dict[str, int]:
     """Restart counts of containers that, as far as the API knows, ran at least once."""
-    entries = [*(before.get("initContainerStatuses") or ()), *(before.get("containerStatuses") or ())]
+    lists = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    entries = [entry for key in lists for entry in before.get(key) or ()]
     return {e["name"]: int(e.get("restartCount") or 0) for e in entries if e.get("name") and e.get("containerID")}
 
 
@@ -107,6 +110,16 @@ def _container_statuses(view: View, before: Object) -> dict[str, Object]:
         statuses[container.name] = render(scene, container, runs, view.waiting.get(container.name), known)
         _add_resources(statuses[container.name], container.name, container.kind, view, known)
     return statuses
+
+
+def _ephemeral_statuses(view: View, before: Object) -> list[Object]:
+    """They are never ready, and nobody asks whether they have started."""
+    attempts = history.by_name(view.runtime)
+    old = {c.get("name", ""): c for c in before.get("ephemeralContainerStatuses") or ()}
+    scene = Scene(view.spec, view.runtime_name, "ContainerCreating", view.final and view.rejected is None)
+    names = [(c, c.name) for c in view.spec.ephemeral]
+    shown = [render(scene, c, attempts.get(name, []), view.waiting.get(name), old.get(name)) for c, name in names]
+    return [{**{k: v for k, v in status.items() if k != "started"}, "ready": False} for status in shown]
 
 
 def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:

@@ -8,6 +8,7 @@ from actors.podworker.types import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 RAN = ("running", "exited")
+KINDS = ("containers", "initContainers", "ephemeralContainers")
 LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -64,7 +65,7 @@ def find_pod(pods: Mapping[str, Object], where: Where) -> Object:
     if pod is None or (where.uid and (pod.get("metadata") or {}).get("uid") != where.uid):
         raise StreamTargetMissing(f'pod "{where.pod}" is not on this node')
     spec = pod.get("spec") or {}
-    names = [c.get("name") for kind in ("containers", "initContainers") for c in spec.get(kind) or ()]
+    names = [c.get("name") for kind in KINDS for c in spec.get(kind) or ()]
     if where.container and where.container not in names:
         raise StreamTargetMissing(f'container "{where.container}" is not part of pod "{where.pod}"')
     return pod
