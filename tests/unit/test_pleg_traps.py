@@ -254,7 +254,7 @@ def test_trap_32_who_forks_containers_never_knew_grpc() -> None:
 
 
 def ended(code: int, reason: str, state: str = "exited") -> PodStatus:
-    run = ContainerStatus(id="c1", sandbox_id="s1", name="a", attempt=0, state=state, exit_code=code, reason=reason)
+    run = ContainerStatus("c1", "s1", "a", 0, state, created_ns=1, exit_code=code, reason=reason)
     return PodStatus(uid="u1", containers=(run,))
 
 
