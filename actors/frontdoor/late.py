@@ -8,6 +8,8 @@ from typing import Any
 import grpc
 
 HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"
+REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
+"""The same on the wire. It answers, but is not in the list: its definition is not among those that can be described."""
 
 
 class LateServices(grpc.GenericRpcHandler):
@@ -19,7 +21,11 @@ class LateServices(grpc.GenericRpcHandler):
         self._health: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._made: dict[str, Any] = {}
-        self._makers: dict[str, Callable[[], Any]] = {HEALTH: self._make_health, REFLECTION: self._make_reflection}
+        self._makers: dict[str, Callable[[], Any]] = {
+            HEALTH: self._make_health,
+            REFLECTION: self._make_reflection,
+            REFLECTION_V1: self._make_reflection_v1,
+        }
 
     def only(self, name: str) -> "OneOf":
         """One of the two, for a server of its own."""
@@ -53,6 +59,16 @@ class LateServices(grpc.GenericRpcHandler):
 
         servicer = reflection.aio.ReflectionServicer((*self._names, HEALTH, REFLECTION))
         return _handler(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, servicer)
+
+    def _make_reflection_v1(self) -> Any:
+        from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+        method = grpc.stream_stream_rpc_method_handler(
+            reflection.aio.ReflectionServicer((*self._names, HEALTH, REFLECTION)).ServerReflectionInfo,
+            request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+            response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+        )
+        return grpc.method_handlers_generic_handler(REFLECTION_V1, {"ServerReflectionInfo": method})
 
 
 class OneOf(grpc.GenericRpcHandler):

@@ -133,6 +133,22 @@ def test_reflection_describes_every_service() -> None:
     serve(story)
 
 
+def test_reflection_answers_tools_that_know_only_its_first_stable_version() -> None:
+    async def story(door: Door) -> None:
+        async with unix_channel(door.socket) as channel:
+            call = channel.stream_stream(
+                "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+                response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+            )()
+            await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="v1.PodResourcesLister"))
+            [file] = (await call.read()).file_descriptor_response.file_descriptor_proto
+            assert b"ListAndWatch" in file
+            await call.done_writing()
+
+    serve(story)
+
+
 def test_frequent_pings_of_a_silent_watch_are_no_offence() -> None:
     pinging = (
         ("grpc.keepalive_time_ms", 100),
