@@ -160,6 +160,7 @@ class PodWorkerActor:
             resources=self._health.status,
             started_ns=time.time_ns(),
             meter=self._meter,
+            allocatable=lambda: self._node.allocatable,
             on_finished=lambda uid: self._static.ended(uid),
         )
 
@@ -200,6 +201,7 @@ class PodWorkerActor:
                 root_user=os.geteuid() == 0,
             ),
             services=self._services.items,
+            room=lambda uid: self._manager.room(uid),
         )
 
     # what others say

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.podworker.environment.downward import Node
 from actors.podworker.environment.services import Address
+from actors.podworker.sizes.sizes import Room
 from actors.podworker.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.held import PodHeld
@@ -46,6 +47,10 @@ class Runtime(Protocol):
 
     async def set_cpus(self, container_id: str, cpus: str) -> None:
         """The CPU list a container is kept to from now on."""
+        ...
+
+    async def resize(self, container_id: str, resources: "cri_pb2.LinuxContainerResources") -> None:
+        """CPU and memory of a container that runs."""
         ...
 
     async def image(self, name: str) -> "ImageFound | None":
@@ -199,3 +204,5 @@ class World(msgspec.Struct, frozen=True):
     site: Site
     services: Callable[[], Iterable[Object]] = tuple
     """All services the API has, as far as they are known."""
+    room: Callable[[str], Room] = lambda uid: {}
+    """What a pod could have of the node; nothing where that is not known."""

@@ -3,9 +3,11 @@
 import asyncio
 import itertools
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from actors.podworker.ports import ImageFound, Site, World
+from actors.podworker.sizes.sizes import Room
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.messages.devices import DEVICES_ANNOTATION, AdmitPod, AdmittedPod, ContainerGrant
 from protocols.messages.held import PodHeld
@@ -87,6 +89,9 @@ class FakeRuntime:
 
     async def set_cpus(self, container_id, cpus):
         self._called("set_cpus", (container_id, cpus))
+
+    async def resize(self, container_id, resources):
+        self._called("resize", (container_id, resources))
 
     async def sandbox_ip(self, sandbox_id):
         return "10.0.0.1"
@@ -359,6 +364,7 @@ class FakeRecorder:
 
 class FakeWorld:
     def __init__(self, root: Path):
+        self.room: Callable[[str], Room] = lambda uid: {}
         self.runtime = FakeRuntime()
         self.pleg = FakePleg(self.runtime)
         self.objects, self.health = FakeObjects(), FakeHealth()
@@ -378,4 +384,5 @@ class FakeWorld:
             recorder=self.recorder,
             health=self.health,
             site=Site(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
+            room=lambda uid: self.room(uid),
         )

@@ -76,6 +76,10 @@ class BusRuntime:
         request = cri_pb2.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
         await self._call("UpdateContainerResources", request, cri_pb2.UpdateContainerResourcesResponse, QUICK_S, True)
 
+    async def resize(self, container_id: str, resources: "cri_pb2.LinuxContainerResources") -> None:
+        request = cri_pb2.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
+        await self._call("UpdateContainerResources", request, cri_pb2.UpdateContainerResourcesResponse, QUICK_S, True)
+
     async def image(self, name: str) -> ImageFound | None:
         request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=name))
         reply = await self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, QUICK_S, True)

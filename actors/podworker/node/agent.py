@@ -77,6 +77,12 @@ class NodeAgent:
         """Empty until the node is registered."""
         return str(((self._node or {}).get("metadata") or {}).get("uid") or "")
 
+    @property
+    def allocatable(self) -> Object:
+        """What the API shows of it; empty before the node is registered."""
+        found: Object = ((self._node or {}).get("status") or {}).get("allocatable") or {}
+        return found
+
     async def run(self) -> None:
         self._options.record("Normal", "Starting", "Starting kubelet.")
         failures = 0

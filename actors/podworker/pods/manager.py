@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from actors.podworker.containers.limits import NAMES, milli
 from actors.podworker.errors import PodInvalid
 from actors.podworker.pods.meter import Meter
 from actors.podworker.pods.worker import RESYNC_S, PodWorker, WorkerOptions
 from actors.podworker.ports import World
+from actors.podworker.sizes.sizes import Room, requests
 from actors.podworker.spec import TERMINAL, is_static, read_pod
 from actors.podworker.status.conditions import OWN
-from actors.podworker.types import Object, PodSpec
+from actors.podworker.types import Object, PodSpec, Stage
 from protocols.bus import Op
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
@@ -30,6 +32,8 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     """What health says of a pod now."""
     started_ns: int
     """When this process began: what happened before may be an earlier life's doing."""
+    allocatable: Callable[[], Object] = dict
+    """What the node has for pods, as the API shows it."""
     meter: Meter | None = None
     on_finished: Callable[[str], None] = lambda uid: None
     """A pod of this uid is done with."""
@@ -125,6 +129,14 @@ class PodManager:
         """What an admitted pod was granted."""
         worker = self._workers.get(uid)
         return (worker.state.spec, worker.state.grants) if worker and worker.state.grants is not None else None
+
+    def room(self, uid: str) -> Room:
+        """What a pod could have of the node, beside what the others were allocated."""
+        allocatable = self._options.allocatable()
+        others = [worker.state for key, worker in self._workers.items() if key != uid]
+        asked = [requests(s.spec, s.sizes.allocated or {}) for s in others if s.stage < Stage.TERMINATED]
+        given = {name: milli(allocatable[name]) for name in NAMES if name in allocatable}
+        return {name: (amount, sum(each[name] for each in asked)) for name, amount in given.items()}
 
     @property
     def begun(self) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from actors.podworker.sizes.sizes import Sizes
 from actors.podworker.types import BackoffEntry, Object, PodSpec, Stage, StartFailure, Waiting
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
@@ -35,5 +36,6 @@ class PodState:
     resources: PodResourceStatus | None = None
     held: PodHeld = field(default_factory=PodHeld)
     """What it had when it began to end."""
+    sizes: Sizes = field(default_factory=Sizes)
     announced: set[str] = field(default_factory=set)
     """Ids of ended containers whose back-off was told as an event."""

@@ -16,6 +16,8 @@ from actors.podworker.pods.parts import Parts
 from actors.podworker.restarts import backoff, history
 from actors.podworker.restarts.actions import compute_actions
 from actors.podworker.restarts.starting import CRASH_LOOP
+from actors.podworker.sizes.resizing import Resizing
+from actors.podworker.sizes.sizes import sized
 from actors.podworker.status.pod import is_over, restart_counts
 from actors.podworker.types import Object, Plan, Start, Waiting
 from actors.podworker.volumes.keeper import Volumes
@@ -37,6 +39,7 @@ class Syncing:
         self._clock = clock
         self._starter = Starter(world, parts.killer)
         self._claims = Claims(world)
+        self._resizing = Resizing(state, world, parts.killer, clock)
         self._volumes = Volumes(world, lambda: state.spec)
         self.wake_ns = 0
         """When a back-off ends."""
@@ -63,12 +66,19 @@ class Syncing:
             await self._admit(status)
             if state.rejected is not None:
                 return True
+        await self._resize(status, shown, plan)
         if state.claims is None and history.live(status):
             state.claims = await self._claims.adopt(state.spec)
         if plan.mutates:
             await self._act(*self._plan(await self._observer.confirmed()))
         self._volumes.refresh(self._node(status))
         return False
+
+    async def _resize(self, status: PodStatus, shown: Object, plan: Plan) -> None:
+        if await self._resizing.look(status, shown):
+            self._reporter.report(self._state, status, {**self._state.problems, **plan.waiting})
+        if due := self._resizing.due_ns:
+            self.wake_ns = min(self.wake_ns or due, due)
 
     @property
     def calm(self) -> bool:
@@ -243,6 +253,7 @@ class Syncing:
             entry = state.book.get(step.name)
             state.book[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
+        container = sized(container, (state.sizes.allocated or {}).get(step.name))
         failure = await self._starter.start(state.spec, container, step, place, grant)
         if failure is None:
             state.problems.pop(step.name, None)

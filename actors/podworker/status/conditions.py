@@ -1,16 +1,33 @@
 """Pod conditions: ours computed, foreign ones kept, transition times only moved when the status changes. Pure."""
 
-from actors.podworker.status.phase import FAILED, SUCCEEDED
-from actors.podworker.types import INIT, SIDECAR, Object, PodSpec
+from collections.abc import Mapping
 
-OWN = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+from actors.podworker.status.phase import FAILED, SUCCEEDED
+from actors.podworker.types import INIT, SIDECAR, Object, PodSpec, Waiting
+
+OWN = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+    "PodResizePending",
+    "PodResizeInProgress",
+)
 PHASE_REASON = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
 
 
 def compute_conditions(
-    spec: PodSpec, statuses: dict[str, Object], phase: str, sandbox_ready: bool, before: Object, now: str
+    spec: PodSpec,
+    statuses: dict[str, Object],
+    phase: str,
+    sandbox_ready: bool,
+    before: Object,
+    now: str,
+    more: Mapping[str, Waiting] | None = None,
 ) -> list[Object]:
-    """The whole list as it should stand in the API; `before`: the status shown so far, `now`: when changes happened."""
+    """The whole list as it should stand in the API; `before`: the status shown so far, `now`: when changes happened.
+    `more`: others that are true now."""
     old = {c.get("type", ""): c for c in before.get("conditions") or ()}
     containers = _containers_ready(spec, statuses, phase)
     wanted = [
@@ -20,6 +37,7 @@ def compute_conditions(
         containers,
         _condition("PodScheduled", True),
     ]
+    wanted += [_condition(kind, True, why.reason, why.message) for kind, why in (more or {}).items()]
     ours = [_timed(condition, old.get(condition["type"]), now) for condition in wanted]
     return ours + [c for kind, c in old.items() if kind not in OWN]
 

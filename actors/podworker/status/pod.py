@@ -6,15 +6,16 @@ import msgspec
 
 from actors.podworker.probes.types import Verdict
 from actors.podworker.restarts import history
+from actors.podworker.sizes.sizes import SIDES, Sizes
 from actors.podworker.status.conditions import OWN, compute_conditions
 from actors.podworker.status.container import Scene, render
 from actors.podworker.status.device_health import HEALTH, health_entries, unknown
 from actors.podworker.status.phase import FAILED, PENDING, TERMINAL, compute_phase
-from actors.podworker.types import APP, INIT, Object, PodSpec, Waiting
+from actors.podworker.types import APP, INIT, ContainerSpec, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.held import PodHeld
-from protocols.messages.pleg import PodStatus
+from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
 class View(msgspec.Struct, frozen=True):
@@ -42,6 +43,7 @@ class View(msgspec.Struct, frozen=True):
     """What a pod that is over had: shown as Unknown where nothing else is known of it."""
     held: bool = False
     """The pod's devices are not free yet: a terminal phase would make the scheduler give them away too early."""
+    sizes: Sizes = Sizes()
     rejected: Waiting | None = None
     """Admission said no: reason and message of the Failed pod."""
 
@@ -53,7 +55,8 @@ def compute_status(view: View) -> Object:
     phase = _phase(view, before, statuses)
     now = format_ns(view.now_ns)
     sandbox = history.current_sandbox(view.runtime)
-    conditions = compute_conditions(view.spec, statuses, phase, sandbox is not None, before, now)
+    more = {} if phase in TERMINAL else view.sizes.conditions
+    conditions = compute_conditions(view.spec, statuses, phase, sandbox is not None, before, now, more)
     status: Object = {
         "phase": phase,
         "conditions": conditions,
@@ -108,6 +111,7 @@ def _container_statuses(view: View, before: Object) -> dict[str, Object]:
         scene = Scene(view.spec, view.runtime_name, default, view.final and view.rejected is None, view.verdicts)
         runs, known = attempts.get(container.name, []), old.get(container.name)
         statuses[container.name] = render(scene, container, runs, view.waiting.get(container.name), known)
+        _add_sizes(statuses[container.name], container, runs, view.sizes, known or {})
         _add_resources(statuses[container.name], container.name, container.kind, view, known)
     return statuses
 
@@ -129,6 +133,25 @@ def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
         return False
     inits = (newest.get(c.name) for c in spec.inits if c.kind == INIT)
     return not all(c is not None and c.state == history.EXITED and c.exit_code == 0 for c in inits)
+
+
+def _add_sizes(
+    status: Object, container: ContainerSpec, runs: list[ContainerStatus], sizes: Sizes, known: Object
+) -> None:
+    """What the node has allocated, and what the container really has; of those that ask for nothing, nothing."""
+    if sizes.allocated is None:
+        status |= {key: known[key] for key in ("allocatedResources", "resources") if key in known}
+        return
+    allocated = sizes.allocated.get(container.name)
+    if allocated is None or not container.raw.get("resources"):
+        return
+    given = container.raw["resources"]
+    has = sizes.actuated.get(runs[0].id, allocated) if runs else allocated
+    requests = {**(given.get("requests") or {}), **allocated["requests"]}
+    if requests:
+        status["allocatedResources"] = requests
+    if shown := {side: {**(given.get(side) or {}), **has[side]} for side in SIDES if given.get(side) or has[side]}:
+        status["resources"] = shown
 
 
 def _add_resources(status: Object, name: str, kind: str, view: View, known: Object | None) -> None:

@@ -47,6 +47,7 @@ class Reporter:
             runtime_name=self._runtime_name(),
             host_ip=self._world.site.host_ip,
             now_ns=self._clock(),
+            sizes=state.sizes,
             final=final,
             held=not state.released and state.rejected is None,
             rejected=state.rejected,

@@ -1,0 +1,183 @@
+from copy import deepcopy
+
+import pytest
+
+from actors.podworker.sizes.sizes import amounts, changes, judge, requests, sized, wanted
+from actors.podworker.spec import read_pod
+from actors.podworker.types import Waiting
+from protocols.bus import error_for
+from protocols.messages.devices import ContainerGrant
+from tests.support.podworker_fakes import container, pod, sidecar
+from tests.support.podworker_scene import Scene, at_work, play
+
+
+def burst(cpu="100m", memory="64Mi", **more):
+    return container("a", resources={"requests": {"cpu": cpu, "memory": memory}}, **more)
+
+
+def fixed(cpu="1"):
+    same = {"cpu": cpu, "memory": "64Mi"}
+    return container("a", resources={"requests": same, "limits": same})
+
+
+def resized(scene, raw_container):
+    raw = deepcopy(scene.raw)
+    raw["spec"]["containers"] = [raw_container]
+    raw["metadata"]["generation"] = 2
+    raw["status"] = scene.status
+    scene.raw = raw
+    scene.worker.update(raw)
+
+
+def condition(scene, kind):
+    return next((c for c in scene.status.get("conditions", ()) if c["type"] == kind), None)
+
+
+def cpu_of(scene, field="resources"):
+    found = scene.shown("a").get(field) or {}
+    return (found.get("requests", {}) if field == "resources" else found).get("cpu")
+
+
+def test_a_container_is_resized_while_it_runs(tmp_path):
+    async def story():
+        async with at_work(Scene(tmp_path, pod(burst()))) as scene:
+            await scene.running()
+            await scene.until(lambda: cpu_of(scene) == cpu_of(scene, "allocatedResources") == "100m")
+            resized(scene, burst("500m"))
+            await scene.until(lambda: cpu_of(scene) == cpu_of(scene, "allocatedResources") == "500m")
+            runtime = scene.fake.runtime
+            calls = [what for name, what in runtime.calls if name == "resize"]
+            assert [(id, r.cpu_shares) for id, r in calls] == [(runtime.running("a")[0].id, 512)]
+            assert scene.shown("a")["restartCount"] == 0
+            assert condition(scene, "PodResizePending") is condition(scene, "PodResizeInProgress") is None
+            assert {"ResizeStarted", "ResizeCompleted"} <= set(scene.fake.recorder.reasons())
+
+    play(story())
+
+
+def test_a_container_that_wants_a_restart_for_it_is_restarted_with_the_new_size(tmp_path):
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+
+    async def story():
+        async with at_work(Scene(tmp_path, pod(burst(resizePolicy=policy)))) as scene:
+            await scene.running()
+            resized(scene, burst("500m", resizePolicy=policy))
+            await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
+            await scene.running()
+            await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizeInProgress"))
+            runtime = scene.fake.runtime
+            assert runtime.count("resize") == 0
+            assert runtime.running("a")[0].config.linux.resources.cpu_shares == 512
+
+    play(story())
+
+
+def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path):
+    async def story():
+        async with at_work(Scene(tmp_path, pod(burst()))) as scene:
+            await scene.running()
+            scene.fake.runtime.fail["resize"] = [error_for("UNKNOWN", "busy")]
+            resized(scene, burst("500m"))
+            await scene.until(lambda: condition(scene, "PodResizeInProgress"))
+            shown = condition(scene, "PodResizeInProgress")
+            assert (shown["status"], shown["reason"], shown["message"]) == ("True", "Error", "container a: busy")
+            assert (cpu_of(scene, "allocatedResources"), cpu_of(scene)) == ("500m", "100m")
+            scene.skew_ns += 11 * 10**9
+            scene.worker.wake()
+            await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizeInProgress"))
+            assert "ResizeError" in scene.fake.recorder.reasons()
+
+    play(story())
+
+
+def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, pod(burst()))
+        room = {"cpu": (2000, 1800), "memory": (1 << 40, 0)}
+        scene.fake.room = lambda uid: room
+        async with at_work(scene):
+            await scene.running()
+            resized(scene, burst("500m"))
+            await scene.until(lambda: condition(scene, "PodResizePending"))
+            shown = condition(scene, "PodResizePending")
+            assert (shown["reason"], shown["message"]) == (
+                "Deferred",
+                "Node didn't have enough resource: cpu, requested: 500, used: 1800, capacity: 2000",
+            )
+            runtime = scene.fake.runtime
+            runtime.end(runtime.running("a")[0].id, 1)
+            await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
+            await scene.running()
+            assert runtime.running("a")[0].config.linux.resources.cpu_shares == 102
+            room["cpu"] = (2000, 0)
+            scene.skew_ns += 11 * 10**9
+            scene.worker.wake()
+            await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizePending"))
+
+    play(story())
+
+
+@pytest.mark.parametrize("given", ["pool", "mems"])
+def test_exclusive_cpus_and_memory_are_not_resized(tmp_path, given):
+    async def story():
+        scene = Scene(tmp_path, pod(fixed()))
+        if given == "pool":
+            scene.fake.devices.pool = "0-3"
+        else:
+            scene.fake.devices.grants = {"a": ContainerGrant({}, mems="0")}
+        async with at_work(scene):
+            await scene.running()
+            resized(scene, fixed("2"))
+            await scene.until(lambda: condition(scene, "PodResizePending"))
+            shown = condition(scene, "PodResizePending")
+            manager = "CPU" if given == "pool" else "Memory"
+            assert (shown["reason"], shown["message"]) == (
+                "Infeasible",
+                f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager static policy",
+            )
+            assert scene.fake.runtime.count("resize") == 0
+            resized(scene, fixed("1"))
+            await scene.until(lambda: not condition(scene, "PodResizePending"))
+
+    play(story())
+
+
+def test_a_new_life_goes_on_where_the_last_one_was(tmp_path):
+    """The API's status tells what a container has: a resize that was cut off is done now, one that was not is not."""
+
+    async def story(shown, expected):
+        scene = Scene(tmp_path, pod(burst("500m")))
+        async with at_work(scene):
+            await scene.running()
+        again = Scene(tmp_path, {**scene.raw, "status": deepcopy(scene.status)})
+        entry = again.raw["status"]["containerStatuses"][0]
+        entry["resources"] = {"requests": {"cpu": shown, "memory": "64Mi"}}
+        again.worker.update(again.raw)
+        again.fake.runtime.sandboxes = scene.fake.runtime.sandboxes
+        again.fake.runtime.containers = scene.fake.runtime.containers
+        again.fake.pleg.deliver("uid-1")
+        async with at_work(again):
+            await again.until(lambda: cpu_of(again) == "500m")
+            await again.until(lambda: again.worker.state.grants is not None)
+            assert again.fake.runtime.count("resize") == expected
+
+    play(story("100m", 1))
+    play(story("500m", 0))
+
+
+def test_the_node_has_room_or_not():
+    spec = read_pod(pod(burst("1"), inits=[{**sidecar("s"), "resources": {"requests": {"cpu": "1"}}}]))
+    assert requests(spec, {}) == {"cpu": 2000, "memory": (64 << 20) * 1000}
+    assert judge(spec, wanted(spec), {"cpu": (2000, 0)}, pinned=True, banked=True) is None
+    assert judge(spec, wanted(spec), {"cpu": (1500, 0)}, False, False) == Waiting(
+        "Infeasible", "Node didn't have enough capacity: cpu, requested: 2000, capacity: 1500"
+    )
+
+
+def test_amounts_are_compared_as_amounts():
+    one, other = amounts({"requests": {"cpu": "1"}}), amounts({"requests": {"cpu": "1000m"}})
+    assert changes(one, other) == set()
+    assert changes(one, amounts({"limits": {"memory": "1Gi"}, "requests": {"cpu": "1"}})) == {"memory"}
+    given = read_pod(pod(burst())).containers[0]
+    assert sized(given, amounts(given.raw["resources"])) is given
+    assert sized(given, one).raw["resources"]["requests"] == {"cpu": "1", "memory": "64Mi"}
