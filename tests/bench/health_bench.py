@@ -1,4 +1,5 @@
-"""Device health: from a plugin's message to the pod's status on an API watch, and a node whose devices all flap."""
+"""Device health: from a plugin's or driver's message to the pod's status on an API watch, and a node whose devices all
+flap."""
 
 import asyncio
 import time
@@ -6,10 +7,12 @@ from statistics import median
 
 from protocols.kube.resources import PODS
 from tests.bench.health_lab import HealthLab
+from tests.bench.health_sources import DriverSource, PluginSource
 from tests.bench.plane_bench import proportional_mb
 from tests.bench.row import Row, at_most
 from tests.support.plane import Plane
 
+Kind = type[PluginSource] | type[DriverSource]
 PODS_COUNT = 100
 CHANGES_S, CHANGES, BARE = 100, 2000, 1000
 P50_MS, P99_MS = 10.0, 50.0
@@ -21,21 +24,29 @@ NODE = ("devices", "health", "podworker", "frontdoor")
 """Whose memory must not grow. Of the API's processes the watch cache keeps 75 s of history, however much that is."""
 
 
-def run() -> list[Row]:
-    return [*asyncio.run(_latency()), *asyncio.run(_flapping())]
+def plugins() -> list[Row]:
+    return _both(PluginSource, "device message", "devices")
 
 
-async def _latency() -> list[Row]:
+def drivers() -> list[Row]:
+    return _both(DriverSource, "DRA message", "DRA devices")
+
+
+def _both(source: Kind, message: str, devices: str) -> list[Row]:
+    return [*asyncio.run(_latency(source, message)), *asyncio.run(_flapping(source, devices))]
+
+
+async def _latency(source: Kind, message: str) -> list[Row]:
     """100 changes a second over 100 pods of one device each; floor: a PATCH of the same status, to the same watch."""
     with Plane("--store-sync", "full") as plane:
-        lab = HealthLab(plane, PODS_COUNT, 1)
+        lab = HealthLab(plane, source, PODS_COUNT, 1)
         try:
             await lab.open()
             bare = await _bare(lab)
             times = await _changes(lab)
         finally:
             await lab.close()
-    return _rows("device message to status on a watch", times, bare)
+    return _rows(f"{message} to status on a watch", times, bare)
 
 
 def _rows(what: str, times: list[float], bare: list[float]) -> list[Row]:
@@ -50,13 +61,13 @@ def _p99(times: list[float]) -> float:
 
 
 async def _changes(lab: HealthLab) -> list[float]:
-    devices = sorted(lab.by_id)
+    devices = sorted(lab.source.truth)
     sent: dict[str, float] = {}
     times: list[float] = []
 
     def seen(name: str) -> None:
         (device,) = lab.health[name]
-        if device in sent and lab.health[name][device] == lab.by_id[device].health:
+        if device in sent and lab.is_shown(device):
             times.append(1000 * (time.perf_counter() - sent.pop(device)))
 
     lab.on_pod = seen
@@ -64,10 +75,10 @@ async def _changes(lab: HealthLab) -> list[float]:
     for number in range(CHANGES):
         device = devices[number % len(devices)]
         await asyncio.sleep(began + number / CHANGES_S - time.perf_counter())
-        lab.set(device, healthy=bool(number // len(devices) % 2))
+        lab.source.set(device, healthy=bool(number // len(devices) % 2))
         sent[device] = time.perf_counter()
-        lab.plugin.change()
-    await lab.until("every change shown", lambda: not sent, 10)
+        lab.source.change()
+    await lab.until("every change shown", lab.truth_is_shown, 20)
     return times
 
 
@@ -96,10 +107,10 @@ async def _bare(lab: HealthLab) -> list[float]:
     return times
 
 
-async def _flapping() -> list[Row]:
+async def _flapping(source: Kind, devices: str) -> list[Row]:
     """1,000 devices of 100 pods, each ill and well again every second: how often the API is told, and what it costs."""
     with Plane("--store-sync", "full") as plane:
-        lab = HealthLab(plane, PODS_COUNT, FLAPPING // PODS_COUNT)
+        lab = HealthLab(plane, source, PODS_COUNT, FLAPPING // PODS_COUNT)
         writes = dict.fromkeys(lab.names, 0)
 
         def seen(name: str) -> None:
@@ -120,21 +131,21 @@ async def _flapping() -> list[Row]:
     most = max(writes.values()) / took
     growth = max(after[actor] - before[actor] for actor in NODE)
     return [
-        at_most("1,000 devices flap at 1 Hz: most status changes of a pod", [most], "/s", RATE * 1.1),
-        at_most("1,000 devices flap at 1 Hz: latest state of all shown", [latest], "s", LATEST_S),
-        at_most(f"1,000 devices flap for {FLAP_S:g} s: most an actor of the node grew", [growth], "MB", GROWTH_MB),
+        at_most(f"1,000 {devices} flap at 1 Hz: most status changes of a pod", [most], "/s", RATE * 1.1),
+        at_most(f"1,000 {devices} flap at 1 Hz: latest state of all shown", [latest], "s", LATEST_S),
+        at_most(f"1,000 {devices} flap for {FLAP_S:g} s: most an actor of the node grew", [growth], "MB", GROWTH_MB),
     ]
 
 
 async def _flap(lab: HealthLab, seconds: float) -> None:
     """LISTS_S lists a second, in each of which a share of the devices has changed; every device twice a second."""
-    devices, began, share = sorted(lab.by_id), time.perf_counter(), 2 * FLAPPING // LISTS_S
+    devices, began, share = sorted(lab.source.truth), time.perf_counter(), 2 * FLAPPING // LISTS_S
     for number in range(int(seconds * LISTS_S)):
         await asyncio.sleep(began + number / LISTS_S - time.perf_counter())
         first = number * share % FLAPPING
         for device in devices[first : first + share]:
-            lab.set(device, lab.by_id[device].health != "Healthy")
-        lab.plugin.change()
+            lab.source.set(device, not lab.source.truth[device])
+        lab.source.change()
 
 
 def _memory(plane: Plane) -> dict[str, float]:

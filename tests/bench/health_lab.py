@@ -1,4 +1,4 @@
-"""A plane full of hollow pods that hold devices of a plugin in the bench's own process, and a watch of the pods."""
+"""A plane full of hollow pods that hold devices of a plugin or driver in the bench's own process, and a watch of it."""
 
 import asyncio
 import time
@@ -8,14 +8,12 @@ from typing import Any
 
 from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.errors import ApiAway
-from protocols.kube.resources import NODES, PODS
+from protocols.kube.resources import PODS
 from protocols.settings import load_settings
-from protocols.wire import deviceplugin_v1beta1_pb2 as pb
+from tests.bench.health_sources import DriverSource, PluginSource, Source
 from tests.bench.pods_bench import HOLLOW
 from tests.support.plane import Plane
-from tests.support.stub_plugin import StubPlugin
 
-RESOURCE = "example.com/gpu"
 WRITERS = 8
 PATIENCE_S = 120.0
 
@@ -23,7 +21,7 @@ PATIENCE_S = 120.0
 class HealthLab:
     """`pods` pods of `each` devices. Watch events are handed to `on_pod(name)` when they show other health."""
 
-    def __init__(self, plane: Plane, pods: int, each: int) -> None:
+    def __init__(self, plane: Plane, source: type[PluginSource] | type[DriverSource], pods: int, each: int) -> None:
         settings = load_settings(plane.root / "run" / "settings.json")
         certificate, key = settings.layout.client_cert("admin")
         options = ClientOptions(server=settings.api_url, ca=settings.layout.ca_cert, cert=certificate, key=key)
@@ -36,19 +34,17 @@ class HealthLab:
         """By device, its pod."""
         self.on_pod: Callable[[str], None] = lambda name: None
         self.on_event: Callable[[str], None] = lambda name: None
-        self.plugin = StubPlugin(settings.layout.device_plugins, RESOURCE)
-        self.plugin.devices = [pb.Device(ID=f"gpu-{n}", health="Healthy") for n in range(pods * each)]
-        self.by_id = {device.ID: device for device in self.plugin.devices}
+        self.source: Source = source(settings.layout.kubelet, pods * each)
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         await self.client.start()
-        await self.plugin.start_soon()
+        await self.source.start()
         self._watching = asyncio.create_task(self._watch())
-        await self.until("devices on the node", self._registered)
+        await self.until("devices on the node", lambda: self.source.ready(self.client))
         left = iter(self.names)
         await asyncio.gather(*(self._create(left) for _ in range(WRITERS)))
-        whole = len(self.by_id)
+        whole = len(self.source.truth)
         await self.until("every device shown", lambda: sum(map(len, self.health.values())) == whole)
         self.owner = {device: pod for pod, devices in self.health.items() for device in devices}
 
@@ -57,7 +53,7 @@ class HealthLab:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
-        await self.plugin.stop()
+        await self.source.stop()
         await self.client.close()
 
     async def until(self, what: str, holds: Callable[[], Any], seconds: float = PATIENCE_S) -> None:
@@ -66,16 +62,13 @@ class HealthLab:
             assert time.monotonic() < end, f"{what} did not come about within {seconds:g} s"
             await asyncio.sleep(0.02)
 
-    def set(self, device: str, healthy: bool) -> None:
-        """As the next list will say."""
-        self.by_id[device].health = "Healthy" if healthy else "Unhealthy"
+    def is_shown(self, device: str) -> bool:
+        """The watch has shown it as it is."""
+        shown = self.health[self.owner[device]].get(device)
+        return shown == ("Healthy" if self.source.truth[device] else "Unhealthy")
 
     def truth_is_shown(self) -> bool:
-        return all(self.health[self.owner[one]].get(one) == device.health for one, device in self.by_id.items())
-
-    async def _registered(self) -> bool:
-        nodes = (await self.client.list(NODES))["items"]
-        return any((n["status"].get("allocatable") or {}).get(RESOURCE) == str(len(self.by_id)) for n in nodes)
+        return all(map(self.is_shown, self.source.truth))
 
     async def bystanders(self, count: int) -> list[str]:
         """Pods that no scheduler and no node cares for."""
@@ -88,8 +81,8 @@ class HealthLab:
 
     async def _create(self, names: Any) -> None:
         for name in names:
-            container = {"name": "main", "image": "busybox:1", "resources": {"limits": {RESOURCE: str(self.each)}}}
-            spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+            spec = {"terminationGracePeriodSeconds": 0, **await self.source.spec(self.client, name, self.each)}
+            spec["containers"][0] |= {"name": "main", "image": "busybox:1"}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": HOLLOW}, "spec": spec}
             await self.client.create(PODS, pod, "default")
 

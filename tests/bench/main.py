@@ -46,7 +46,8 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "frontdoor": frontdoor_bench.run,
     "devices.allocations": devices_bench.allocations,
     "devices.registration": devices_bench.registration,
-    "health": health_bench.run,
+    "health": health_bench.plugins,
+    "health.dra": health_bench.drivers,
     "scheduler": scheduler_bench.run,
     "tracker": tracker_bench.run,
 }
