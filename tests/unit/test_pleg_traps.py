@@ -1,22 +1,23 @@
 """Traps of the container runtime interface that no scenario shows: each beside the design that walks into it."""
 
-import ast
 import asyncio
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.pleg.late import may_be_told_more
 from actors.pleg.runtime import Runtime
 from actors.podworker.links.runtime import BusRuntime
+from actors.podworker.links.world import ApiPods
 from actors.podworker.spec import read_pod
 from actors.runtime.states import Life
 from actors.runtime.status import container_item, container_status
@@ -26,6 +27,8 @@ from protocols.http2.calls import Calls
 from protocols.http2.frames import PREFACE, Splitter, pack
 from protocols.http2.hpack import Decoder
 from protocols.http2.line import Place
+from protocols.kube.client import ApiError
+from protocols.kube.resources import PODS, Resource
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.wire import cri_pb2 as cri
@@ -157,6 +160,7 @@ class Stops:
         return messages.CriReply(b"")
 
 
+@settings(max_examples=30)
 @given(grace=st.integers(0, 600), hook=st.integers(0, 700))
 def test_trap_29_a_container_has_two_seconds_after_its_hook(grace: int, hook: int) -> None:
     left = max(0, grace - hook)
@@ -170,6 +174,27 @@ def test_trap_29_a_container_has_two_seconds_after_its_hook(grace: int, hook: in
 def test_trap_29_a_forced_deletion_asks_for_0_and_gets_1(asked: int | None, given_: int) -> None:
     pod = {"metadata": {"uid": "u", "name": "p", "deletionGracePeriodSeconds": asked}, "spec": {"containers": []}}
     assert read_pod(pod).grace == given_
+
+
+# 36: the API's pod is deleted as this very pod, and another of its name is let be
+
+
+@pytest.mark.parametrize(("code", "raised"), [(0, False), (404, False), (409, False), (403, True)])
+def test_trap_36_only_the_very_pod_is_deleted(code: int, raised: bool) -> None:
+    class Client:
+        asked: ClassVar[list[tuple[Any, ...]]] = []
+
+        async def delete(self, resource: Resource, name: str, namespace: str, grace: int, uid: str) -> None:
+            """By name alone (naive) the pod that has taken its place would go."""
+            self.asked.append((resource, name, namespace, grace, uid))
+            if code:
+                raise ApiError(code, {"message": "another uid"})
+
+    pods = ApiPods(Client())  # type: ignore[arg-type]  # a client that answers for the API
+    spec = read_pod({"metadata": {"uid": "u1", "name": "p", "namespace": "n"}, "spec": {"containers": []}})
+    with pytest.raises(ApiError) if raised else contextlib.nullcontext():
+        asyncio.run(pods.delete(spec))
+    assert Client.asked == [(PODS, "p", "n", 0, "u1")]
 
 
 # 32: unix sockets, large messages, forks
@@ -219,30 +244,37 @@ def test_trap_32_messages_may_have_16_mib() -> None:
     assert dict(CLIENT_OPTIONS)["grpc.max_receive_message_length"] == 16 << 20
 
 
-def imported(module: str, seen: set[str]) -> set[str]:
-    """All that importing `module` imports, of ours and at the first level of others."""
-    path = ROOT / Path(*module.split("."))
-    file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
-    if module in seen or not file.exists():
-        return seen | {module.partition(".")[0]}
-    seen = seen | {module}
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for name in found:
-            seen = imported(name, seen)
+def imported(module: str) -> set[str]:
+    """All that importing `module` imports: ours whole, of others the first part of the name."""
+    seen: set[str] = set()
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        path = ROOT / Path(*name.split("."))
+        file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+        known = name if file.exists() else name.partition(".")[0]
+        if known not in seen and file.exists():
+            todo += named_in(file)
+        seen.add(known)
     return seen
+
+
+def named_in(file: Path) -> list[str]:
+    found: list[str] = []
+    for line in file.read_text().splitlines():
+        match line.split():
+            case ["import", *names]:
+                found += " ".join(names).replace(" as ", ",").split(",")
+            case ["from", module, "import", *names]:
+                found += [module, *(f"{module}.{name.strip(',')}" for name in names)]
+    return [name.strip() for name in found]
 
 
 def test_trap_32_who_forks_containers_never_knew_grpc() -> None:
     """A fork after grpc has begun its threads may hang for ever in the child."""
     threaded = {"grpc", "zmq", "uvloop"}
-    assert imported("actors.runtime.actor", set()) & threaded, "the naive place to fork"
-    assert not imported("actors.runtime.launcher", set()) & threaded
+    assert imported("actors.runtime.actor") & threaded, "the naive place to fork"
+    assert not imported("actors.runtime.launcher") & threaded
     forks = {file for file in (ROOT / "actors").rglob("*.py") if "os.fork()" in file.read_text()}
     assert {str(file.relative_to(ROOT)) for file in forks} == {
         "actors/runtime/launcher.py",
