@@ -27,7 +27,7 @@ def play(dialect: str, story: Story) -> None:
             RuntimeProcess() as runtime,
             LyingRuntime(runtime, dialect) as liar,
             PlegNode(liar.settings) as node,
-            asyncio.timeout(60),
+            asyncio.timeout(100),
         ):
             await node.until(lambda: node.state.healthy, what="first relist")
             await story(runtime, node, liar)
@@ -106,7 +106,7 @@ def test_a_pleg_that_is_held_up_holds_nobody_else_up() -> None:
     pleg that read the stream itself would lose it here."""
 
     async def story() -> None:
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node, asyncio.timeout(60):
+        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node, asyncio.timeout(100):
             await node.until(lambda: node.state.healthy and node.state.mode == "evented")
             errors = "kubelet_evented_pleg_connection_error_count"
             before = await node.metric("cri", errors)
