@@ -51,7 +51,7 @@ async def ask(method: Method, member: int, request: Message, timeout: float) -> 
     """One try at one member."""
     members = method.members
     try:
-        return await method.stubs[member](request, timeout=timeout, wait_for_ready=not members.several)
+        return await method.stub(member)(request, timeout=timeout, wait_for_ready=not members.several)
     except grpc.aio.AioRpcError as failure:
         error = etcd_error(failure)
     if isinstance(error, Unavailable):

@@ -5,6 +5,8 @@ The library knows how to tell which members let it connect, so clusters of sever
 
 import ipaddress
 import ssl
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +16,7 @@ from protocols.etcd.door import door_channel
 from protocols.etcd.errors import BadEndpoint
 from protocols.etcd.http2_line import http2_channel
 from protocols.etcd.options import DOOR, SOCKET, EtcdOptions
+from protocols.tls import Renewed
 
 KEEPALIVE = [
     ("grpc.keepalive_time_ms", 6_000),  # etcd ends connections that ask more often than each 5 s
@@ -30,7 +33,7 @@ def open_channel(endpoint: str, options: EtcdOptions, credentials: Credentials |
         return cast(grpc.aio.Channel, door_channel(Path(endpoint.removeprefix(DOOR))))
     if len(options.endpoints) == 1:
         _target(endpoint)
-        return cast(grpc.aio.Channel, http2_channel(endpoint, tls_of(options), options.max_message))
+        return cast(grpc.aio.Channel, http2_channel(endpoint, _tls(options), options.max_message))
     arguments: list[tuple[str, str | int]] = [
         ("grpc.max_receive_message_length", options.max_message),
         ("grpc.max_send_message_length", options.max_message),
@@ -61,10 +64,19 @@ def credentials_of(options: EtcdOptions) -> Credentials | None:
     return grpc.ssl_channel_credentials(ca, key, cert)
 
 
-def tls_of(options: EtcdOptions) -> ssl.SSLContext | None:
+def files_of(options: EtcdOptions) -> tuple[Path | None, ...]:
+    return options.ca, options.cert, options.key
+
+
+def _tls(options: EtcdOptions) -> Callable[[], ssl.SSLContext] | None:
     """None = not TLS. Raises BadEndpoint."""
     if options.ca is None:
         return None
+    return Renewed(files_of(options), partial(tls_of, options)).now
+
+
+def tls_of(options: EtcdOptions) -> ssl.SSLContext:
+    """Raises BadEndpoint."""
     try:
         context = ssl.create_default_context(cafile=str(options.ca))
         if options.cert is not None and options.key is not None:

@@ -58,7 +58,7 @@ async def open_line(place: Place, heard: Heard, lost: Callable[[], None]) -> Lin
     return line
 
 
-def http2_channel(endpoint: str, tls: ssl.SSLContext | None, largest: int) -> LineChannel:
+def http2_channel(endpoint: str, tls: Callable[[], ssl.SSLContext] | None, largest: int) -> LineChannel:
     """`endpoint` is `host:port` or `unix:PATH`."""
     if endpoint.startswith("unix:"):
         place = Place(path=endpoint.removeprefix("unix:"), largest=largest)

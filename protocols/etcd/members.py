@@ -4,14 +4,16 @@ import asyncio
 import random
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import grpc
 from google.protobuf.message import Message
 
-from protocols.etcd.channel import credentials_of, open_channel
+from protocols.etcd.channel import Credentials, credentials_of, files_of, open_channel
 from protocols.etcd.errors import BadEndpoint, Unavailable
 from protocols.etcd.options import EtcdOptions
+from protocols.tls import Renewed
 
 PATIENCE = 1.0
 """Seconds a member may take to let us connect before the next one is asked."""
@@ -30,6 +32,9 @@ class Members:
         self.count = len(options.endpoints)
         self.current = random.randrange(self.count)
         self.channels: list[grpc.aio.Channel] = []
+        self._credentials: Renewed[Credentials | None] | None = None
+        self._with: list[Credentials | None] = []
+        """Of each channel."""
 
     @property
     def several(self) -> bool:
@@ -37,8 +42,11 @@ class Members:
 
     def start(self) -> None:
         """Connects in the background. Raises BadEndpoint."""
-        credentials = credentials_of(self._options)
-        self.channels = [open_channel(endpoint, self._options, credentials) for endpoint in self._options.endpoints]
+        options = self._options
+        self._credentials = Renewed(files_of(options), partial(credentials_of, options))
+        made = self._credentials.now()
+        self._with = [made] * self.count
+        self.channels = [open_channel(endpoint, options, made) for endpoint in options.endpoints]
 
     async def close(self) -> None:
         channels, self.channels = self.channels, []
@@ -87,6 +95,8 @@ class Members:
         state = channel.get_state(try_to_connect=True)
         if state is grpc.ChannelConnectivity.READY:
             return True
+        channel = await self._renewed(member)
+        state = channel.get_state(try_to_connect=True)
         try:
             async with asyncio.timeout(patience):
                 while state in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
@@ -96,17 +106,32 @@ class Members:
             return False
         return state is grpc.ChannelConnectivity.READY
 
+    async def _renewed(self, member: int) -> grpc.aio.Channel:
+        """Its channel; a new one if the certificates of the old are no longer those of the files."""
+        channel, made = self.channels[member], self._credentials.now() if self._credentials else None
+        if self._credentials is not None and made is not self._with[member]:
+            self._with[member] = made
+            self.channels[member] = open_channel(self._options.endpoints[member], self._options, made)
+            await channel.close(grace=None)
+        return self.channels[member]
+
 
 class Method:
     """A call of the etcd API, to any member."""
 
     def __init__(self, members: Members, path: str, answer: type[Message], stream: bool = False) -> None:
-        kinds = [channel.stream_stream if stream else channel.unary_unary for channel in members.channels]
         self.members = members
-        self.stubs: list[Callable[..., Any]] = [
-            kind(f"/etcdserverpb.{path}", request_serializer=_serialize, response_deserializer=answer.FromString)
-            for kind in kinds
-        ]
+        self._path, self._answer, self._stream = f"/etcdserverpb.{path}", answer, stream
+        self._stubs: dict[int, tuple[grpc.aio.Channel, Callable[..., Any]]] = {}
+
+    def stub(self, member: int) -> Callable[..., Any]:
+        channel = self.members.channels[member]
+        held = self._stubs.get(member)
+        if held is None or held[0] is not channel:
+            kind = channel.stream_stream if self._stream else channel.unary_unary
+            made = kind(self._path, request_serializer=_serialize, response_deserializer=self._answer.FromString)
+            held = self._stubs[member] = channel, made
+        return held[1]
 
 
 def _serialize(message: Message) -> bytes:

@@ -35,7 +35,7 @@ class Watch:
     async def __aenter__(self) -> "Watch":
         members = self._method.members
         self._member = await members.connected(self._timeout)
-        stub = self._method.stubs[self._member]
+        stub = self._method.stub(self._member)
         self._call = stub(metadata=LEADER, wait_for_ready=not members.several)
         try:
             async with asyncio.timeout(self._timeout):

@@ -42,7 +42,8 @@ class Place:
     host: str = "localhost"
     port: int = 0
     path: str = ""
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """Asked for each connection."""
     largest: int = 16 << 20
     """Bytes of one message."""
     asks: bool = False
@@ -179,7 +180,9 @@ async def dial(place: Place, hears: Hears) -> Http2Line:
             if place.path:
                 _, line = await loop.create_unix_connection(made, place.path)
             else:
-                _, line = await loop.create_connection(made, place.host, place.port, ssl=place.tls)
+                _, line = await loop.create_connection(
+                    made, place.host, place.port, ssl=place.tls() if place.tls else None
+                )
     except TimeoutError:
         raise OSError(f"{place.path or place.authority} does not answer") from None
     return line

@@ -7,6 +7,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable
 from protocols.kube.lines import event_of, lines_of
 from protocols.kube.meta import Object
 from protocols.kube.resources import Resource
+from protocols.tls import Renewed
 
 __all__ = ["ApiAway", "ApiClient", "ApiError", "ClientOptions", "Object"]
 
@@ -49,13 +51,15 @@ class ApiClient:
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         self._session: aiohttp.ClientSession | None = None
+        self._contexts: Renewed[ssl.SSLContext] | None = None
 
     async def start(self) -> None:
         """Raises CertificateUnusable."""
-        context = _tls(self._options)
+        options = self._options
+        self._contexts = Renewed((options.ca, options.cert, options.key), partial(_tls, options))
         self._session = aiohttp.ClientSession(
             base_url=self._options.server,
-            connector=aiohttp.TCPConnector(ssl=context, limit=64, keepalive_timeout=60),
+            connector=aiohttp.TCPConnector(limit=64, keepalive_timeout=60),
             headers=_headers(self._options),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=256 * 1024,
@@ -121,7 +125,9 @@ class ApiClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
         try:
             path = resource.path("", namespace)
-            async with self._http().get(path, params={"watch": "true", **query}, timeout=timeout) as answer:
+            async with self._http().get(
+                path, params={"watch": "true", **query}, timeout=timeout, ssl=self._now()
+            ) as answer:
                 if answer.status != 200:
                     raise _failure(answer, await answer.read())
                 async for line in lines_of(answer.content.iter_any()):
@@ -161,8 +167,8 @@ class ApiClient:
     ) -> Object:
         headers = {"Content-Type": media} if body is not None else {}
         timeout = aiohttp.ClientTimeout(total=max(0.05, left), sock_connect=5)
-        request = self._http().request(method, path, params=query, data=body, headers=headers, timeout=timeout)
-        async with request as answer:
+        options: Any = {"headers": headers, "timeout": timeout, "ssl": self._now()}
+        async with self._http().request(method, path, params=query, data=body, **options) as answer:
             text = await answer.read()
             if answer.status >= 400:
                 raise _failure(answer, text)
@@ -170,6 +176,12 @@ class ApiClient:
                 return msgspec.json.decode(text, type=Object)
             except (msgspec.DecodeError, RecursionError) as error:
                 raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
+
+    def _now(self) -> ssl.SSLContext:
+        """Connections of an older context are not taken again once the files are others."""
+        if self._contexts is None:
+            raise RuntimeError("ApiClient.start() was not called")
+        return self._contexts.now()
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:

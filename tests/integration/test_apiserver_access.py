@@ -3,14 +3,16 @@
 import asyncio
 import base64
 import json
+import ssl
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Authority, Plane, running_plane
 
 BOT = "system:serviceaccount:default:bot"
 PODS = "/api/v1/namespaces/default/pods"
@@ -341,3 +343,25 @@ def test_a_restarted_server_keeps_rights_and_tokens(plane: Plane) -> None:
         "get", "clusterroles,clusterrolebindings", "-o", "jsonpath={.items[*].metadata.resourceVersion}"
     )
     assert before == after
+
+
+def test_a_new_serving_certificate_needs_no_restart(plane: Plane) -> None:
+    pki = plane.root / "pki"
+    held = {path: path.read_bytes() for path in (pki / "apiserver.crt", pki / "apiserver.key", pki / "ca.crt")}
+    other = Authority(plane.root / "other", "other-ca")
+    other.issue("apiserver", "another")
+    address = ("127.0.0.1", plane.port)
+    try:
+        for name in ("apiserver.crt", "apiserver.key"):
+            (pki / name).write_bytes((plane.root / "other" / name).read_bytes())
+        assert ssl.get_server_certificate(address) == (pki / "apiserver.crt").read_text()
+        (pki / "ca.crt").write_bytes(held[pki / "ca.crt"] + (plane.root / "other" / "ca.crt").read_bytes())
+        other.issue("admin", "admin", "system:masters")
+        context = ssl.create_default_context(cafile=str(plane.root / "other" / "ca.crt"))
+        context.load_cert_chain(plane.root / "other" / "admin.crt", plane.root / "other" / "admin.key")
+        with urllib.request.urlopen(f"{plane.url}/api/v1/nodes", context=context, timeout=20) as answer:
+            assert answer.status == 200, "a client of the new CA is let in"
+        assert "default" in plane.kubectl("get", "namespaces"), "and so is one of the old, while both are in the file"
+    finally:
+        for path, content in held.items():
+            path.write_bytes(content)

@@ -1,16 +1,19 @@
 """A control plane on three members of Debian's etcd, TLS and client certificates: members die, no client notices."""
 
 import asyncio
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from protocols.etcd import EtcdClient, Unavailable, Watch
+from protocols.etcd import EtcdClient, EtcdOptions, Unavailable, Watch
 from tests.integration.etcd_fixture import etcd_binary
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Authority, Plane, running_plane
 from tests.support.etcd_cluster import Cluster, cluster
 from tests.support.resuming import CONFIGMAPS, Churn, Crowd
+from tests.support.store_lab import short_directory
 
 WATCHES = 20
 
@@ -106,3 +109,29 @@ def test_a_member_that_hangs_does_not_keep_a_watch_silent(three: Cluster) -> Non
             await client.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_client_connects_with_the_certificate_of_now(three: Cluster, count: int) -> None:
+    """It starts with one that no member takes; the right one comes while it runs."""
+
+    async def story(directory: Path) -> None:
+        stranger = Authority(directory / "stranger")
+        stranger.issue("np", "nodeplane")
+        ca, cert, key = (directory / name for name in ("ca.crt", "np.crt", "np.key"))
+        for path in (cert, key):
+            shutil.copyfile(directory / "stranger" / path.name, path)
+        shutil.copyfile(three.files.ca, ca)
+        client = EtcdClient(EtcdOptions(endpoints=three.endpoints[:count], ca=ca, cert=cert, key=key))
+        await client.start()
+        try:
+            with pytest.raises(Unavailable):
+                await client.current_revision(timeout=1.0)
+            shutil.copyfile(three.files.cert, cert)
+            shutil.copyfile(three.files.key, key)
+            assert await client.current_revision(timeout=20.0) > 0
+        finally:
+            await client.close()
+
+    with short_directory() as directory:
+        asyncio.run(story(directory))

@@ -44,11 +44,11 @@ READY_SECONDS = 20.0
 class Authority:
     """A CA that lives as long as the test."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, name: str = "test-ca") -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test-ca")])
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         constraints = x509.BasicConstraints(ca=True, path_length=None)
         self._cert = self._sign(self._name, self._key, constraints)
         (directory / "ca.crt").write_bytes(self._cert.public_bytes(serialization.Encoding.PEM))

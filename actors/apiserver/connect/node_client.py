@@ -12,6 +12,7 @@ from yarl import URL
 from actors.apiserver.connect.location import Location
 from actors.apiserver.errors.answers import ServiceUnavailable
 from protocols.streams.channels import LARGEST_MESSAGE
+from protocols.tls import Renewed
 
 CONNECT_S = 5.0
 HEADERS_S = 30.0
@@ -31,18 +32,21 @@ class NodeClient:
     def __init__(self, options: NodeClientOptions) -> None:
         self._options = options
         self._session: aiohttp.ClientSession | None = None
+        self._contexts: Renewed[ssl.SSLContext] | None = None
 
     async def get(self, where: Location) -> aiohttp.ClientResponse:
         """The answer, its body unread. Raises ServiceUnavailable."""
         try:
             async with asyncio.timeout(HEADERS_S):
-                return await self._opened().get(_url(where), server_hostname=where.name, timeout=_TIMEOUT)
+                return await self._opened().get(
+                    _url(where), server_hostname=where.name, timeout=_TIMEOUT, ssl=self._tls()
+                )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise away(where, error) from None
 
     async def connect(self, where: Location, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse | None:
         """A websocket to the node; None when the node refused it. Raises ServiceUnavailable."""
-        options: dict[str, Any] = {"server_hostname": where.name, "max_msg_size": LARGEST_MESSAGE}
+        options: dict[str, Any] = {"server_hostname": where.name, "max_msg_size": LARGEST_MESSAGE, "ssl": self._tls()}
         try:
             async with asyncio.timeout(HEADERS_S):
                 return cast(
@@ -60,17 +64,24 @@ class NodeClient:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=self._tls(), limit=0, force_close=True)
+            connector = aiohttp.TCPConnector(limit=0, force_close=True)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._session
 
     def _tls(self) -> ssl.SSLContext:
+        options = self._options
         try:
-            context = ssl.create_default_context(cafile=str(self._options.ca))
-            context.load_cert_chain(self._options.cert, self._options.key)
+            if self._contexts is None:
+                self._contexts = Renewed((options.ca, options.cert, options.key), lambda: _context(options))
         except OSError as error:
-            raise ServiceUnavailable(f"cannot use {self._options.cert} to call nodes: {error}") from None
-        return context
+            raise ServiceUnavailable(f"cannot use {options.cert} to call nodes: {error}") from None
+        return self._contexts.now()
+
+
+def _context(options: NodeClientOptions) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(options.ca))
+    context.load_cert_chain(options.cert, options.key)
+    return context
 
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)

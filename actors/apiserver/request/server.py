@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from actors.apiserver.request.handler import Handler
 from actors.apiserver.watch.takeover import give_back
 from protocols.errors import NodeplaneError
+from protocols.tls import Renewed, serving
 
 KEEPALIVE_SECONDS = 75.0
 """Also what a client has for its first request, and for the header of each: half-open connections end."""
@@ -81,7 +82,9 @@ class Server:
 
     def tls(self) -> ssl.SSLContext | None:
         """Raises CannotListen."""
-        return tls_context(self._options)
+        options = self._options
+        files = (options.cert, options.key, options.client_ca)
+        return serving(Renewed(files, lambda: tls_context(options)))
 
     async def stop_listening(self) -> None:
         """New connections go to the other processes of the port; open ones live on."""

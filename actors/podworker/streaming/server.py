@@ -12,6 +12,7 @@ from aiohttp import web
 from actors.podworker.streaming.errors import CallerForbidden, CallerUnknown, StreamingRefused, StreamTargetMissing
 from actors.podworker.streaming.replies import refusal
 from protocols.files import write_atomic
+from protocols.tls import Renewed, serving
 
 CALLER = "kube-apiserver-kubelet-client"
 """Common name of the only client."""
@@ -45,7 +46,9 @@ class NodeEndpoint:
     async def start(self) -> None:
         """A node that cannot serve streams still runs pods: the reason goes to the log."""
         try:
-            context = tls_context(self._options)
+            options = self._options
+            files = (options.cert, options.key, options.client_ca)
+            context = serving(Renewed(files, lambda: tls_context(options)))
             await self._runner.setup()
             self.port = await self._listen(context)
             write_atomic(self._options.port_file, str(self.port).encode())
