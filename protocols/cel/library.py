@@ -2,8 +2,9 @@
 two types apart and nothing behind (to check), once on bytes (to run)."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from protocols.cel.opaque import compare, encode_quantity, encode_version, quantity_of, version_of
 from protocols.cel.semver import normalized, parse_version
@@ -17,8 +18,7 @@ STRING, BOOL, INT, DOUBLE, QUANTITY, VERSION = "string", "bool", "int", "double"
 INT64 = 2**63
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(msgspec.Struct, frozen=True):
     name: str
     id: str
     result: str

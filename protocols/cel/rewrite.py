@@ -5,7 +5,7 @@ map it is given. So `device.attributes["dom"]` becomes a variable of its own, fi
 with those alone that the text names; `device.attributes[E]` becomes an optional lookup.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from protocols.cel.scan import Token, closing, plain_text
 
@@ -16,18 +16,16 @@ VARIABLES = 16
 """Domains of one kind that get a variable; more are looked up."""
 
 
-@dataclass
-class Domain:
+class Domain(msgspec.Struct):
     """One variable: which map, which domain, and which entries of it are enough (None = all)."""
 
     variable: str
     map: str
     domain: str
-    ids: set[str] | None = field(default_factory=set)
+    ids: set[str] | None = msgspec.field(default_factory=set)
 
 
-@dataclass(frozen=True)
-class Rewritten:
+class Rewritten(msgspec.Struct, frozen=True):
     source: str
     domains: tuple[Domain, ...]
     maps: frozenset[str]

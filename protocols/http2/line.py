@@ -4,9 +4,10 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+
+import msgspec
 
 from protocols.http2.errors import BadHttp2
 from protocols.http2.hpack import Header
@@ -35,8 +36,7 @@ class Hears(Protocol):
         """The connection is gone; the ends of its calls follow."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a server listens: host and port, or `path`, that of a unix socket."""
 
     host: str = "localhost"

@@ -4,8 +4,9 @@ Rules (client-go's, but kinder to a server that was killed): a clean end, a lost
 all resume at the position; only 410, an event that does not decode, or an ERROR event nobody knows lead to a new list.
 """
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 FIRST_S, MOST_S = 0.05, 2.0
 STEADY_S = 1.0
@@ -19,8 +20,7 @@ class Next(Enum):
     WATCH = "watch"
 
 
-@dataclass
-class Reflector:
+class Reflector(msgspec.Struct):
     """`position` is the resourceVersion everything up to which was taken in; empty: a list is due."""
 
     position: str = ""

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # read at import: its own lines on stderr are for its developers
 
@@ -35,8 +36,7 @@ def unix_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"unix:{path}", options=(*CLIENT_OPTIONS, *more))
 
 
-@dataclass(frozen=True)
-class Method(Generic[Request, Reply]):
+class Method(msgspec.Struct, Generic[Request, Reply], frozen=True):
     """One method of a service: full service name, method name, and the message types both ways."""
 
     service: str

@@ -1,9 +1,8 @@
 """Whether what a request writes may be written by its author: nodes stay with themselves, nobody grants more than
 they hold. The request itself has passed authorization before."""
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from actors.apiserver.admission.nodes import create_fault, update_fault
 from actors.apiserver.admission.tokens import mount_token, wants_token

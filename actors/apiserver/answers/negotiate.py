@@ -1,7 +1,8 @@
 """Which form of an answer the client asked for in its Accept header."""
 
 import functools
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.errors.answers import BadRequest, NotAcceptable
 from protocols.kube import protobuf
@@ -11,8 +12,7 @@ OFFERED = f"{JSON}, application/yaml, {protobuf.MEDIA_TYPE}"
 INCLUDE_OBJECT = ("Metadata", "Object", "None")
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """How objects are written. `view` is empty, Table, PartialObjectMetadata or PartialObjectMetadataList."""
 
     view: str = ""

@@ -1,10 +1,9 @@
 """Who asks."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Who a request comes from; `name` empty = nobody proved anything."""
 
     name: str = ""

@@ -1,10 +1,9 @@
 """What is asked for."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """What a request wants, as authorization sees it."""
 
     verb: str

@@ -1,7 +1,8 @@
 """What this process serves now: the table, a replica of each kind of stored object, a hub of watches for each row."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.catalog.table import Table
@@ -14,14 +15,13 @@ from protocols.bus import Bus, Following
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
 
-@dataclass(frozen=True)
-class CatalogOptions:
+class CatalogOptions(msgspec.Struct, frozen=True):
     bus: Bus
     metrics: WatchMetrics
     nudge_of: Callable[[Resource], Callable[[int], None]]
     """Whom a row's replica asks to hurry when somebody waits for a revision."""
-    alarms: Alarms = field(default_factory=Alarms)
-    flusher: Flusher = field(default_factory=Flusher)
+    alarms: Alarms = msgspec.field(default_factory=Alarms)
+    flusher: Flusher = msgspec.field(default_factory=Flusher)
 
 
 class Catalog:

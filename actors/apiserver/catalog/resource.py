@@ -1,8 +1,9 @@
 """What a served resource is: all the API server knows of one kind of object."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from actors.apiserver.catalog.face import SAME, Face
 from actors.apiserver.catalog.strategy import Strategy
@@ -14,8 +15,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 STATUS_VERBS = ("get", "patch", "update")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column of `kubectl get`; `cell` computes it from the object, `priority` 1 shows it only with -o wide."""
 
     name: str
@@ -26,8 +26,7 @@ class Column:
     description: str = ""
 
 
-@dataclass(frozen=True)
-class Subresource:
+class Subresource(msgspec.Struct, frozen=True):
     """A path below an object; group, version and kind are those of its body."""
 
     name: str
@@ -37,8 +36,7 @@ class Subresource:
     version: str = ""
 
 
-@dataclass(frozen=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """All the API server knows of one kind of object: the one row a new resource needs."""
 
     group: str
@@ -55,7 +53,7 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
-    fields: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
+    fields: Mapping[str, Callable[[Obj], str]] = msgspec.field(default_factory=dict)
     """Field selectors beyond metadata.name and metadata.namespace."""
     returns_object: bool = False
     """DELETE answers with the object; otherwise with a Status."""

@@ -1,8 +1,8 @@
 """Where a request for a pod's log or a connection to it goes, and why it may go nowhere. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 from multidict import MultiMapping
 
 from actors.apiserver.errors.answers import BadRequest, ServiceUnavailable
@@ -21,8 +21,7 @@ STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"
 Query = MultiMapping[str]
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(msgspec.Struct, frozen=True):
     """`name` is whom the node's certificate must name."""
 
     name: str

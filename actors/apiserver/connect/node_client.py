@@ -2,11 +2,11 @@
 
 import asyncio
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from actors.apiserver.connect.location import Location
@@ -19,8 +19,7 @@ HEADERS_S = 30.0
 """How long a node may take to begin its answer."""
 
 
-@dataclass(frozen=True)
-class NodeClientOptions:
+class NodeClientOptions(msgspec.Struct, frozen=True):
     cert: Path
     key: Path
     ca: Path

@@ -1,8 +1,9 @@
 """A CustomResourceDefinition, read: what it declares, what of it is accepted, and how far it has come."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from actors.apiserver.objects.paths import Obj, at, items, text
 from protocols.kube.custom import condition
@@ -12,8 +13,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer under which the objects of a deleted definition are deleted first."""
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(msgspec.Struct, frozen=True):
     plural: str = ""
     singular: str = ""
     kind: str = ""
@@ -22,22 +22,20 @@ class Names:
     categories: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     name: str
     served: bool = False
     storage: bool = False
-    schema: Raw = field(default_factory=dict)
+    schema: Raw = msgspec.field(default_factory=dict)
     status: bool = False
-    scale: Mapping[str, str] = field(default_factory=dict)
+    scale: Mapping[str, str] = msgspec.field(default_factory=dict)
     columns: tuple[Obj, ...] = ()
     selectable: tuple[str, ...] = ()
     deprecated: bool = False
     warning: str = ""
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True):
     name: str
     uid: str
     generation: int

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import msgspec
+
 from actors.apiserver.custom.definition import CLEANUP, Names, read_names, written_names
 from actors.apiserver.custom.rules import APPROVAL, is_protected
 from actors.apiserver.objects.paths import Obj, at, items, text
 from protocols.kube.custom import condition
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """Names of others in one group, and who has them."""
 
     words: frozenset[str] = frozenset()

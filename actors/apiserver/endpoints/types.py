@@ -1,9 +1,9 @@
 """What every endpoint gets and gives."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
+import msgspec
 from aiohttp import web
 
 from actors.apiserver.answers.negotiate import Form
@@ -18,8 +18,7 @@ MAX_WARNINGS, MOST_WARNINGS = 4096, 50
 """Characters and headers of all warnings of an answer: some clients take no more than 100 headers."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A resource request that has passed authorization. `options` and `wanted` only for verbs on collections."""
 
     http: web.BaseRequest
@@ -32,12 +31,11 @@ class Request:
     wanted: Selection
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     body: bytes
     status: int = 200
     media_type: str = "application/json"
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
     warnings: Sequence[str] = ()
     rest: Iterator[bytes] | None = None
     """What follows `body`, made while it is written."""

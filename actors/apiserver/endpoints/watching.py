@@ -4,9 +4,9 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from actors.apiserver.endpoints.types import Request
 from actors.apiserver.errors.answers import ServiceUnavailable

@@ -1,6 +1,6 @@
 """POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from actors.apiserver.admission.admission import Admission
 from actors.apiserver.answers.negotiate import PLAIN

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+import msgspec
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from actors.apiserver.replica.replica import Replica
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     replica: Replica
     newest: int
     """Revision of its store that this process has heard of otherwise."""

@@ -1,6 +1,6 @@
 """Server-side apply: a manager says all it wants of an object, and takes back what it no longer says."""
 
-from dataclasses import dataclass
+import msgspec
 
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.compare import changes, owned
@@ -16,8 +16,7 @@ BEFORE = "before-first-apply"
 """Owner of what stood in an object when nobody had been recorded yet."""
 
 
-@dataclass(frozen=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     obj: Obj
     entries: Entries
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import BadRequest, TooLargeVersion
@@ -22,8 +23,7 @@ SIFT = 250
 SMALLEST_PAGE, LARGEST_PAGE = 500, 10_000
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     objects: list[Stored]
     rv: int
     resume: str = ""
@@ -163,13 +163,11 @@ class Reader:
         return _cut(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
 
 
-@dataclass
-class _Work:
+class _Work(msgspec.Struct):
     fetched: int = 0
 
 
-@dataclass(frozen=True)
-class _Query:
+class _Query(msgspec.Struct, frozen=True):
     resource: Resource
     prefix: str
     wanted: Selection

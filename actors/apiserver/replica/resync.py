@@ -1,16 +1,15 @@
 """A snapshot of an objects stream, read: the stored state, the history behind it, and how far back that reaches."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.stored import Stored
 from protocols.messages.objects import ADDED, DELETED, FLOOR_KEY, HISTORY_MARK, MODIFIED, ObjectEvent
 
 
-@dataclass(frozen=True)
-class Resync:
-    stored: dict[str, Stored] = field(default_factory=dict)
-    history: list[tuple[str, ObjectEvent]] = field(default_factory=list)
+class Resync(msgspec.Struct, frozen=True):
+    stored: dict[str, Stored] = msgspec.field(default_factory=dict)
+    history: list[tuple[str, ObjectEvent]] = msgspec.field(default_factory=list)
     """Oldest first."""
     floor: int = 0
     """History is gapless above this revision."""

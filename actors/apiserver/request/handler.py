@@ -4,11 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from actors.apiserver.answers.negotiate import check_form, negotiate
 from actors.apiserver.answers.pretty import indented, is_for_people

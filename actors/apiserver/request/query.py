@@ -1,7 +1,8 @@
 """The query string, read once and checked: list and watch options, write options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.errors.answers import BadRequest
 from actors.apiserver.errors.causes import Cause, forbidden, invalid, invalid_options, too_long, unsupported
@@ -11,8 +12,7 @@ EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 MANAGER_LIMIT = 128
 
 
-@dataclass(frozen=True)
-class ListOptions:
+class ListOptions(msgspec.Struct, frozen=True):
     """One LIST or WATCH, as asked. `version` None = the client named none."""
 
     labels: str = ""
@@ -29,8 +29,7 @@ class ListOptions:
     initial_events: bool | None = None
 
 
-@dataclass(frozen=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     dry_run: bool = False
     manager: str = ""
     """The fieldManager asked for; empty = none was."""

@@ -3,10 +3,10 @@
 import logging
 import resource
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
@@ -30,8 +30,7 @@ class CannotListen(NodeplaneError):
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
-@dataclass(frozen=True)
-class ServerOptions:
+class ServerOptions(msgspec.Struct, frozen=True):
     port: int
     cert: Path
     key: Path

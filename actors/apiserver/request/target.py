@@ -1,7 +1,8 @@
 """What a request's path and method name: a resource, an object, a subresource, or something else."""
 
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+import msgspec
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.catalog.table import Table
@@ -12,8 +13,7 @@ OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", 
 SUBRESOURCE_VERBS = {**OBJECT_VERBS, "POST": "create"}
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """`verb` is the API's word for the request; a watch still reads `list` here (the query decides)."""
 
     resource: Resource

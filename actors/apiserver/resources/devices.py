@@ -1,7 +1,7 @@
 """resource.k8s.io: slices, classes, claims, templates, patches and rules, each stored in one version and served in all
 that have it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.objects.paths import Obj, at, items, text

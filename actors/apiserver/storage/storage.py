@@ -1,7 +1,8 @@
 """Objects in the etcd API: ranges, and writes that hold only if the revision they build on still stands."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import Expired, TooLargeVersion
@@ -44,8 +45,7 @@ class Compacted(Expired):
         super().__init__("The resourceVersion for the provided list is too old.", resume=resume)
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     objects: list[Stored]
     rv: int
     more: bool

@@ -1,7 +1,8 @@
 """How a watch begins: from the window, from the state, or from now, as facts of the request decide."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.errors.answers import Expired
 from actors.apiserver.replica.change import Change
@@ -16,8 +17,7 @@ from protocols.messages.objects import ADDED
 LOOKED_AT = 250
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     watcher: Watcher
     initial: Iterator[bytes]
     """Written before anything queued; lazily encoded, its content fixed when the watch joined."""

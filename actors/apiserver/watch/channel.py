@@ -6,7 +6,8 @@ connection is congested, it stands apart with a queue of its own.
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.replica.change import Change
@@ -20,8 +21,7 @@ from actors.apiserver.watch.transitions import transition
 from actors.apiserver.watch.watcher import Watcher
 
 
-@dataclass(frozen=True)
-class ChannelOptions:
+class ChannelOptions(msgspec.Struct, frozen=True):
     resource: Resource
     replica: Replica
     flusher: Flusher

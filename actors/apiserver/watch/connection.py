@@ -5,8 +5,9 @@ Nothing of the request is kept, no task waits: an idle watch costs its socket, i
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from email.utils import formatdate
+
+import msgspec
 
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.watcher import Watcher
@@ -20,8 +21,7 @@ GRACE_SECONDS = 1.0
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
+class ConnectionOptions(msgspec.Struct, frozen=True):
     hub: Hub
     seconds: float
     """How long the watch lasts."""

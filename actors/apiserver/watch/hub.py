@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.objects.paths import Obj
@@ -17,13 +18,12 @@ from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import Watcher
 
 
-@dataclass(frozen=True)
-class HubOptions:
+class HubOptions(msgspec.Struct, frozen=True):
     """What all hubs of a process share, but for the meter."""
 
-    meter: Meter = field(default_factory=Meter)
-    alarms: Alarms = field(default_factory=Alarms)
-    flusher: Flusher = field(default_factory=Flusher)
+    meter: Meter = msgspec.field(default_factory=Meter)
+    alarms: Alarms = msgspec.field(default_factory=Alarms)
+    flusher: Flusher = msgspec.field(default_factory=Flusher)
 
 
 class Hub:

@@ -1,13 +1,12 @@
 """What a watch looks at."""
 
-from dataclasses import dataclass
+import msgspec
 
 from actors.apiserver.answers.negotiate import Form
 from actors.apiserver.reads.selection import Selection
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """What a watch looks at; equal scopes share a channel."""
 
     namespace: str

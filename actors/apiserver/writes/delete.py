@@ -1,9 +1,10 @@
 """DELETE: at once, or marked until its grace is over and its finalizers are gone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import BadRequest, Conflict
@@ -20,8 +21,7 @@ POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 LONGEST_GRACE = 10 * 365 * 86400
 
 
-@dataclass(frozen=True)
-class DeleteOptions:
+class DeleteOptions(msgspec.Struct, frozen=True):
     grace: int | None = None
     uid: str = ""
     version: str = ""

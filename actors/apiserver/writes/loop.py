@@ -4,7 +4,8 @@ Nothing is decided on stale data: a refusal or a no-op that the replica suggests
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.replica import Replica
@@ -18,8 +19,7 @@ from protocols.kube.status import StatusError
 ATTEMPTS = 20
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     stored: Stored
     """What is in the store now; for a removal the last content under the deletion's revision."""
     removed: bool = False

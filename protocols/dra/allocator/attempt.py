@@ -6,7 +6,8 @@ search can be left and taken up again, and never recurses.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from protocols.dra.allocator.claims import Claim
 from protocols.dra.allocator.constraints import Bond, bonds_of, join, part
@@ -20,15 +21,13 @@ FLIGHT = 2_000
 """Steps between two looks at the clock by who drives the search."""
 
 
-@dataclass(frozen=True)
-class AttemptOptions:
+class AttemptOptions(msgspec.Struct, frozen=True):
     claims: tuple[Claim, ...]
     ground: Ground
     steps: int = STEPS
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(msgspec.Struct, frozen=True):
     """Where the search stands: a request of a claim, and within it the way taken and how far it got."""
 
     claim: int

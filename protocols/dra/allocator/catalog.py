@@ -3,15 +3,15 @@ until something they were made of changes."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from protocols.dra.allocator.slices import Part, part_of, pool_of
 from protocols.dra.allocator.types import Node, NodePool, Offer, Pool, reaches
 from protocols.dra.types import DeviceId, PoolId, Slice
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+class View(msgspec.Struct, frozen=True, eq=False):
     """A node's pools, in the order of driver and name: the first fit wins, so names steer."""
 
     pools: tuple[NodePool, ...]

@@ -1,8 +1,9 @@
 """What a ResourceClaim asks for, as the search reads it. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from protocols.dra.allocator.types import Toleration
 from protocols.dra.decode import selectors_of
@@ -11,8 +12,7 @@ from protocols.kube.meta import Object, key_of, uid_of
 ALL, EXACT_COUNT = "All", "ExactCount"
 
 
-@dataclass(frozen=True)
-class Want:
+class Want(msgspec.Struct, frozen=True):
     """One way to satisfy a request: the request itself, or one of its alternatives."""
 
     name: str
@@ -27,24 +27,21 @@ class Want:
     """Asks for a share of a device."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     name: str
     wants: tuple[Want, ...]
     """In the order of preference; the first that leads to a solution is taken."""
     prioritized: bool = False
 
 
-@dataclass(frozen=True)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True):
     match: str
     distinct: str
     requests: tuple[str, ...]
     """Empty = all."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     key: str
     uid: str
     requests: tuple[Request, ...]

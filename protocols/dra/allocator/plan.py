@@ -1,7 +1,8 @@
 """What is known of a pod's claims on one node before the search: each want's devices, and how many it takes. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from protocols.dra.allocator.candidates import Candidates, Slot, all_of, slots_of
 from protocols.dra.allocator.checks import check
@@ -12,8 +13,7 @@ from protocols.dra.allocator.types import MAX_DEVICES, NodePool, Selectors, Usag
 from protocols.dra.types import DeviceClass
 
 
-@dataclass(frozen=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True):
     """What a search stands on."""
 
     pools: tuple[NodePool, ...]
@@ -24,8 +24,7 @@ class Ground:
     """Taints keep devices from being allocated."""
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(msgspec.Struct, frozen=True):
     """One way to satisfy a request on this node."""
 
     want: Want
@@ -35,8 +34,7 @@ class Way:
     """All candidates must be had; there is no choice."""
 
 
-@dataclass(frozen=True)
-class ClaimPlan:
+class ClaimPlan(msgspec.Struct, frozen=True):
     claim: Claim
     requests: tuple[tuple[Way, ...], ...]
     fewest: tuple[int, ...]

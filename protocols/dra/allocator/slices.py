@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from protocols.dra.allocator.types import CounterId, Offer, Pool
 from protocols.dra.types import Device, DeviceId, PoolId, Reach, Slice
@@ -10,8 +11,7 @@ from protocols.dra.types import Device, DeviceId, PoolId, Reach, Slice
 NOWHERE = Reach()
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(msgspec.Struct, frozen=True, eq=False):
     """One slice, and what it offers."""
 
     slice: Slice

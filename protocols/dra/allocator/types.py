@@ -74,8 +74,7 @@ class Pool:
         return tuple(offer for offer in self.offers if offer.consumes)
 
 
-@dataclass(frozen=True, eq=False)
-class NodePool:
+class NodePool(msgspec.Struct, frozen=True, eq=False):
     """What one node sees of a pool."""
 
     pool: Pool

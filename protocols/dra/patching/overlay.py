@@ -1,21 +1,21 @@
 """Several patches laid over one another: each key takes its value from the best patch that names it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from protocols.dra.patching.types import Effect, Gates, Known, Rank, TaintKey
 from protocols.dra.types import Attribute, Capacity, Taint
 from protocols.kube.quantity import Quantity
 
 
-@dataclass
-class Overlay:
+class Overlay(msgspec.Struct):
     """Independent of the order in which patches are added."""
 
     gates: Gates
-    attributes: dict[str, tuple[Rank, Attribute | None]] = field(default_factory=dict)
-    capacity: dict[str, tuple[Rank, Quantity]] = field(default_factory=dict)
-    taints: dict[TaintKey, tuple[Rank, int, Taint]] = field(default_factory=dict)
+    attributes: dict[str, tuple[Rank, Attribute | None]] = msgspec.field(default_factory=dict)
+    capacity: dict[str, tuple[Rank, Quantity]] = msgspec.field(default_factory=dict)
+    taints: dict[TaintKey, tuple[Rank, int, Taint]] = msgspec.field(default_factory=dict)
     """With the place in the patch: taints of one patch stay in its order."""
 
     def copy(self) -> "Overlay":

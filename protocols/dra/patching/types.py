@@ -1,7 +1,8 @@
 """The vocabulary of patching."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from protocols.dra.types import Attribute, Capacity, Patch, Rule, Taint
 
@@ -11,8 +12,7 @@ TaintKey = tuple[str, str]
 """(key, effect): what makes two taints the same one."""
 
 
-@dataclass(frozen=True)
-class Gates:
+class Gates(msgspec.Struct, frozen=True):
     attributes: bool = True
     """DRAAdminControlledDeviceAttributes: attributes and capacity of patches."""
     taints: bool = True

@@ -1,8 +1,9 @@
 """The devices of one slice, patched."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import is_
+
+import msgspec
 
 from protocols.dra.patching.criteria import Faulty, Selector, judge
 from protocols.dra.patching.layers import Layers, PoolLayers
@@ -17,8 +18,7 @@ from protocols.dra.types import Device, DeviceId, Slice
 UNTOUCHED = (NO_EFFECT, ())
 
 
-@dataclass(frozen=True)
-class Builder:
+class Builder(msgspec.Struct, frozen=True):
     inputs: Inputs
     layers: PoolLayers
     faults: Faults

@@ -1,7 +1,8 @@
 """The vocabulary of the tracker."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from protocols.dra.types import DeviceId, Slice
 
@@ -15,8 +16,7 @@ class Change(NamedTuple):
     """None = it is gone."""
 
 
-@dataclass
-class Counts:
+class Counts(msgspec.Struct):
     """Since the start."""
 
     rebuilds: int = 0
@@ -44,10 +44,9 @@ class FaultKey(NamedTuple):
     text: str
 
 
-@dataclass
-class Fault:
+class Fault(msgspec.Struct):
     first: DeviceId
-    devices: set[DeviceId] = field(default_factory=set)
+    devices: set[DeviceId] = msgspec.field(default_factory=set)
     told: int = 0
     """Of the devices, how many were there when it was last reported."""
     told_at: float = 0.0

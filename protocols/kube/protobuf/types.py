@@ -2,8 +2,9 @@
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 VARINT, FIXED64, DELIMITED, GROUP, GROUP_END, FIXED32 = range(6)
 """Wire types."""
@@ -17,8 +18,7 @@ class Shape(enum.Enum):
     """A message whose fields stand in the parent's JSON object."""
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True):
     """A value that is no message to us. `read` takes an int (VARINT) or bytes (DELIMITED), `write` gives them back.
 
     `read` raises ProtobufInvalid and may answer None: the field is unset. `write` raises Unencodable.
@@ -31,8 +31,7 @@ class Leaf:
     """Whether JSON may leave out its zero."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """Exactly one of `leaf` and `message` is set."""
 
     number: int
@@ -43,9 +42,8 @@ class Field:
     keep_zero: bool = False
 
 
-@dataclass(eq=False)
-class Message:
+class Message(msgspec.Struct, eq=False):
     """`fields` by number, in the order they are written; filled after creation, as messages name each other."""
 
     name: str
-    fields: dict[int, Field] = field(default_factory=dict)
+    fields: dict[int, Field] = msgspec.field(default_factory=dict)
