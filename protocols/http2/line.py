@@ -19,6 +19,9 @@ often than each 5 s."""
 PATIENCE_S = 4.0
 """For the answer."""
 CONNECT_S = 3.0
+PONG_S = 0.01
+"""On a busy line an answer to a ping waits so long for company. Servers of Go measure the line with a ping for nearly
+each message they get, and a write of its own costs as much as the call's."""
 LOST = "the connection broke"
 
 
@@ -67,6 +70,8 @@ class Http2Line(asyncio.Protocol):
         self._heard_at = 0.0
         self._asked = False
         self._alarm: asyncio.TimerHandle | None = None
+        self._pong: asyncio.TimerHandle | None = None
+        self._answered_at = 0.0
 
     @property
     def draining(self) -> bool:
@@ -116,12 +121,17 @@ class Http2Line(asyncio.Protocol):
             self._session.feed(data)
         except BadHttp2:
             self.close()
-        self._flush()
+        idle = self._heard_at - self._answered_at > 2 * PONG_S
+        if idle or self._session.pressing or self._session.draining:
+            self._flush()
+        elif self._session.waiting and self._pong is None:
+            self._pong = self._loop.call_later(PONG_S, self._answer)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        if self._alarm is not None:
-            self._alarm.cancel()
+        for timer in (self._alarm, self._pong):
+            if timer is not None:
+                timer.cancel()
         self._hears.on_lost(self)
         self._session.lost(LOST)
 
@@ -129,7 +139,13 @@ class Http2Line(asyncio.Protocol):
         self._begun.discard(number)
         self._hears.on_end(number, code, text)
 
+    def _answer(self) -> None:
+        self._pong = None
+        self._flush()
+
     def _flush(self) -> None:
+        if self._session.waiting:
+            self._answered_at = self._loop.time()
         data = self._session.take()
         if self._transport is None:
             return

@@ -48,6 +48,8 @@ class Session:
         self._block: tuple[int, int, bytes] | None = None
         """Headers that go on in the next frame: stream, flags, what came so far."""
         self._set_up = False
+        self._answers: list[bytes] = []
+        """To pings: they go out with what is written next."""
         self.draining = False
         """New calls go elsewhere."""
         self.pongs = 0
@@ -56,9 +58,19 @@ class Session:
     def busy(self) -> bool:
         return bool(self._numbers)
 
+    @property
+    def pressing(self) -> bool:
+        """Whether there is anything to write but answers to pings, which may wait a moment for company."""
+        return bool(self._out)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._answers)
+
     def take(self) -> bytes:
         """What is to be written."""
-        out, self._out = b"".join(self._out), []
+        out = b"".join((*self._answers, *self._out))
+        self._answers, self._out = [], []
         return out
 
     def call(self, number: int, headers: tuple[Header, ...]) -> None:
@@ -231,7 +243,7 @@ class Session:
         if flags & h2.ACK:
             self.pongs += 1
         else:
-            self._out.append(pack(h2.PING, h2.ACK, 0, payload))
+            self._answers.append(pack(h2.PING, h2.ACK, 0, payload))
 
     def _on_goaway(self, flags: int, id: int, payload: bytes) -> None:
         """What the server has not begun ends here; the rest may finish."""

@@ -23,7 +23,9 @@ class Member:
     def __init__(self) -> None:
         self.answers = True
         self.connections = 0
-        self.pings = 0
+        self.pings = self.pongs = 0
+        self.measures = False
+        """Sends a ping with each answer, as servers of Go do."""
         self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,10 +36,15 @@ class Member:
         data = (await reader.readexactly(len(PREFACE)))[len(PREFACE) :]
         while data or not reader.at_eof():
             for kind, flags, stream, _ in splitter.feed(data):
-                self.pings += kind == h2.PING
+                self.pings += kind == h2.PING and not flags & h2.ACK
+                self.pongs += kind == h2.PING and flags & h2.ACK
                 if self.answers and flags & h2.END_STREAM and kind == h2.DATA:
-                    writer.write(answer(stream))
+                    writer.write(answer(stream) + pack(h2.PING, 0, 0, bytes(8)) * self.measures)
             data = await reader.read(65_536)
+
+    async def reads(self, pongs: int) -> None:
+        while self.pongs < pongs:
+            await asyncio.sleep(0.005)
 
     def drop(self) -> None:
         for writer in self._writers:
@@ -130,3 +137,26 @@ def test_nobody_there_is_told_at_the_deadline() -> None:
         await channel.close()
 
     asyncio.run(story())
+
+
+def test_on_a_busy_line_answers_to_pings_go_along_with_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_module, "PONG_S", 60.0)
+
+    async def story(channel: LineChannel, member: Member) -> None:
+        member.measures = True
+        for _ in range(3):
+            assert await ask(channel) == b"m"
+        await member.reads(pongs=2)
+        assert member.pongs == 2  # the third one waits
+
+    tell(story)
+
+
+def test_without_a_next_call_they_go_by_themselves() -> None:
+    async def story(channel: LineChannel, member: Member) -> None:
+        member.measures = True
+        for _ in range(3):
+            assert await ask(channel) == b"m"
+        await member.reads(pongs=3)
+
+    tell(story)
