@@ -12,6 +12,8 @@ Header = tuple[bytes, bytes]
 TABLE_SIZE = 4096
 """Bytes of remembered headers, each way."""
 OVERHEAD = 32
+MOST_BLOCKS = 64
+"""Whole header lists remembered, each way, as long as the table they refer to does not change."""
 LARGEST_NUMBER = 1 << 28
 STATIC: tuple[Header, ...] = (
     (b":authority", b""), (b":method", b"GET"), (b":method", b"POST"), (b":path", b"/"), (b":path", b"/index.html"),
@@ -65,10 +67,23 @@ class Table:
 class Decoder:
     def __init__(self) -> None:
         self._table = Table()
+        self._known: dict[bytes, list[Header]] = {}
 
     def decode(self, block: bytes) -> list[Header]:
-        """Raises BadHttp2."""
-        headers: list[Header] = []
+        """Not to be changed by who gets it. Raises BadHttp2."""
+        known = self._known.get(block)
+        if known is not None:
+            return known
+        steady, headers = self._decode(block)
+        if not steady:
+            self._known.clear()
+        elif len(self._known) < MOST_BLOCKS:
+            self._known[block] = headers
+        return headers
+
+    def _decode(self, block: bytes) -> tuple[bool, list[Header]]:
+        """Whether the table is as before, and the headers. Raises BadHttp2."""
+        steady, headers = True, list[Header]()
         at = 0
         while at < len(block):
             first = block[at]
@@ -80,13 +95,15 @@ class Decoder:
                 if size > TABLE_SIZE:
                     raise BadHttp2("the header table may not become that large")
                 self._table.shrink(size)
+                steady = False
             else:
                 remembered = bool(first & 0x40)
                 header, at = self._literal(block, at, 6 if remembered else 4)
                 headers.append(header)
                 if remembered:
                     self._table.add(header)
-        return headers
+                    steady = False
+        return steady, headers
 
     def _literal(self, block: bytes, at: int, bits: int) -> tuple[Header, int]:
         place, at = _number(block, at, bits)
@@ -104,17 +121,28 @@ class Encoder:
     def __init__(self) -> None:
         self._places: dict[Header, int] = {}
         self._room = TABLE_SIZE
+        self._blocks: dict[tuple[Header, ...], bytes] = {}
         self._first = b""
         """What the next block begins with: the table's new size."""
 
     def forget(self) -> None:
         """The server keeps a smaller table than is customary: nothing is remembered from here on."""
         self._places.clear()
+        self._blocks.clear()
         self._room, self._first = 0, b"\x20"
 
     def encode(self, headers: tuple[Header, ...]) -> bytes:
+        known = self._blocks.get(headers)
+        if known is not None and not self._first:
+            return known
         first, self._first = self._first, b""
-        return first + b"".join(map(self._one, headers))
+        remembered = len(self._places)
+        block = b"".join(map(self._one, headers))
+        if len(self._places) > remembered:
+            self._blocks.clear()  # every place has moved
+        elif len(self._blocks) < MOST_BLOCKS:
+            self._blocks[headers] = block
+        return first + block
 
     def _one(self, header: Header) -> bytes:
         place = _STATIC_AT.get(header)

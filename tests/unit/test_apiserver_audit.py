@@ -10,7 +10,7 @@ import pytest
 
 from actors.apiserver.authentication.user import User
 from actors.apiserver.catalog.table import TABLE
-from actors.apiserver.request.audit import LARGEST_BATCH, AuditLog, Entry, append
+from actors.apiserver.request.audit import LARGEST_BATCH, AuditLog, Entry, append, line
 from actors.apiserver.request.target import Target
 
 
@@ -25,7 +25,7 @@ def entry(verb: str = "create", number: int = 0, **changes: Any) -> Entry:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     files = [file for file in (path.with_name(f"{path.name}.1"), path) if file.exists()]
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [json.loads(text) for file in files for text in file.read_text().splitlines()]
 
 
 def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
 
 
 def test_whom_one_acts_as_is_told(tmp_path: Path) -> None:
-    append(tmp_path / "a", [entry(acts_as=User("bob")), entry(acts_as=User("ann"), target=None)])
+    append(tmp_path / "a", [line(entry(acts_as=User("bob"))), line(entry(acts_as=User("ann"), target=None))])
     first, second = lines(tmp_path / "a")
     assert first["impersonatedUser"] == {"username": "bob"}
     assert "impersonatedUser" not in second
@@ -57,7 +57,7 @@ def test_rotation_by_several_writers_loses_nothing(tmp_path: Path) -> None:
 
     def write(first: int) -> None:
         for number in range(rounds):
-            append(path, [entry(number=first + number)], limit=size * rounds * 2)
+            append(path, [line(entry(number=first + number))], limit=size * rounds * 2)
 
     writers = [threading.Thread(target=write, args=(1000 * each,)) for each in range(3)]
     for writer in writers:

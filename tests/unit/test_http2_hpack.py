@@ -71,3 +71,23 @@ def test_any_bytes_are_headers_or_refused(block: bytes) -> None:
 def test_bad_blocks(block: str) -> None:
     with pytest.raises(BadHttp2):
         Decoder().decode(bytes.fromhex(block))
+
+
+def test_a_remembered_block_is_as_good_as_a_new_one() -> None:
+    """Also when the table changes between two of the same: its places have moved."""
+    encoder, decoder = Encoder(), Decoder()
+    first, second = ((b":method", b"POST"), (b"a", b"1")), ((b"b", b"2"), (b"a", b"1"))
+    for headers in (first, first, first, second, first, second, second, first):
+        assert decoder.decode(encoder.encode(headers)) == list(headers)
+
+
+def test_a_remembered_block_is_read_anew_after_the_table_changed() -> None:
+    decoder = Decoder()
+    indexed = b"\xbe"  # the newest of the table
+    assert decoder.decode(b"\x40\x01a\x011") == [(b"a", b"1")]
+    assert decoder.decode(indexed) == decoder.decode(indexed) == [(b"a", b"1")]
+    assert decoder.decode(b"\x40\x01b\x012") == [(b"b", b"2")]
+    assert decoder.decode(indexed) == [(b"b", b"2")]
+    decoder.decode(b"\x20")  # nothing is remembered any more
+    with pytest.raises(BadHttp2):
+        decoder.decode(indexed)

@@ -26,6 +26,7 @@ class Member:
         self.pings = self.pongs = 0
         self.measures = False
         """Sends a ping with each answer, as servers of Go do."""
+        self.heard = asyncio.Condition()
         self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -40,11 +41,13 @@ class Member:
                 self.pongs += kind == h2.PING and flags & h2.ACK
                 if self.answers and flags & h2.END_STREAM and kind == h2.DATA:
                     writer.write(answer(stream) + pack(h2.PING, 0, 0, bytes(8)) * self.measures)
+            async with self.heard:
+                self.heard.notify_all()
             data = await reader.read(65_536)
 
     async def reads(self, pongs: int) -> None:
-        while self.pongs < pongs:
-            await asyncio.sleep(0.005)
+        async with self.heard:
+            await self.heard.wait_for(lambda: self.pongs >= pongs)
 
     def drop(self) -> None:
         for writer in self._writers:

@@ -1,5 +1,6 @@
 """Who sent a request: by client certificate (common name = user, organizations = groups), or by bearer token."""
 
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from protocols.errors import NodeplaneError
 AUTHENTICATED = "system:authenticated"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
+Subject = tuple[tuple[tuple[str, str], ...], ...]
 Prove = Callable[[str], Awaitable[User]]
 """The user of a bearer token. Raises BadToken, NoSigningKey."""
 
@@ -34,8 +36,13 @@ def user_of(certificate: Mapping[str, Any] | None) -> User:
     """Raises Unauthorized for a certificate without a name."""
     if not certificate:
         return ANONYMOUS
+    return _named(certificate.get("subject", ()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _named(subject: Subject) -> User:
     name, groups = "", []
-    for pairs in certificate.get("subject", ()):
+    for pairs in subject:
         for field, value in pairs:
             if field == "commonName":
                 name = value

@@ -16,8 +16,11 @@ USER, GROUP, UID, EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-
 
 def impersonated(authorizer: Authorizer, user: User, headers: CIMultiDictProxy[str], path: str) -> User:
     """Whom `user` speaks for: itself without headers. Raises BadRequest, Forbidden."""
-    extra = [key for key in headers if key.lower().startswith(EXTRA)]
-    if not all(value.isprintable() for key, value in headers.items() if key.lower().startswith("impersonate-")):
+    asked = [key for key in headers if key[:1] in "iI" and key.lower().startswith("impersonate-")]
+    if not asked:
+        return user
+    extra = [key for key in asked if key.lower().startswith(EXTRA)]
+    if not all(value.isprintable() for key in asked for value in headers.getall(key)):
         raise BadRequest("Impersonate-* headers must be printable text in UTF-8")
     if USER not in headers:
         if extra or GROUP in headers or UID in headers:

@@ -37,6 +37,7 @@ class Table:
         """The custom rows from now on."""
         self.custom = tuple(custom)
         self.rows = (*self.built_in, *self.custom)
+        self._by_plural = {row.plural: row for row in reversed(self.rows)}
         self._by_path = {(row.group, row.version, row.plural): row for row in reversed(self.rows)}
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
@@ -44,7 +45,7 @@ class Table:
 
     def of(self, plural: str) -> Resource:
         """The row of a plural; for our own use, where the plural is known to be unique."""
-        return next(row for row in self.rows if row.plural == plural)
+        return self._by_plural[plural]
 
     def versions(self) -> dict[str, list[str]]:
         """Versions by group, preferred first, groups in table order."""

@@ -1,7 +1,6 @@
 """ObjectMeta on the way in: what the server sets, what the client may set, and what it may look like."""
 
 import random
-import uuid
 from typing import Any
 
 from actors.apiserver.catalog.resource import Resource
@@ -18,6 +17,7 @@ from actors.apiserver.objects.name_rules import (
     VALUE_TEXT,
 )
 from actors.apiserver.objects.paths import Obj
+from actors.apiserver.objects.uid import new_uid
 from actors.apiserver.request.target import Target
 from protocols.kube.names import path_segment_fault
 
@@ -122,7 +122,7 @@ def stamp_new(obj: Obj, resource: Resource) -> None:
         raise BadRequest("resourceVersion should not be set on objects to be created")
     for field in SERVER_FIELDS:
         metadata.pop(field, None)
-    metadata["uid"] = str(uuid.uuid4())
+    metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = now()
     if resource.strategy.has_generation:
         metadata["generation"] = 1
