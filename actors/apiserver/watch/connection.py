@@ -4,6 +4,8 @@ Nothing of the request is kept, no task waits: an idle watch costs its socket, i
 """
 
 import asyncio
+import functools
+import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 
@@ -53,7 +55,7 @@ class WatchConnection(asyncio.Protocol):
         self._transport.set_protocol(self)
         self._transport.set_write_buffer_limits(high=CONGESTED_BYTES)
         self._watcher.congested = congested
-        self._transport.write(_head(media_type, self.chunked))
+        self._transport.write(_head(media_type, self.chunked, int(time.time())))
         self._watcher.begin(self, initial)
 
     def alarm(self) -> None:
@@ -111,8 +113,10 @@ class WatchConnection(asyncio.Protocol):
         return min(now + BOOKMARK_SECONDS, self._last_mark if now < self._last_mark else self._ends_at)
 
 
-def _head(media_type: str, chunked: bool) -> bytes:
+@functools.lru_cache(maxsize=16)
+def _head(media_type: str, chunked: bool, second: int) -> bytes:
+    """When thousands of watches come back, they do it within few seconds."""
     framing = "Transfer-Encoding: chunked" if chunked else "Connection: close"
-    date = formatdate(usegmt=True)
+    date = formatdate(second, usegmt=True)
     head = f"Content-Type: {media_type}\r\nCache-Control: no-cache, private\r\nDate: {date}\r\n{framing}\r\n"
     return f"HTTP/1.1 200 OK\r\n{head}\r\n".encode()
