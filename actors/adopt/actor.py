@@ -3,7 +3,8 @@
 Why a process: kubelet and its slow answers must not be felt by those who watch. Owns what was told of kubelet's lists:
 the streams `allocations`, `allocatable` and `machine`, in the same words as the device manager's. The runtime's events
 say when to look; kubelet says what there is.
-On kill -9 positions begin anew: clients start again with a snapshot, plain ones are told the difference.
+What was told is on disk (ROOT/devices/adopted.json) before anybody hears it, so on kill -9 nothing is lost: clients
+resume at their positions, and what changed meanwhile is told as a difference.
 """
 
 import time
@@ -13,6 +14,7 @@ from actors.adopt.adopter import Adopter, AdopterOptions
 from actors.adopt.kubelet import Kubelet
 from actors.adopt.ledger import Ledger
 from actors.adopt.metrics import AdoptMetrics
+from actors.adopt.record import RecordFile
 from actors.adopt.sandboxes import of_event
 from actors.adopt.schedule import Schedule
 from protocols.actor import Context, run_actor
@@ -43,6 +45,7 @@ class Adopt:
                 metrics=AdoptMetrics(context.registry),
                 log=context.log,
                 on_state=self._on_state,
+                record=RecordFile(context.layout.devices),
             )
         )
 

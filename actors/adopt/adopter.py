@@ -13,10 +13,11 @@ from actors.adopt.identity import Identities, Name, Sandbox
 from actors.adopt.kubelet import Kubelet
 from actors.adopt.ledger import Ledger
 from actors.adopt.metrics import AdoptMetrics
+from actors.adopt.record import RecordFile
 from actors.adopt.schedule import Schedule
 from protocols.bus import Bus
 from protocols.errors import NodeplaneError
-from protocols.messages.devices import PodAllocation
+from protocols.messages.devices import LedgerEvent, PodAllocation
 from protocols.podresources import convert
 from protocols.wire import podresources_v1_pb2 as v1
 
@@ -30,6 +31,7 @@ class AdopterOptions:
     metrics: AdoptMetrics
     log: logging.Logger
     on_state: Callable[[bool, str], None]
+    record: RecordFile
 
 
 class Adopter:
@@ -38,6 +40,7 @@ class Adopter:
         self._identities = Identities()
         self._wake = asyncio.Event()
         self._complaint = ""
+        self._unwritten = ""
 
     def heard(self, sandbox: Sandbox | None) -> None:
         """The runtime told of a change."""
@@ -54,6 +57,7 @@ class Adopter:
         self._wake.set()
 
     async def run(self) -> None:
+        await self._restore()
         while True:
             await self._rest()
             asked = time.monotonic()
@@ -81,6 +85,13 @@ class Adopter:
         self._options.metrics.lists.labels(result).inc()
         return result == "well"
 
+    async def _restore(self) -> None:
+        """What an earlier life told is where we begin, and the first look tells what differs by now."""
+        record, complaint = await asyncio.to_thread(self._options.record.load)
+        self._complain(complaint)
+        if record:
+            self._options.ledger.restore(record)
+
     async def _compare(self) -> None:
         """One whole look. Nothing is told of a look that failed half way."""
         kubelet, ledger = self._options.kubelet, self._options.ledger
@@ -92,12 +103,18 @@ class Adopter:
         wanted = target(ledger.pods, pods, self._alive())
         self._options.metrics.kept.set(len(wanted.keys() - pods.keys()))
         devices, machine = convert.allocatable(allocatable), convert.machine(allocatable)
-        if not ledger.begun:
-            return ledger.begin(wanted, devices, machine)
-        ledger.allocatable(devices, machine)
-        for step in steps(ledger.pods, wanted):
-            ledger.take(step)
-        return None
+        await self._tell(ledger.events(steps(ledger.pods, wanted)))
+        if ledger.begun:
+            ledger.allocatable(devices, machine)
+        else:
+            ledger.begin(devices, machine)
+
+    async def _tell(self, events: list[LedgerEvent]) -> None:
+        """On disk before anybody hears of it, and also when there is nothing yet: the position counts from then on."""
+        ledger, record = self._options.ledger, self._options.record
+        if events or not ledger.begun:
+            self._complain(await asyncio.to_thread(record.save, ledger.record(events)))
+            ledger.tell(events)
 
     async def _identified(self, listed: v1.ListPodResourcesResponse) -> dict[str, PodAllocation]:
         """What kubelet lists, by uid. The runtime is asked only where its events did not tell enough."""
@@ -124,3 +141,9 @@ class Adopter:
         if message and message != self._complaint:
             self._options.log.warning("%s", message)
         self._complaint = message
+
+    def _complain(self, message: str) -> None:
+        """Of the disk: once, until it takes something again."""
+        if message and message != self._unwritten:
+            self._options.log.warning("%s", message)
+        self._unwritten = message

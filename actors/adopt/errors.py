@@ -24,3 +24,14 @@ class AnswerTorn(NodeplaneError):
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "ABORTED"
+
+
+class RecordCorrupt(NodeplaneError):
+    """Raised for a record of what was told that is not as it was written."""
+
+
+class NotWritten(NodeplaneError):
+    """Raised when the disk neither takes the record of what is to be told nor lets go of the one it has."""
+
+    http: ClassVar[int] = 507
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"

@@ -16,7 +16,6 @@ from actors.devices.dra.shares import PodClaims
 from actors.devices.errors import CheckpointNotWritten, PluginFailed
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.commit import CommitOptions, Commits
-from actors.devices.ledger.history import History
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
 from actors.devices.ledger.state import Override, State
@@ -33,6 +32,7 @@ from actors.devices.streams import Streams, StreamsOptions
 from actors.devices.types import DeviceKey, Limits, PodRecord
 from protocols.alignment import Alignment
 from protocols.bus import Bus, Call, Op, StateSource
+from protocols.ledger import History
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
     AdmitPod,
@@ -191,7 +191,7 @@ class Manager:
             self._streams.refresh(key.resource)
 
     async def history(self, request: Empty, call: Call) -> LedgerHistory:
-        return LedgerHistory(floor=self._history.floor, events=self._history.kept())
+        return self._history.told()
 
     def _devices_of(self, request: PreStart) -> dict[str, list[str]]:
         record = self._ledger.pods.get(request.uid)

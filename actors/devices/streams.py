@@ -1,20 +1,19 @@
 """What the plane sees of devices: the streams, published only where something really changed."""
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
-from actors.devices.ledger.history import History
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.metrics import DeviceMetrics
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.types import DeviceKey
-from protocols.bus import Bus, Event, Item, Op, StateSource, Value
+from protocols.bus import Bus, Op, StateSource, Value
+from protocols.ledger import AllocationSource, History
 from protocols.messages import devices as messages
-from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, Notice, PodAllocation, ResourceInventory
+from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, Notice, ResourceInventory
 
 RING = 4096
 NOTICES_KEPT = 16
@@ -23,27 +22,6 @@ LISTS = 64
 
 
 V = TypeVar("V", bound=msgspec.Struct)
-
-
-class AllocationSource:
-    """The allocations as published, and the history that leads to them."""
-
-    def __init__(self, items: dict[str, PodAllocation], history: History) -> None:
-        self.items = items
-        self._history = history
-
-    def snapshot(self) -> Iterable[Item]:
-        return [Item(uid, allocation) for uid, allocation in self.items.items()]
-
-    def since(self, mark: int) -> Iterable[Event[Value]] | None:
-        """A follower of an earlier life of ours goes on where it was."""
-        events = self._history.since(mark)
-        return None if events is None else [_told(event) for event in events]
-
-
-def _told(event: LedgerEvent) -> Event[Value]:
-    op = Op.DELETE if event.deleted else Op.UPSERT
-    return Event(op, event.allocation.uid, None if event.deleted else event.allocation, mark=event.mark)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from protocols.wire import podresources_v1_pb2 as v1
-from protocols.wire.pod_resources import SEQUENCE, SNAPSHOT
+from protocols.wire.pod_resources import RESUME, REVISION, SEQUENCE, SNAPSHOT
 from supervisor.cli.main import main
 from tests.support.containerd import Containerd, why_not
 from tests.support.device_node import until
@@ -164,11 +164,16 @@ def test_kubelet_and_runtime_and_every_actor_may_restart() -> None:
         await node.runtime.start()
         third = await node.start_pod("c", "g2")
         await until_uid(plain, third)
-        # so do we: a plain client connects again and agrees with kubelet
+        # so do we: a plain client connects again and agrees with kubelet, one with a position goes on from there
+        listed, revision = await node.agent.list_at()
         for actor in ("cri", "adopt", "frontdoor"):
             await node.command("chaos", "kill", actor)
         await node.end_pod(first, after=0.0)
         await until("the same picture", lambda: same(node), timeout=20)
+        again = await node.agent.watch((RESUME, revision), (SEQUENCE, "1"))
+        assert again.headers[REVISION].partition("-")[0] == revision.partition("-")[0]
+        assert await next_pod(again) == (PodEvent.DELETED, first, [])
+        assert {item.name for item in listed} == {"a", "b", "c"}
 
     play(story)
 

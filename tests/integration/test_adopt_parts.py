@@ -17,6 +17,7 @@ from actors.adopt.identity import Sandbox
 from actors.adopt.kubelet import Kubelet
 from actors.adopt.ledger import Ledger
 from actors.adopt.metrics import AdoptMetrics
+from actors.adopt.record import RecordFile
 from actors.adopt.schedule import Schedule
 from protocols.bus import Bus, BusOptions, Call, Replica, error_for
 from protocols.messages import adopt, cri, devices
@@ -52,6 +53,7 @@ class Lab:
                 metrics=AdoptMetrics(self.registry),
                 log=logging.Logger("adopt", logging.CRITICAL),
                 on_state=lambda current, message: self.states.append((current, message)),
+                record=RecordFile(self.root),
             )
         )
 

@@ -13,10 +13,10 @@ from actors.devices.errors import CheckpointCorrupt, CheckpointNotWritten
 from actors.devices.ledger import kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.commit import CommitOptions, Commits
-from actors.devices.ledger.history import KEPT, History
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.ledger.state import Override, State, decode, encode
 from actors.devices.types import PodRecord
+from protocols.ledger import KEPT, History
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, LedgerEvent, PodAllocation
 
 R = "example.com/gpu"

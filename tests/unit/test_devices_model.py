@@ -28,7 +28,6 @@ from actors.devices.ledger import kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.commit import CommitOptions, Commits
 from actors.devices.ledger.entries import entries_of
-from actors.devices.ledger.history import History
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
 from actors.devices.ledger.state import State
@@ -39,6 +38,7 @@ from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugins import Plugins
 from actors.devices.topology.types import NumaInfo
 from actors.devices.types import DeviceKey, Limits, PluginDevice, PluginOptions, PodRecord
+from protocols.ledger import History
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, LedgerEvent, PodAllocation
 
 RESOURCES = ["a.b/gpu", "a.b/nic"]

@@ -13,8 +13,9 @@ from actors.devices.ledger import kubelet
 from actors.devices.ledger.entries import EntryTexts
 from actors.devices.ledger.fnv import Constant
 from actors.devices.ledger.recovery import KUBELETS, OURS, Recovered, recover
-from actors.devices.ledger.state import State, digest, encode
+from actors.devices.ledger.state import State, encode
 from protocols.files import sweep_once, write_atomic
+from protocols.sealed import digest
 from protocols.sockets import DIRECTORY_MODE, prepare_directory
 
 

@@ -11,8 +11,8 @@ import msgspec
 
 from actors.devices.errors import CheckpointNotWritten
 from actors.devices.ledger.checkpoint import Snapshot
-from actors.devices.ledger.history import History
 from actors.devices.types import PodRecord
+from protocols.ledger import History
 from protocols.messages.devices import LedgerEvent
 
 LAZY_S = 0.5

@@ -16,6 +16,7 @@ from actors.devices.ledger.entries import records_of
 from actors.devices.ledger.ledger import held_by
 from actors.devices.ledger.state import State
 from actors.devices.types import DeviceKey, PodRecord
+from protocols.sealed import digest
 
 OURS, KUBELETS = "ours", "kubelet's"
 EMPTY = "no device allocation is known: containers that run will say what they were given"
@@ -45,7 +46,7 @@ def recover(ours: bytes | None, theirs: bytes | None) -> Recovered:
     if data is None:
         lost = bool(damaged) and mine is None
         return Recovered(mine or state.fresh(), registered, (EMPTY,) if lost else (), lost, damaged=damaged)
-    if mine is not None and state.digest(theirs or b"") in (mine.kubelet, mine.before):
+    if mine is not None and digest(theirs or b"") in (mine.kubelet, mine.before):
         return Recovered(mine, registered, (), damaged=damaged)
     if mine is not None and not mine.kubelet:
         return Recovered(

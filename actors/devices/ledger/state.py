@@ -4,7 +4,6 @@
 from the clock, so positions of the old one are never met again.
 """
 
-import hashlib
 import time
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from actors.devices.errors import CheckpointCorrupt
 from actors.devices.types import DeviceKey, PodRecord
 from protocols.messages.devices import LedgerEvent, first_mark
+from protocols.sealed import SealBroken, seal, unseal
 
 VERSION = 2
 OLDEST = 1
@@ -47,35 +47,21 @@ class State(msgspec.Struct, frozen=True):
         return {DeviceKey(item.resource, item.id): item.health for item in self.overrides if item.resource}
 
 
-class Envelope(msgspec.Struct, frozen=True):
-    checksum: str
-    """sha256 of `data` as it stands in the file."""
-    data: msgspec.Raw
-
-
 def fresh() -> State:
     """An empty state with a lineage of its own."""
     return State(mark=first_mark(time.time_ns()))
 
 
 def encode(state: State) -> bytes:
-    data = msgspec.json.encode(state)
-    return msgspec.json.encode(Envelope(checksum=digest(data), data=msgspec.Raw(data))) + b"\n"
+    return seal(msgspec.json.encode(state))
 
 
 def decode(raw: bytes) -> State:
     """The inverse of encode; raises CheckpointCorrupt."""
     try:
-        envelope = msgspec.json.decode(raw, type=Envelope)
-        if digest(bytes(envelope.data)) != envelope.checksum:
-            raise CheckpointCorrupt("its checksum does not match")
-        state = msgspec.json.decode(envelope.data, type=State)
-    except msgspec.DecodeError as error:
+        state = msgspec.json.decode(unseal(raw), type=State)
+    except (msgspec.DecodeError, SealBroken) as error:
         raise CheckpointCorrupt(str(error)) from None
     if not OLDEST <= state.version <= VERSION:
         raise CheckpointCorrupt(f"it has version {state.version}, this program reads {OLDEST} to {VERSION}")
     return msgspec.structs.replace(state, version=VERSION)
-
-
-def digest(raw: bytes) -> str:
-    return hashlib.sha256(raw).hexdigest()

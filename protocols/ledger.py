@@ -1,0 +1,62 @@
+"""What followers of the stream of allocations go on from, across lives of its owner. Pure.
+
+Invariant: marks are dense, so the floor is one below the oldest kept event.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from protocols.bus import Event, Item, Op, Value
+from protocols.messages.devices import LedgerEvent, LedgerHistory, PodAllocation
+
+KEPT = 512
+
+
+class History:
+    """The newest events, bounded; part of what its owner keeps on disk."""
+
+    def __init__(self, mark: int, events: Iterable[LedgerEvent] = ()) -> None:
+        self.mark = mark
+        self._events = deque(events, maxlen=KEPT)
+
+    @property
+    def floor(self) -> int:
+        return self._events[0].mark - 1 if self._events else self.mark
+
+    def append(self, event: LedgerEvent) -> None:
+        self._events.append(event)
+        self.mark = event.mark
+
+    def since(self, mark: int) -> list[LedgerEvent] | None:
+        """Events after `mark`; None when some are gone or the mark is none of ours."""
+        if not self.floor <= mark <= self.mark:
+            return None
+        return [event for event in self._events if event.mark > mark]
+
+    def kept(self, coming: Iterable[LedgerEvent] = ()) -> tuple[LedgerEvent, ...]:
+        """What a checkpoint keeps when `coming` is written with it."""
+        return tuple([*self._events, *coming][-KEPT:])
+
+    def told(self) -> LedgerHistory:
+        return LedgerHistory(self.floor, tuple(self._events))
+
+
+class AllocationSource:
+    """The allocations as published, and the history that leads to them."""
+
+    def __init__(self, items: dict[str, PodAllocation], history: History) -> None:
+        self.items = items
+        self._history = history
+
+    def snapshot(self) -> Iterable[Item]:
+        return [Item(uid, allocation) for uid, allocation in self.items.items()]
+
+    def since(self, mark: int) -> Iterable[Event[Value]] | None:
+        """A follower of an earlier life of ours goes on where it was."""
+        events = self._history.since(mark)
+        return None if events is None else [_told(event) for event in events]
+
+
+def _told(event: LedgerEvent) -> Event[Value]:
+    op = Op.DELETE if event.deleted else Op.UPSERT
+    return Event(op, event.allocation.uid, None if event.deleted else event.allocation, mark=event.mark)
