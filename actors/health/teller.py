@@ -6,12 +6,13 @@ devices flap has a few events, then one each REFILL_S, and the whole node no mor
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
 
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
+from protocols.messages.held import CLAIM
 from protocols.pace import Bucket
 
 UNKNOWN_LASTS_S = 2.0
@@ -86,6 +87,8 @@ class Teller:
 
     def observe(self, subject: Subject, health: str, message: str, now: float, over: bool = False) -> None:
         """`over`: the pod is; what such a one shows at the first look was told while it ran."""
+        if _unheard(subject, health, message) and subject not in self._tracks(subject.uid):
+            return
         pod = self._pods.setdefault(subject.uid, _Pod(Bucket(1 / REFILL_S, BURST, BURST, now)))
         track = pod.tracks.get(subject)
         if track is None:
@@ -100,6 +103,9 @@ class Teller:
             self._pending.setdefault(subject.uid)
         else:
             self._quiet(subject.uid, pod, (subject,))
+
+    def _tracks(self, uid: str) -> Collection[Subject]:
+        return self._pods[uid].tracks if uid in self._pods else ()
 
     def forget(self, uid: str, kept: frozenset[Subject] = frozenset()) -> None:
         pod = self._pods.get(uid)
@@ -149,6 +155,11 @@ class Teller:
         self._node.take(now)
         kind, reason = REASONS.get(alike.health, REASONS[UNKNOWN])
         return Notice(uid, alike.container, kind, reason, _text(alike, ids))
+
+
+def _unheard(subject: Subject, health: str, message: str) -> bool:
+    """A driver need not tell of health at all, and most do not: that is nothing to warn of. (A device plugin does.)"""
+    return health == UNKNOWN and not message and subject.resource.startswith(CLAIM)
 
 
 def _alike(subject: Subject, track: _Track) -> _Alike:

@@ -59,6 +59,19 @@ def test_first_look_at_a_node_that_just_started():
     assert reasons(later, 15) == ["DeviceHealthUnknown"]
 
 
+def test_a_driver_that_tells_nothing_of_health_is_nothing_to_warn_of():
+    claimed = Subject("u1", "main", "claim:gpu", "gpu.example.com/n1/gpu-0")
+    teller = Teller()
+    for second in range(100):
+        teller.observe(claimed, X, "", second)
+    assert not teller.due(200)
+    assert len(teller) == 0
+    teller.observe(claimed, U, "no fan", 201)
+    assert reasons(teller, 201) == ["DeviceUnhealthy"]
+    teller.observe(claimed, X, "", 202)
+    assert reasons(teller, 212) == ["DeviceHealthUnknown"]
+
+
 def test_flapping_is_bounded_and_ends_with_the_truth():
     teller, told = Teller(), []
     teller.observe(GPU, H, "", 0)
