@@ -1,22 +1,32 @@
 """KEP-1904 A7 and A13: two stores behind one API never mix their revisions; an etcd that hardly tells progress will do.
 
-The main store is Debian's etcd with its default of ten minutes between progress notifications; events are in SQLite.
+The main store is Debian's etcd with its default of ten minutes between progress notifications; leases are in a second
+etcd, events in SQLite. Custom resources are served from the main one: their stories run here once more.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
+from protocols.etcd import EtcdClient
 from protocols.settings import Store
+from tests.integration import test_apiserver_custom as custom
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane
 from tests.support.etcd_cluster import Cluster, cluster
-from tests.support.servers import Server, Session, X, Y, reaches, session
+from tests.support.servers import LEASES, Server, Session, X, Y, reaches, session
 
 EVENTS = "/api/v1/namespaces/default/events"
-MANY = 120
+MANY = 60
+CUSTOM = (
+    custom.test_kubectl_uses_it_like_a_built_in_resource,
+    custom.test_unknown_fields_and_wrong_values_are_told,
+    custom.test_server_side_apply_owns_sets_member_by_member,
+    custom.test_two_versions_show_the_same_objects,
+    custom.test_deleting_a_definition_deletes_its_objects_first,
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +36,17 @@ def etcd() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def server(etcd: Cluster) -> Iterator[Server]:
+def other() -> Iterator[Cluster]:
+    with cluster(etcd_binary()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server(etcd: Cluster, other: Cluster) -> Iterator[Server]:
     plane = Plane(store_endpoints=etcd.endpoints, store_embedded=False, store_sync="normal")
     events = Store(endpoints=(f"unix:{plane.root}/run/store.sock",), embedded=True, resources=("events",))
-    plane.change(store_splits=(events,))
+    leases = Store(endpoints=other.endpoints, resources=("leases.coordination.k8s.io",))
+    plane.change(store_splits=(events, leases))
     try:
         plane.start()
         yield Server(plane)
@@ -80,7 +97,7 @@ def test_a7_continue_tokens_are_read_at_their_own_store(server: Server) -> None:
         async with session(server) as client:
             seen, token, versions = 0, "", set()
             while True:
-                query = {"limit": "100", **({"continue": token} if token else {})}
+                query = {"limit": "40", **({"continue": token} if token else {})}
                 async with client.http.get(EVENTS, params=query) as answer:
                     body = await answer.json()
                     assert answer.status == 200, body
@@ -118,6 +135,76 @@ def test_a7_a_restart_and_an_outage_of_one_store_leave_the_other_alone(server: S
                 assert "[+]etcd-override-0 ok" in text
 
     asyncio.run(story())
+
+
+async def pages(client: Session, path: str, limit: int) -> AsyncIterator[tuple[str, int]]:
+    """Version and size of each page; the next one is asked for when the caller wants it."""
+    token = ""
+    while True:
+        page = await answered(client, path, limit=str(limit), **({"continue": token} if token else {}))
+        yield page["metadata"]["resourceVersion"], len(page["items"])
+        token = page["metadata"].get("continue", "")
+        if not token:
+            return
+
+
+async def answered(client: Session, path: str, **query: str) -> dict[str, Any]:
+    """The list, once its store is there again: 503 tells to come back, and a client does."""
+    async with asyncio.timeout(30):
+        while True:
+            async with client.http.get(path, params=query) as answer:
+                if answer.status == 200:
+                    return dict(await answer.json())
+                assert answer.status in (429, 503, 504), await answer.text()
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("killed", ["main", "other"])
+def test_a7_watches_lists_and_tokens_outlive_a_kill_of_either_etcd(
+    server: Server, etcd: Cluster, other: Cluster, killed: str
+) -> None:
+    victim, (hit, spared) = (etcd, (X, LEASES)) if killed == "main" else (other, (LEASES, X))
+
+    async def story() -> None:
+        async with session(server) as client:
+            start = {path: [await client.create(path, f"{killed}-{n}") for n in range(3)][-1] for path in (X, LEASES)}
+            listing = pages(client, hit, 2)
+            version, size = await anext(listing)
+            assert (int(version), size) == (start[hit], 2), "a list of the newest, of its own store"
+            async with client.watch(start[hit], hit) as struck, client.watch(start[spared], spared) as calm:
+                victim.kill()
+                made = await client.create(spared, f"{killed}-while")
+                assert await calm.next() == ("ADDED", made, f"{killed}-while"), "the other store serves on"
+                assert await client.version(spared) == made
+                victim.start()
+                await asyncio.to_thread(victim.wait)
+                await answered(client, hit)
+                changed = await client.touch(hit, f"{killed}-0", "1")
+                assert await struck.next(20.0) == ("MODIFIED", changed, f"{killed}-0"), "the same watch, nothing lost"
+            rest = [page async for page in listing]
+            assert rest
+            assert {each for each, _ in rest} == {version}, "pages stay at the version of the first"
+            least = await etcd_revision(etcd)
+            assert least <= await client.version(X) <= await etcd_revision(etcd)
+
+    asyncio.run(story())
+
+
+async def etcd_revision(etcd: Cluster) -> int:
+    client = EtcdClient(etcd.options())
+    await client.start()
+    try:
+        return await client.current_revision()
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("story", CUSTOM, ids=lambda story: str(story.__name__).removeprefix("test_"))
+def test_custom_resources_on_an_etcd(server: Server, story: Callable[[Plane], None]) -> None:
+    """As on our own store."""
+    if story is CUSTOM[0]:
+        custom.define_crontabs(server.plane)
+    story(server.plane)
 
 
 def test_a13_without_progress_everything_works_and_nothing_complains(server: Server, etcd: Cluster) -> None:

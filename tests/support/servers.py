@@ -13,7 +13,8 @@ import aiohttp
 from tests.support.apiserver_plane import Plane
 
 X, Y = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
-KINDS = {X: "ConfigMap", Y: "Secret"}
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+KINDS = {X: ("v1", "ConfigMap"), Y: ("v1", "Secret"), LEASES: ("coordination.k8s.io/v1", "Lease")}
 MERGE = {"Content-Type": "application/merge-patch+json"}
 GATE = "EfficientWatchResumption"
 
@@ -65,7 +66,8 @@ class Session:
         self.http = http
 
     async def create(self, path: str, name: str) -> int:
-        body = {"apiVersion": "v1", "kind": KINDS[path], "metadata": {"name": name}}
+        version, kind = KINDS[path]
+        body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
         async with self.http.post(path, json=body) as answer:
             return version_of(await told(answer, 201))
 
