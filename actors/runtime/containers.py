@@ -135,18 +135,27 @@ class Containers:
         await self.driver(container).reopen_log(container)
 
     async def update(self, wanted: str, resources: pb.LinuxContainerResources) -> None:
-        """Enforced at once where there are cgroups, and reported in any case."""
+        """Enforced at once where there are cgroups, and reported in any case. Raises WrongState, and leaves everything
+        as it is, when the container has more memory in use than it is to have."""
         container = self._pods.container(wanted)
         if container.life.state is State.EXITED:
             raise WrongState(f'container "{container.id}" has ended')
         changed = pb.ContainerConfig.FromString(container.record.config)
         changed.linux.resources.MergeFrom(resources)
-        fresh = msgspec.structs.replace(container.record, config=changed.SerializeToString())
+        before = container.config
+        await self._keep(container, changed)
+        if container.life.state is not State.RUNNING or container.hollow is not None:
+            return
+        if fault := self._processes.update(container):
+            await self._keep(container, before)
+            self._processes.update(container)
+            raise WrongState(f'container "{container.id}" is not limited so: {fault}')
+
+    async def _keep(self, container: Container, config: pb.ContainerConfig) -> None:
+        fresh = msgspec.structs.replace(container.record, config=config.SerializeToString())
         await self._save(fresh, container.hollow is not None)
         container.record = msgspec.structs.replace(container.record, config=fresh.config)
-        container.config = changed
-        if container.life.state is State.RUNNING and container.hollow is None:
-            self._processes.update(container)
+        container.config = config
 
     async def stop_all(self, grace: float) -> None:
         """No start is accepted any more, and every container is stopped."""

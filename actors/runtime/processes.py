@@ -88,10 +88,10 @@ class ProcessDriver:
         self.cgroups.remove(container.id)
         await asyncio.to_thread(self._state.remove_shim, container.id)
 
-    def update(self, container: Container) -> None:
-        """Its configuration has other resources now."""
+    def update(self, container: Container) -> str:
+        """Its configuration has other resources now. Answers why its memory is not limited so, empty when it is."""
         shim = self.shim_pid(container)
-        self.cgroups.update(container.id, container.config.linux.resources, descendants(shim) if shim else ())
+        return self.cgroups.update(container.id, container.config.linux.resources, descendants(shim) if shim else ())
 
     def shim_pid(self, container: Container) -> int:
         """0 when none is known."""

@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required, unsupported
 from actors.apiserver.objects.paths import Obj, items
 from actors.apiserver.resources.pod_whole import whole_causes
+from protocols.kube.quantity import parse_quantity
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]?)")
@@ -117,8 +118,13 @@ def _quantity_causes(path: str, name: str, value: Any) -> list[Cause]:
 
 
 def _pair_causes(path: str, requests: Obj, limits: Obj) -> list[Cause]:
-    """Devices cannot be overcommitted: an extended resource is asked for exactly as it is limited."""
+    """Devices cannot be overcommitted: an extended resource is asked for exactly as it is limited. Of others no more is
+    asked for than the limit."""
     causes = []
+    for name in requests.keys() & limits.keys():
+        if not is_extended(name) and parse_quantity(str(requests[name])) > parse_quantity(str(limits[name])):
+            text = f"must be less than or equal to {name} limit of {limits[name]}"
+            causes.append(invalid(f"{path}.requests", str(requests[name]), text))
     for name in _extended({**requests, **limits}):
         if name not in limits:
             causes.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))

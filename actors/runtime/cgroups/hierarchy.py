@@ -54,17 +54,20 @@ class Cgroups:
         groups = self._apply(id, self._settings(resources))
         return Membership([str(path) for path in groups], self._oom_file(id) if groups else "", cpus)
 
-    def update(self, id: str, resources: pb.LinuxContainerResources, pids: Iterable[int]) -> None:
-        """A running container's. Groups it had no need of before are made, and its processes moved there."""
+    def update(self, id: str, resources: pb.LinuxContainerResources, pids: Iterable[int]) -> str:
+        """A running container's. Groups it had no need of before are made, and its processes moved there. Answers why
+        its memory could not be limited so (it has more than that in use); empty when it could."""
         pids = list(pids)
         cpusets.move(pids, self.affinity(resources))
         if self._found is None:
-            return
+            return ""
         before = {base / id for base in self._found.bases.values() if (base / id).exists()}
-        for group in set(self._apply(id, self._settings(resources))) - before:
+        wanted = self._settings(resources)
+        for group in set(self._apply(id, wanted)) - before:
             for pid in pids:
                 with contextlib.suppress(OSError):
                     (group / "cgroup.procs").write_text(str(pid))
+        return self._unlimited(id, wanted)
 
     def affinity(self, resources: pb.LinuxContainerResources) -> tuple[int, ...]:
         """CPUs its processes have to keep to themselves; empty where a group does it, or nothing is asked for."""
@@ -92,6 +95,12 @@ class Cgroups:
         for base in self._bases():
             with contextlib.suppress(OSError):
                 base.rmdir()
+
+    def _unlimited(self, id: str, wanted: list[Setting]) -> str:
+        assert self._found is not None
+        base = self._found.bases.get(MEMORY)
+        tries = ((s, _set(base / id, s)) for s in wanted if base is not None and s.controller == MEMORY and s.needed)
+        return next((f"{setting.file}={setting.value}: {why}" for setting, why in tries if why), "")
 
     def _settings(self, resources: pb.LinuxContainerResources) -> list[Setting]:
         assert self._found is not None
