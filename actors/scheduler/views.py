@@ -72,12 +72,36 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
     return PodView(
         uid=uid_of(pod),
         key=key_of(pod),
-        requests=pod_requests(spec),
+        requests=pod_requests(_sized(pod, spec)),
         node_selector=dict(spec.get("nodeSelector") or {}),
         affinity_terms=tuple(map(_term, required.get("nodeSelectorTerms") or ())),
         tolerations=tuple(map(dict, spec.get("tolerations") or ())),
         claims=bool(spec.get("resourceClaims")),
     )
+
+
+def _sized(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The spec of a pod that is being resized: it takes what it has and what it wants, whichever is more; of what its
+    node can never give, only what it has."""
+    status = pod.get("status") or {}
+    resizing = [c for c in status.get("conditions") or () if str(c.get("type")).startswith("PodResize")]
+    if not resizing:
+        return spec
+    wants = all(condition.get("reason") != "Infeasible" for condition in resizing)
+    lists = (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses"))
+    changed = {}
+    for field, shown in lists:
+        held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in status.get(shown) or ()}
+        changed[field] = [_with(raw, held.get(raw.get("name")) or {}, wants) for raw in spec.get(field) or ()]
+    return {**spec, **changed}
+
+
+def _with(container: Mapping[str, Any], held: Mapping[str, Any], wants: bool) -> Mapping[str, Any]:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    have, want = amounts(held), amounts(asked)
+    more = {name: text for name, text in held.items() if not wants or have.get(name, 0) > want.get(name, 0)}
+    return {**container, "resources": {**resources, "requests": {**asked, **more}}}
 
 
 def _term(term: Mapping[str, Any]) -> dict[str, Any]:

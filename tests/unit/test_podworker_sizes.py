@@ -5,6 +5,8 @@ import pytest
 from actors.podworker.sizes.sizes import amounts, changes, judge, requests, sized, wanted
 from actors.podworker.spec import read_pod
 from actors.podworker.types import Waiting
+from actors.scheduler.views import amounts as quantities
+from actors.scheduler.views import pod_view
 from protocols.bus import error_for
 from protocols.messages.devices import ContainerGrant
 from tests.support.podworker_fakes import container, pod, sidecar
@@ -181,3 +183,17 @@ def test_amounts_are_compared_as_amounts():
     given = read_pod(pod(burst())).containers[0]
     assert sized(given, amounts(given.raw["resources"])) is given
     assert sized(given, one).raw["resources"]["requests"] == {"cpu": "1", "memory": "64Mi"}
+
+
+@pytest.mark.parametrize(
+    ("wanted_cpu", "reason", "counted"),
+    [("4", "Infeasible", "1"), ("4", "Deferred", "4"), ("500m", "Error", "1"), ("4", None, "4")],
+)
+def test_the_scheduler_counts_what_a_pod_has_or_wants(wanted_cpu, reason, counted):
+    raw = pod(burst(wanted_cpu))
+    kind = "PodResizeInProgress" if reason == "Error" else "PodResizePending"
+    raw["status"] = {
+        "containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "1", "memory": "64Mi"}}],
+        "conditions": [{"type": kind, "status": "True", "reason": reason}] if reason else [],
+    }
+    assert pod_view(raw).requests["cpu"] == quantities({"cpu": counted})["cpu"]
