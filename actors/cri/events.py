@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import grpc.aio
 
 from actors.cri.channel import RuntimeChannel
-from actors.cri.connection import Connection
+from actors.cri.connection import Connection, Phase
 from actors.cri.operations import OPERATIONS
 from protocols.http2.calls import ServerStream
 
@@ -19,6 +19,8 @@ SILENT_S = 2.0
 """A server that sends no headers before its first event (grpc-go) is believed to stream after this long, when it
 answers another call meanwhile: had it no event stream, it would have said so."""
 ANSWER_S = 5.0
+ENDED = "the runtime ended the event stream"
+ENDED_AT_ONCE = f"{ENDED} at once: it may have events turned off (CRI-O: enable_pod_events = true)"
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ class EventStream:
     async def _attempt(self) -> float:
         self._cut = ""
         try:
-            await self._read()
-            return self._broken(self._cut or "the runtime ended the event stream")
+            heard = await self._read()
+            return self._broken(self._cut or (ENDED if heard else ENDED_AT_ONCE))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 delay = self.connection.unsupported(time.monotonic())
@@ -68,7 +70,8 @@ class EventStream:
                 return delay
             return self._broken(self._cut or f"{error.code().name}: {error.details()}")
 
-    async def _read(self) -> None:
+    async def _read(self) -> bool:
+        """Until the stream ends; whether it was open before."""
         call = self._call = await self._options.channel.events()
         opening = asyncio.ensure_future(self._opened(call))
         try:
@@ -79,18 +82,31 @@ class EventStream:
             self._call = None
             opening.cancel()
             call.cancel()
+        return self.connection.phase is Phase.STREAMING
 
     async def _opened(self, call: ServerStream) -> None:
-        """Headers open the stream, but those of an immediate error do not."""
-        with contextlib.suppress(grpc.aio.AioRpcError):
+        """Headers open the stream, but those of an immediate error do not.
+
+        A runtime that hangs is asked until it answers: it may send no event, and so no header, for hours after.
+        """
+        while not call.done:
             try:
                 async with asyncio.timeout(SILENT_S):
                     await call.begun.wait()
             except TimeoutError:
-                await self._options.channel.call(OPERATIONS["Version"], b"", ANSWER_S)
+                if not await self._answers():
+                    continue
             await asyncio.sleep(0)
             if not call.done:
                 self._mark_open()
+            return
+
+    async def _answers(self) -> bool:
+        try:
+            await self._options.channel.call(OPERATIONS["Version"], b"", ANSWER_S)
+        except grpc.aio.AioRpcError:
+            return False
+        return True
 
     def _mark_open(self) -> None:
         if self.connection.opened(time.monotonic()):

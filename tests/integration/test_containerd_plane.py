@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.containerd import BUSYBOX, Containerd, why_not
+from tests.support.containerd import BUSYBOX, Containerd, pleg_mode, why_not
 from tests.support.mistreat import of_the_plane
 from tests.support.plane import Plane, until, until_nothing
 
@@ -36,11 +36,10 @@ POD: dict[str, Any] = {
 
 def story(socket: str) -> None:
     with Plane("--runtime", f"unix://{socket}") as plane:
-        node = plane.status()
-        assert "generic" in node["pleg"]["beat"]["note"]
-        assert "containerd" in node["cri"]["beat"]["note"]
+        assert "containerd" in plane.status()["cri"]["beat"]["note"]
         plane.apply(POD)
         plane.pod_phase("real", "Running")
+        until("word of the mode", lambda: pleg_mode() in plane.status()["pleg"]["beat"]["note"])
         pod = plane.pod_phase("real", "Failed")
         assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 5
         assert pod["status"]["containerStatuses"][0]["containerID"].startswith("containerd://")

@@ -1,0 +1,114 @@
+"""When the event stream counts as open: on a runtime in Go, which sends no headers before its first event."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.cri import events
+from actors.cri.channel import RuntimeChannel
+from actors.cri.connection import Connection, Phase
+from actors.cri.events import ENDED, ENDED_AT_ONCE, EventStream, EventStreamOptions
+from actors.cri.operations import Operation
+from protocols.http2.calls import rpc_error
+from tests.support.runtime import until
+
+
+class Stream:
+    """One call that says nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.messages: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.done = False
+
+    async def read(self) -> bytes | None:
+        found = await self.messages.get()
+        self.done = found is None
+        return found
+
+    def cancel(self) -> None:
+        self.done = True
+        self.messages.put_nowait(None)
+
+
+class Channel(RuntimeChannel):
+    """A runtime that takes every call, and answers Version only when `answers`."""
+
+    def __init__(self) -> None:
+        super().__init__("unix:///nowhere")
+        self.answers = False
+        self.asked = 0
+        self.streams: list[Stream] = []
+
+    async def call(self, operation: Operation, request: bytes, timeout: float) -> bytes:
+        self.asked += 1
+        if not self.answers:
+            raise rpc_error("DEADLINE_EXCEEDED", "Deadline Exceeded")
+        return b""
+
+    async def events(self) -> Any:
+        self.streams.append(Stream())
+        return self.streams[-1]
+
+
+def play(monkeypatch: pytest.MonkeyPatch, story: Any) -> None:
+    monkeypatch.setattr(events, "SILENT_S", 0.01)
+
+    async def whole() -> None:
+        channel, told = Channel(), list[tuple[Phase, str]]()
+
+        def on_change(connection: Connection, reason: str) -> None:
+            told.append((connection.phase, reason))
+
+        stream = EventStream(EventStreamOptions(channel, lambda message: None, on_change))
+        running = asyncio.ensure_future(stream.run())
+        async with asyncio.timeout(20):
+            await story(channel, told)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(whole())
+
+
+def test_a_runtime_that_hung_when_the_stream_was_opened_streams_once_it_answers(monkeypatch: Any) -> None:
+    """It may be idle for hours: no event comes to tell that the stream is open."""
+
+    async def story(channel: Channel, told: list[tuple[Phase, str]]) -> None:
+        await until(lambda: channel.asked >= 3)
+        assert told == []
+        channel.answers = True
+        await until(lambda: told)
+        assert told == [(Phase.STREAMING, "")]
+        assert len(channel.streams) == 1
+
+    play(monkeypatch, story)
+
+
+def test_a_stream_that_ends_before_it_was_open_says_what_may_be_turned_off(monkeypatch: Any) -> None:
+    async def story(channel: Channel, told: list[tuple[Phase, str]]) -> None:
+        await until(lambda: channel.streams)
+        channel.streams[0].messages.put_nowait(None)
+        await until(lambda: told)
+        assert told[0] == (Phase.BROKEN, ENDED_AT_ONCE)
+        channel.answers = True
+        await until(lambda: told[-1][0] is Phase.STREAMING)
+        channel.streams[-1].messages.put_nowait(None)
+        await until(lambda: told[-1][0] is Phase.BROKEN)
+        assert told[-1] == (Phase.BROKEN, ENDED)
+
+    play(monkeypatch, story)
+
+
+def test_a_runtime_without_events_is_never_taken_to_stream(monkeypatch: Any) -> None:
+    async def story(channel: Channel, told: list[tuple[Phase, str]]) -> None:
+        await until(lambda: channel.streams)
+
+        async def refused() -> bytes | None:
+            raise rpc_error("UNIMPLEMENTED", "no such method")
+
+        monkeypatch.setattr(Stream, "read", lambda self: refused())
+        channel.streams[0].messages.put_nowait(b"one")
+        await until(lambda: told and told[-1][0] is Phase.UNSUPPORTED)
+
+    play(monkeypatch, story)
