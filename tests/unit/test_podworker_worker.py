@@ -5,7 +5,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.podworker.pods.admission import admit_request, refusal
-from actors.podworker.pods.calm import LEFT_OUT
+from actors.podworker.pods.calm import LEFT_OUT, Calm
 from actors.podworker.pods.meter import Meter
 from actors.podworker.pods.worker import PodWorker, WorkerOptions
 from actors.podworker.restarts import history
@@ -582,10 +582,10 @@ def test_a_resync_compares_and_looks_now_and_then(tmp_path):
             looks = 0
             looked = calm.looked
 
-            def count(depends_on):
+            def count(calm):
                 nonlocal looks
                 looks += 1
-                looked(depends_on)
+                looked(calm)
 
             calm.looked = count
 
@@ -613,6 +613,19 @@ def test_a_resync_compares_and_looks_now_and_then(tmp_path):
             assert await resyncs() == 1, "a wake-up was lost"
 
     play(story())
+
+
+def test_its_own_status_that_comes_back_during_a_look_is_no_reason_for_another():
+    calm, spec, status = Calm(), object(), object()
+    calm.looks((spec, status))
+    newer = object()
+    calm.replaced(spec, newer)
+    calm.looked(True)
+    assert calm.holds((newer, status))
+    assert not calm.holds((newer, object()))
+    calm.looks((newer, status))
+    calm.looked(False)
+    assert not calm.quiet
 
 
 def test_a_pod_that_waits_for_something_has_a_timer_of_its_own(tmp_path):

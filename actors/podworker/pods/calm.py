@@ -16,6 +16,7 @@ all, so that pods that were made at once are not looked at at once for ever."""
 class Calm:
     def __init__(self) -> None:
         self._seen: tuple[Any, ...] = ()
+        self._looking: tuple[Any, ...] = ()
         self._left = 0
 
     @property
@@ -23,14 +24,19 @@ class Calm:
         """The last look found nothing to do, nor anything to wait for."""
         return bool(self._seen)
 
-    def looked(self, depends_on: tuple[Any, ...]) -> None:
-        """A look is over. Empty: there is more to do, or to wait for."""
-        self._seen = depends_on
+    def looks(self, depends_on: tuple[Any, ...]) -> None:
+        """A look begins: what it depends on as it is now, for what changes during the look is looked at again."""
+        self._looking = depends_on
+
+    def looked(self, calm: bool) -> None:
+        """The look is over. Not calm: there is more to do, or to wait for."""
+        self._seen = self._looking if calm else ()
         self._left = random.randint(LEFT_OUT // 2, LEFT_OUT)
 
     def replaced(self, old: object, new: object) -> None:
         """Another object that makes no difference to a look."""
         self._seen = tuple(new if each is old else each for each in self._seen)
+        self._looking = tuple(new if each is old else each for each in self._looking)
 
     def holds(self, depends_on: tuple[Any, ...]) -> bool:
         """The very same things, not equal ones: each is replaced when it changes. Counts as left out if so."""

@@ -169,7 +169,7 @@ class PodWorker:
         self._woken.clear()
         self._due, stage = 0.0, self.state.stage
         self._began = time.monotonic()
-        depends_on = self._depends_on()  # as it was before: what changes during the look is looked at again
+        self._calm.looks(self._depends_on())
         self._watch.begin()
         self._step = asyncio.get_running_loop().create_task(self._look())
         try:
@@ -187,8 +187,7 @@ class PodWorker:
             self._failed(error)
         elif not self._syncing.held:
             self._failures = 0
-        calm = self.state.stage is Stage.SYNCING and self._syncing.calm and not self._failures
-        self._calm.looked(depends_on if calm else ())
+        self._calm.looked(self.state.stage is Stage.SYNCING and self._syncing.calm and not self._failures)
 
     async def _look(self) -> None:
         stage, state = self.state.stage, self.state
