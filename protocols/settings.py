@@ -80,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     node_name: str
     node_ip: str = ""
     """Address the node is known by and its own endpoint (logs, exec) listens at; empty = it listens on loopback."""
+    node_port: int = 0
+    """Of that endpoint; 0 = a free one."""
     joined: bool = False
     """A node group alone: the API is another plane's, and this root has no control plane."""
     port: int

@@ -45,6 +45,7 @@ PLANE = (
     Flag("kubelet_dir", "DIR", "kubelet directory (default ROOT/kubelet)"),
     Flag("node_name", "NAME", "name of the node (default: the host's)"),
     Flag("node_ip", "IP", "address of the node for an API on another machine (default: the one that leads to the API)"),
+    Flag("node_port", "PORT", "port of the node's own endpoint (logs, exec); 0 = a free one (default)", number=True),
     Flag("join", "FILE", "run a node of another plane, by a file of its `nodeplane node-config`; no control plane"),
     Flag("nodes", "N", "nodes to run on this machine, each below ROOT/nodes but the first (default 1)", number=True),
     Flag(

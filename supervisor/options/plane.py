@@ -29,6 +29,7 @@ class PlaneOptions(AlignmentFlags, frozen=True, kw_only=True):
     """Empty: the host's name."""
     node_ip: str = ""
     """Empty: loopback, or towards an API elsewhere the address that leads there."""
+    node_port: int = 0
     join: str = ""
     """File of a node that joins another plane's API: no control plane here."""
     nodes: int = 1
@@ -84,6 +85,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         kubelet_dir=str(where.kubelet),
         node_name=values.node_name(options.node_name),
         node_ip=values.node_ip(options.node_ip),
+        node_port=values.port(options.node_port, "--node-port"),
         port=port,
         bind_address=values.bind_address(options.bind_address),
         api_names=values.api_names(options.api_names, options.bind_address),

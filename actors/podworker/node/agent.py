@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from actors.podworker.node.lease import LeaseKeeper
+from actors.podworker.node.lease import LeaseKeeper, LeaseKeeperOptions
 from actors.podworker.node.machine import Machine
 from actors.podworker.node.readiness import Readiness
 from actors.podworker.node.status import (
@@ -64,6 +64,7 @@ class NodeAgent:
         self._options = options
         self._readiness = Readiness()
         self._node: Object | None = None
+        self._doubted = False
         self._changed = asyncio.Event()
         self._beat_due = 0.0
         self._pace = Bucket(PATCHES_S, PATCHES_AT_ONCE, PATCHES_AT_ONCE, time.monotonic())
@@ -106,7 +107,13 @@ class NodeAgent:
         while self._node is None:  # noqa: ASYNC110 # only until registered, in the first moments
             await asyncio.sleep(0.1)
         uid = (self._node.get("metadata") or {}).get("uid", "")
-        await LeaseKeeper(self._options.client, self._options.name, self._options.trouble).run(uid)
+        told = self._options
+        await LeaseKeeper(LeaseKeeperOptions(told.client, told.name, told.trouble, self._doubt)).run(uid)
+
+    def _doubt(self) -> None:
+        """The lease was late: somebody may have written of this node that it is lost."""
+        self._doubted = True
+        self.wake()
 
     async def _wait(self) -> None:
         now = time.monotonic()
@@ -119,7 +126,10 @@ class NodeAgent:
             pass
 
     async def _bring_up_to_date(self) -> None:
-        node = self._node or await self._register()
+        node = self._node
+        if node is None or self._doubted:
+            node = await self._register()
+            self._doubted = False
         wanted, before = self._wanted(node), node.get("status") or {}
         patch = node_patch(before, wanted)
         if patch is None and time.monotonic() >= self._beat_due:

@@ -3,7 +3,10 @@
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
+
+import msgspec
 
 from actors.podworker.types import Object
 from protocols.errors import NodeplaneError
@@ -15,6 +18,7 @@ NAMESPACE = "kube-node-lease"
 DURATION_S = 40
 RENEW_S, JITTER = 10.0, 0.04
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
+LATE_S = 0.75 * DURATION_S
 log = logging.getLogger("podworker")
 
 
@@ -27,25 +31,39 @@ def lease_object(node: str, uid: str, renewed: str) -> Object:
     return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
 
+def now_s() -> float:
+    """Seconds that go on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class LeaseKeeperOptions(msgspec.Struct, frozen=True):
+    client: ApiClient
+    node: str
+    trouble: Callable[[str], None] = lambda text: None
+    """Told why it is not renewed, and "" when it is again."""
+    missed: Callable[[], None] = lambda: None
+    """It was not renewed for so long that others may have said the node is lost."""
+
+
 class LeaseKeeper:
-    def __init__(self, client: ApiClient, node: str, trouble: Callable[[str], None] = lambda text: None) -> None:
-        """`trouble`: told why it is not renewed, and "" when it is again."""
-        self._client = client
-        self._node = node
-        self._trouble = trouble
+    def __init__(self, options: LeaseKeeperOptions) -> None:
+        self._options = options
+        self._client, self._node = options.client, options.node
 
     async def run(self, node_uid: str) -> None:
-        failures = 0
+        failures, renewed = 0, now_s()
         while True:
             try:
                 await self._renew(node_uid)
+                if now_s() - renewed > LATE_S:
+                    self._options.missed()
                 if failures:
-                    self._trouble("")
-                failures = 0
+                    self._options.trouble("")
+                failures, renewed = 0, now_s()
                 await asyncio.sleep(RENEW_S * (1 + JITTER * random.random()))
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
-                self._trouble(f"node lease not renewed: {error}")
+                self._options.trouble(f"node lease not renewed: {error}")
                 if failures == 8:
                     log.warning("node lease not renewed: %s", error)
                 await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 6), RETRY_MOST_S))

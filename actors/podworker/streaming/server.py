@@ -30,6 +30,8 @@ class EndpointOptions(msgspec.Struct, frozen=True):
     port_file: Path
     """Where the port is remembered, so that the next life has the same."""
     host: str = LOOPBACK
+    port: int = 0
+    """0 = any, the last life's first."""
 
 
 class NodeEndpoint:
@@ -59,7 +61,9 @@ class NodeEndpoint:
         await self._runner.cleanup()
 
     async def _listen(self, context: ssl.SSLContext) -> int:
-        """On the port of the last life, or any other when it is taken."""
+        """On the port that was asked for; else on that of the last life, or any other when it is taken."""
+        if self._options.port:
+            return await self._bind(self._options.port, context)
         with contextlib.suppress(OSError, ValueError):
             return await self._bind(int(self._options.port_file.read_text()), context)
         return await self._bind(0, context)

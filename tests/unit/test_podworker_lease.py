@@ -1,0 +1,59 @@
+"""The node's lease: renewals that come late make the node look whether it was given up meanwhile."""
+
+import asyncio
+
+import pytest
+
+from actors.podworker.node import agent, lease
+from actors.podworker.node.agent import NodeAgent, NodeAgentOptions, NodeState
+from actors.podworker.node.machine import Machine
+from protocols.kube.errors import ApiAway
+from protocols.kube.meta import condition
+from protocols.kube.resources import LEASES, NODES, Resource
+from tests.support.memory_api import MemoryApi
+
+MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
+
+
+async def ready(api: MemoryApi, wanted: str) -> None:
+    async with asyncio.timeout(10):
+        while (condition(api.objects["nodes"].get("n1", {}), "Ready") or {}).get("status") != wanted:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def test_a_node_given_up_while_its_api_was_away_says_again_that_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "RENEW_S", 0.02)
+    monkeypatch.setattr(lease, "RETRY_MOST_S", 0.02)
+    monkeypatch.setattr(lease, "RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr(agent, "RETRY_MOST_S", 0.02)
+    clock, told = [0.0], list[str]()
+    monkeypatch.setattr(lease, "now_s", lambda: clock[0])
+
+    async def story() -> None:
+        api = MemoryApi()
+        options = NodeAgentOptions("n1", MACHINE, api, lambda: NodeState(()), lambda: None, told.append)  # type: ignore[arg-type] # answers as one
+        node = NodeAgent(options)
+        tasks = [asyncio.create_task(node.run()), asyncio.create_task(node.keep_lease())]
+        try:
+            await ready(api, "True")
+            api.fault = lambda verb, resource, name: away(resource)
+            async with asyncio.timeout(10):
+                while not told:  # noqa: ASYNC110 # until it notices
+                    await asyncio.sleep(0.01)
+            clock[0] = 60.0
+            lost = api.objects["nodes"]["n1"]
+            unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "lost"}
+            api.put(NODES, {**lost, "status": {**lost["status"], "conditions": [unknown]}})
+            api.fault = lambda verb, resource, name: None
+            await ready(api, "True")
+            assert told[-1] == ""
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(story())
+
+
+def away(resource: Resource) -> Exception | None:
+    return ApiAway("no route") if resource is LEASES else None
