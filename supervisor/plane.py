@@ -78,9 +78,13 @@ class Supervisor:
                 port=self._settings.metrics_port,
                 host=self._settings.metrics_address,
                 page=self._page,
+                serving=self._serving,
                 lock=self._run_dir / "metrics.lock",
             )
         )
+
+    def _serving(self) -> dict[str, bool]:
+        return {name: child.state in SERVING for name, child in self._tree.children.items()}
 
     def _tree_options(self) -> TreeOptions:
         argv = ("--settings", str(self._settings.layout.settings), "--supervisor", self._prepared.name)

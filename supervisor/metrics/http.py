@@ -4,12 +4,13 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from supervisor.metrics import healthz
 from supervisor.options.values import reached_at
 from supervisor.root.lock import held
 from supervisor.startup.ports import HOST
@@ -20,7 +21,14 @@ REQUEST_S = 5.0
 CONNECTIONS = 32
 RETRY_S = 5.0
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
 
 Page = Callable[[], Awaitable[str]]
 
@@ -30,6 +38,8 @@ class MetricsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """0 = a free one."""
     host: str = HOST
     page: Page
+    serving: Callable[[], Mapping[str, bool]]
+    """Every actor of this supervisor, and whether it serves."""
     lock: Path
     """Held by the one group of a plane that has the port: its page is the page of all."""
 
@@ -105,25 +115,26 @@ class MetricsHttp:
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader) -> tuple[int, str]:
-        path = await read_request(reader)
-        if isinstance(path, int):
-            return path, f"{REASONS[path]}\n"
-        if path == "/healthz":
-            return 200, "ok\n"
+        target = await read_request(reader)
+        if isinstance(target, int):
+            return target, f"{REASONS[target]}\n"
+        path, _, query = target.partition("?")
+        if path == healthz.ROOT or path.startswith(f"{healthz.ROOT}/"):
+            return healthz.answer(path, query, self._options.serving())
         if path == "/metrics":
             return 200, await self._page()
         return 404, "only /metrics and /healthz live here\n"
 
 
 async def read_request(reader: asyncio.StreamReader) -> str | int:
-    """The path of one GET request, or the HTTP status that refuses it."""
+    """The path and query of one GET request, or the HTTP status that refuses it."""
     try:
         method, target, version = (await reader.readuntil(b"\n")).decode("ascii").split()
         if not version.startswith("HTTP/1.") or not target.startswith("/"):
             return 400
         for _ in range(HEADERS_LIMIT):
             if (await reader.readuntil(b"\n")).strip() == b"":
-                return target.split("?", 1)[0] if method == "GET" else 405
+                return target if method == "GET" else 405
     except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return 400
     return 400

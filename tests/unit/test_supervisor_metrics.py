@@ -66,7 +66,7 @@ def test_garbage_lines_are_left_out() -> None:
     ("data", "answer"),
     [
         (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "/metrics"),
-        (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", "/metrics"),
+        (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", "/metrics?x=1"),
         (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
         (b"\x16\x03\x01\x02\x00\x01\n", 400),
         (b"GET /metrics SPDY/3\r\n\r\n", 400),
