@@ -162,8 +162,9 @@ class DeviceHealth(Protocol):
         """Health has told how things are; until then a status keeps what it showed."""
         ...
 
-    async def held(self, uid: str) -> PodHeld:
-        """Nothing once its devices are free. Waits a little where it was not heard yet who holds what."""
+    async def held(self, uid: str, admitted: bool) -> PodHeld:
+        """Nothing once its devices are free. Raises BusError while it was not heard who holds what; of a pod that was
+        `admitted` in this life and is not told of, that is waited for a little."""
         ...
 
     def ended(self, spec: PodSpec, held: PodHeld) -> None:

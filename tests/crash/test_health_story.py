@@ -15,6 +15,7 @@ from tests.support.health_plane import (
     DRIVER,
     FIELD,
     NIC,
+    Health,
     HealthPlane,
     container,
     devices_of,
@@ -36,6 +37,11 @@ CRASHES = (
 )
 OVER = ("failed", "burnt")
 DOCTOR = REPO / "examples" / "device-doctor" / "doctor.py"
+
+
+def known(shown: dict[str, Health]) -> set[str]:
+    """Of the pods that are over."""
+    return {health for name in OVER for health in shown.get(name, {"": ""}).values()}
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +98,37 @@ def test_a_quick_flap_ends_in_the_latest_at_few_writes(made: HealthPlane) -> Non
     made.expect("well again", made.all_are("Healthy"))
 
 
+@pytest.mark.timeout(240 * ROUNDS)
+def test_a_flap_in_which_somebody_dies_ends_in_the_latest(made: HealthPlane) -> None:
+    """S52, with a crash between two of the changes."""
+    dice = random.Random(SEED)
+    for victims in dice.sample(CRASHES * ROUNDS, 2 * ROUNDS):
+        struck, latest = dice.randrange(10), dice.choice(("Healthy", "Unhealthy"))
+        for number in range(10):
+            made.set_plugin("Healthy" if number % 2 else "Unhealthy")
+            if number == struck:
+                made.kill(*victims)
+            time.sleep(0.01)
+        made.set(latest)
+        made.expect(f"the latest, {latest}, with {victims} killed (seed {SEED})", made.all_are(latest))
+    made.set("Healthy")
+    made.expect("well again", made.all_are("Healthy"))
+
+
 def test_nobody_knows_any_more(made: HealthPlane) -> None:
-    """S55, S56: who provides the devices goes; pods that are over keep what was known."""
+    """S55, S56: who provides the devices goes, and some of us with it; pods that are over keep what was known."""
+    dice = random.Random(SEED)
+    striker = threading.Timer(dice.uniform(0, 0.3), made.kill, dice.choice(CRASHES))
+    striker.start()
     stop(made.plugin)
     made.on_driver(made.driver.stop(deregister=False))
-    made.expect("Unknown", made.all_are("Unknown", *OVER))
-    shown = made.shown()
-    assert {health for name in OVER for health in shown[name].values()} == {"Healthy"}
+    made.expect(f"Unknown (seed {SEED})", made.all_are("Unknown", *OVER))
+    striker.join()
+    made.expect(f"what was known (seed {SEED})", lambda: known(made.shown()) == {"Healthy"})
     made.plugin = made.start_plugin()
     made.on_driver(made.driver.serve())
-    made.expect("known again", made.all_are("Healthy"))
+    made.kill(*dice.choice(CRASHES))
+    made.expect(f"known again (seed {SEED})", made.all_are("Healthy"))
 
 
 def test_what_a_pod_had_is_known_whoever_dies_at_its_end(made: HealthPlane) -> None:

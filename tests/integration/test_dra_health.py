@@ -12,7 +12,7 @@ from protocols.messages.held import HeldContainer, HeldResource, PodHeld
 from protocols.messages.podworker import ENDED_PODS, EndedPod
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
-from protocols.wire.dra import HEALTH_V1, NODE_HEALTH
+from protocols.wire.dra import HEALTH_V1, HEALTH_V1ALPHA1, NODE_HEALTH
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, DraLab, asks, claim, play_dra
 from tests.support.stub_driver import StubDriver, told_health
@@ -131,7 +131,7 @@ def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
 
 
 def test_a_driver_without_health_is_asked_once_at_most(caplog) -> None:
-    """S59: advertised or not, its devices are Unknown; no retry storm, one line."""
+    """S59: advertised or not, its devices are Unknown; no retry storm, one line in each life of ours."""
 
     async def story(lab: DraLab) -> None:
         plain = await lab.driver(instance="-plain")
@@ -141,10 +141,16 @@ def test_a_driver_without_health_is_asked_once_at_most(caplog) -> None:
         await until("asked", lambda: boaster.streams)
         await asyncio.sleep(0.5)
         assert (plain.streams, boaster.streams) == (0, 1)
+        await lab.end_life()
+        await lab.open()
+        await lab.connected(GPU, str(plain.socket))
+        await lab.connected(GPU, str(boaster.socket))
+        await lab.says(DEVICE, "Unknown")
+        await until("asked once more", lambda: boaster.streams == 2)
 
     with caplog.at_level("WARNING"):
         play_dra(story)
-    assert len([line for line in caplog.messages if "does not implement" in line]) == 1
+    assert len([line for line in caplog.messages if "does not implement" in line]) == 2
 
 
 def test_with_the_gate_off_no_driver_is_asked() -> None:
@@ -202,6 +208,26 @@ def test_streams_that_end_at_once_are_opened_at_a_bounded_rate() -> None:
     play_dra(story)
 
 
+def test_an_older_driver_has_an_older_service() -> None:
+    """S56 with v1alpha1.DRAResourceHealth; a new life of the manager asks for the same."""
+
+    async def story(lab: DraLab) -> None:
+        driver = lab.stub()
+        driver.info.supported_versions.append(HEALTH_V1ALPHA1)
+        driver.health = [told_health("dev-0", health.UNHEALTHY, message="old")]
+        await driver.start()
+        await lab.settled(driver)
+        assert lab.registered.items[GPU].health == HEALTH_V1ALPHA1
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Unhealthy", "old")
+        await lab.end_life()
+        driver.report(told_health("dev-0"))
+        await lab.open()
+        await lab.says(DEVICE, "Healthy", "")
+
+    play_dra(story)
+
+
 def test_the_documents_own_service_gives_the_same_result() -> None:
     """S60: NodeHealth.WatchDevicesStatus; a device that is left out is Unknown at once."""
 
@@ -221,8 +247,13 @@ def test_the_documents_own_service_gives_the_same_result() -> None:
         driver.statuses = [node_health.Device(pool_name="n1", device_name="dev-0", health="Sleepy")]
         driver.change()
         await lab.says(DEVICE, "Unknown")
+        driver.statuses = [node_health.Device(pool_name="n1", device_name="dev-0", health="Unhealthy")]
+        await lab.end_life()
+        await lab.open()
+        await lab.says(DEVICE, "Unhealthy")
         driver.statuses = []
         driver.change()
+        await lab.says(DEVICE, "Unknown")
         await driver.stop()
         await lab.says(DEVICE, "Unknown")
 

@@ -324,7 +324,7 @@ class FakeHealth:
         self.on = self.heard = True
         self.holds, self.over = {}, {}
 
-    async def held(self, uid):
+    async def held(self, uid, admitted):
         return self.holds.get(uid, PodHeld())
 
     def ended(self, spec, held):

@@ -16,7 +16,6 @@ from protocols.wire.dra import (
     DRA_PLUGIN,
     DRA_V1,
     GET_INFO,
-    HEALTH_V1,
     NODE_HEALTH,
     NOTIFY,
     PREPARE,
@@ -115,8 +114,8 @@ class StubDriver:
 
     def _services(self) -> list[Service]:
         main = Service().unary(PREPARE[self.version], self._prepare).unary(UNPREPARE[self.version], self._unprepare)
-        watch = Service().stream(WATCH_RESOURCES[HEALTH_V1], self._watch)
-        return [main, watch, Service().stream(WATCH_DEVICES_STATUS, self._watch_statuses)]
+        watches = [Service().stream(method, self._watch) for method in WATCH_RESOURCES.values()]
+        return [main, *watches, Service().stream(WATCH_DEVICES_STATUS, self._watch_statuses)]
 
     async def _note(self, method: str, request: Any, context: Any) -> None:
         self.calls.append((method, request))

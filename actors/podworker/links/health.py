@@ -1,9 +1,10 @@
 """Device health on the bus: what pods hold, what `health` says of it, and for `health` the pods that have ended."""
 
+import asyncio
 from contextlib import suppress
 
 from actors.podworker.types import PodSpec
-from protocols.bus import Bus, BusError, Following, Op, Replica, StateSource, Stream
+from protocols.bus import Bus, Following, Op, Replica, StateSource, Stream
 from protocols.bus.replica import OnChange
 from protocols.messages import devices, health, podworker
 from protocols.messages.devices import PodAllocation
@@ -13,6 +14,8 @@ from protocols.messages.podworker import EndedPod
 
 RING = 1024
 HEARD_S = 1.0
+LATE_S = 2.0
+"""How much later than its admission a pod may be told of: an answer and a stream have no order between them."""
 
 
 class HealthLink:
@@ -21,7 +24,8 @@ class HealthLink:
     def __init__(self, on: bool, on_change: OnChange[PodResourceStatus]) -> None:
         self.on = on
         self._statuses = _Heard(on_change)
-        self._allocations = Replica[PodAllocation]()
+        self._allocations = Replica[PodAllocation](lambda *change: self._told.set())
+        self._told = asyncio.Event()
         self._ended: dict[str, EndedPod] = {}
         self._stream: Stream | None = None
         self._following: Following[PodAllocation] | None = None
@@ -44,12 +48,22 @@ class HealthLink:
     def status(self, uid: str) -> PodResourceStatus | None:
         return self._statuses.items.get(uid)
 
-    async def held(self, uid: str) -> PodHeld:
-        if self._following is not None and not self._following.synced:
-            with suppress(BusError):
-                await self._following.wait_synced(HEARD_S)
+    async def held(self, uid: str, admitted: bool) -> PodHeld:
+        if self._following is None:
+            return PodHeld()
+        if uid not in self._allocations.items:
+            await self._following.wait_synced(HEARD_S)
+            if admitted:
+                await self._wait_for(uid)
         allocation = self._allocations.items.get(uid)
         return PodHeld() if allocation is None else held_by(allocation)
+
+    async def _wait_for(self, uid: str) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LATE_S):
+                while uid not in self._allocations.items:
+                    self._told.clear()
+                    await self._told.wait()
 
     def ended(self, spec: PodSpec, held: PodHeld) -> None:
         if self._stream is None or not self.on:

@@ -61,7 +61,7 @@ class Ending:
         state, spec = self._state, self._state.spec
         if state.gone or spec.deleting or not self._world.health.on:
             return True
-        state.held = state.held or await self._world.health.held(spec.uid)
+        state.held = state.held or await self._world.health.held(spec.uid, state.grants is not None)
         if not state.held:
             return True
         self._reporter.report(state, status, final=True)
