@@ -64,5 +64,5 @@ def http2_channel(endpoint: str, tls: Callable[[], ssl.SSLContext] | None, large
         place = Place(path=endpoint.removeprefix("unix:"), largest=largest)
     else:
         host, _, port = endpoint.rpartition(":")
-        place = Place(host.strip("[]"), int(port), tls=tls, largest=largest, asks=True)
+        place = Place(host.strip("[]"), int(port), tls=tls, largest=largest, greets=True, asks=True)
     return LineChannel(endpoint, partial(open_line, place))

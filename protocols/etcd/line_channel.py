@@ -4,6 +4,7 @@ costs the process a fraction: no wake-up but the socket's."""
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import grpc
@@ -40,6 +41,7 @@ class LineChannel:
         self._line: Line | None = None
         self._why = ""
         self._connecting = asyncio.Lock()
+        self._trying: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._number = 0
         self._streams: set[LineStream] = set()
@@ -48,6 +50,8 @@ class LineChannel:
         method = path.removeprefix(SERVICE)
 
         async def ask(request: Message, timeout: float, wait_for_ready: bool = True) -> Any:
+            if not wait_for_ready and not self._stands:
+                raise rpc_error("UNAVAILABLE", LOST)
             return response_deserializer(await self._ask(method, request_serializer(request), timeout))
 
         return ask
@@ -56,13 +60,35 @@ class LineChannel:
         method = path.removeprefix(SERVICE)
 
         def begin(metadata: object = (), wait_for_ready: bool = True) -> "LineStream":
-            stream = LineStream(self._dial, method, request_serializer, response_deserializer, self._streams.discard)
+            forms = request_serializer, response_deserializer
+            stream = LineStream(self._dial, method, forms, self._streams.discard, patient=wait_for_ready)
             self._streams.add(stream)
             return stream
 
         return begin
 
+    @property
+    def _stands(self) -> bool:
+        return self._line is not None and not self._line.draining
+
+    async def stands(self, patience: float) -> bool:
+        """Whether there is a connection, after at most one try of `patience` seconds; who asks meanwhile shares it."""
+        if self._stands:
+            return True
+        if self._trying is None or self._trying.done():
+            self._trying = asyncio.get_running_loop().create_task(self._try())
+        await asyncio.wait((self._trying,), timeout=patience)
+        return self._stands
+
+    async def _try(self) -> None:
+        with suppress(OSError):
+            async with self._connecting:
+                if not self._stands:
+                    self._line = await self._open()
+
     async def close(self, grace: float | None = None) -> None:
+        if self._trying is not None:
+            self._trying.cancel()
         if self._line is not None:
             self._line.close()
         for stream in list(self._streams):
@@ -132,12 +158,14 @@ class LineStream:
         self,
         dial: Dial,
         method: str,
-        serializer: Callable[[Message], bytes],
-        deserializer: Callable[[bytes], Message],
+        forms: tuple[Callable[[Message], bytes], Callable[[bytes], Message]],
         on_end: Callable[["LineStream"], None],
+        patient: bool,
     ) -> None:
         self._dial, self._method, self._on_end = dial, method, on_end
-        self._serializer, self._deserializer = serializer, deserializer
+        self._serializer, self._deserializer = forms
+        self._patient = patient
+        """Whether it waits for a store that is away; else it ends, and the caller asks another one."""
         self._line: Line | None = None
         self._arrived: deque[bytes] = deque()
         self._more = asyncio.Event()
@@ -146,10 +174,20 @@ class LineStream:
 
     async def write(self, request: Message) -> None:
         if self._line is None and self._end is None:
-            self._line = await persistently(lambda: self._dial(self._take, self._lose))
+            self._line = await self._begin()
         if self._end is not None or self._line is None:
+            if self._line is not None:
+                self._line.close()
             raise self._end or rpc_error("UNAVAILABLE", LOST)
         self._line.send(1, self._method, self._serializer(request), last=False)
+
+    async def _begin(self) -> Line:
+        if self._patient:
+            return await persistently(lambda: self._dial(self._take, self._lose))
+        try:
+            return await self._dial(self._take, self._lose)
+        except OSError as error:
+            raise rpc_error("UNAVAILABLE", str(error)) from None
 
     async def read(self) -> Message:
         """The next message. Raises AioRpcError at the end, CancelledError after cancel()."""

@@ -4,21 +4,20 @@ import asyncio
 import random
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
-import grpc
 from google.protobuf.message import Message
 
-from protocols.etcd.channel import Credentials, credentials_of, files_of, open_channel
+from protocols.etcd.channel import contexts_of, open_channel
 from protocols.etcd.errors import BadEndpoint, Unavailable
+from protocols.etcd.line_channel import LineChannel
 from protocols.etcd.options import EtcdOptions
-from protocols.tls import Renewed
 
 PATIENCE = 1.0
 """Seconds a member may take to let us connect before the next one is asked."""
 PAUSE = 0.05
-"""Seconds between two rounds when no member lets us connect."""
+"""Seconds between two rounds when no member lets us connect; each further one waits so much longer."""
+LONGEST_PAUSE = 0.5
 
 
 class Members:
@@ -31,10 +30,7 @@ class Members:
         self._options = options
         self.count = len(options.endpoints)
         self.current = random.randrange(self.count)
-        self.channels: list[grpc.aio.Channel] = []
-        self._credentials: Renewed[Credentials | None] | None = None
-        self._with: list[Credentials | None] = []
-        """Of each channel."""
+        self.channels: list[LineChannel] = []
 
     @property
     def several(self) -> bool:
@@ -42,11 +38,8 @@ class Members:
 
     def start(self) -> None:
         """Connects in the background. Raises BadEndpoint."""
-        options = self._options
-        self._credentials = Renewed(files_of(options), partial(credentials_of, options))
-        made = self._credentials.now()
-        self._with = [made] * self.count
-        self.channels = [open_channel(endpoint, options, made) for endpoint in options.endpoints]
+        tls = contexts_of(self._options)
+        self.channels = [open_channel(endpoint, self._options, tls) for endpoint in self._options.endpoints]
 
     async def close(self) -> None:
         channels, self.channels = self.channels, []
@@ -75,14 +68,14 @@ class Members:
         deadline, tried = loop.time() + timeout, 0
         while True:
             member = self.current
-            if await self._stands(member, min(PATIENCE, deadline - loop.time())):
+            if await self.channels[member].stands(min(PATIENCE, deadline - loop.time())):
                 return member
             self.blame(member)
             tried += 1
             if loop.time() >= deadline:
                 raise Unavailable(self._nobody())
             if tried % self.count == 0:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(min(PAUSE * tried / self.count, LONGEST_PAUSE))
 
     def _nobody(self) -> str:
         mend = "see that they run, and that CA, certificate and key are for them"
@@ -90,48 +83,20 @@ class Members:
             mend = "see that they run, and give a CA if they speak TLS"
         return f"no member lets us connect ({', '.join(self._options.endpoints)}); {mend}"
 
-    async def _stands(self, member: int, patience: float) -> bool:
-        channel = self.channels[member]
-        state = channel.get_state(try_to_connect=True)
-        if state is grpc.ChannelConnectivity.READY:
-            return True
-        channel = await self._renewed(member)
-        state = channel.get_state(try_to_connect=True)
-        try:
-            async with asyncio.timeout(patience):
-                while state in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
-                    await channel.wait_for_state_change(state)
-                    state = channel.get_state(try_to_connect=True)
-        except TimeoutError:
-            return False
-        return state is grpc.ChannelConnectivity.READY
-
-    async def _renewed(self, member: int) -> grpc.aio.Channel:
-        """Its channel; a new one if the certificates of the old are no longer those of the files."""
-        channel, made = self.channels[member], self._credentials.now() if self._credentials else None
-        if self._credentials is not None and made is not self._with[member]:
-            self._with[member] = made
-            self.channels[member] = open_channel(self._options.endpoints[member], self._options, made)
-            await channel.close(grace=None)
-        return self.channels[member]
-
 
 class Method:
     """A call of the etcd API, to any member."""
 
     def __init__(self, members: Members, path: str, answer: type[Message], stream: bool = False) -> None:
+        kinds = [channel.stream_stream if stream else channel.unary_unary for channel in members.channels]
         self.members = members
-        self._path, self._answer, self._stream = f"/etcdserverpb.{path}", answer, stream
-        self._stubs: dict[int, tuple[grpc.aio.Channel, Callable[..., Any]]] = {}
+        self._stubs: list[Callable[..., Any]] = [
+            kind(f"/etcdserverpb.{path}", request_serializer=_serialize, response_deserializer=answer.FromString)
+            for kind in kinds
+        ]
 
     def stub(self, member: int) -> Callable[..., Any]:
-        channel = self.members.channels[member]
-        held = self._stubs.get(member)
-        if held is None or held[0] is not channel:
-            kind = channel.stream_stream if self._stream else channel.unary_unary
-            made = kind(self._path, request_serializer=_serialize, response_deserializer=self._answer.FromString)
-            held = self._stubs[member] = channel, made
-        return held[1]
+        return self._stubs[member]
 
 
 def _serialize(message: Message) -> bytes:

@@ -49,6 +49,9 @@ class Place(msgspec.Struct, frozen=True):
     """Asked for each connection."""
     largest: int = 16 << 20
     """Bytes of one message."""
+    greets: bool = False
+    """A connection counts once the server's settings came: whom it does not trust it may tell only after the handshake,
+    and one that hangs is connected to by its kernel all the same."""
     asks: bool = False
     """Ask a silent server whether it lives. Most servers of Go end connections that do."""
 
@@ -72,6 +75,7 @@ class Http2Line(asyncio.Protocol):
         self._alarm: asyncio.TimerHandle | None = None
         self._pong: asyncio.TimerHandle | None = None
         self._answered_at = 0.0
+        self._greeted: asyncio.Future[None] | None = None
 
     @property
     def draining(self) -> bool:
@@ -88,6 +92,12 @@ class Http2Line(asyncio.Protocol):
         if self._alarm is None and self._place.asks:
             self._heard_at = self._loop.time()
             self._alarm = self._loop.call_later(QUIET_S, self._beat)
+
+    async def greeted(self) -> None:
+        """Until the server has said its first word. Raises OSError when it hangs up instead."""
+        if not self._session.set_up:
+            self._greeted = self._loop.create_future()
+            await self._greeted
 
     def cancel(self, number: int) -> None:
         """Nobody waits for this call any more."""
@@ -121,6 +131,8 @@ class Http2Line(asyncio.Protocol):
             self._session.feed(data)
         except BadHttp2:
             self.close()
+        if self._greeted is not None and not self._greeted.done() and self._session.set_up:
+            self._greeted.set_result(None)
         idle = self._heard_at - self._answered_at > 2 * PONG_S
         if idle or self._session.pressing or self._session.draining:
             self._flush()
@@ -129,6 +141,8 @@ class Http2Line(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        if self._greeted is not None and not self._greeted.done():
+            self._greeted.set_exception(ConnectionResetError(str(error or LOST)))
         for timer in (self._alarm, self._pong):
             if timer is not None:
                 timer.cancel()
@@ -191,14 +205,22 @@ async def dial(place: Place, hears: Hears) -> Http2Line:
     """Raises OSError; a fault of TLS is one, too."""
     loop = asyncio.get_running_loop()
     made: Callable[[], Http2Line] = partial(Http2Line, place, hears)
+    line: Http2Line | None = None
     try:
         async with asyncio.timeout(CONNECT_S):
             if place.path:
                 _, line = await loop.create_unix_connection(made, place.path)
             else:
-                _, line = await loop.create_connection(
-                    made, place.host, place.port, ssl=place.tls() if place.tls else None
-                )
+                tls = place.tls() if place.tls else None
+                _, line = await loop.create_connection(made, place.host, place.port, ssl=tls)
+            if place.greets:
+                await line.greeted()
     except TimeoutError:
+        if line is not None:
+            line.close()
         raise OSError(f"{place.path or place.authority} does not answer") from None
+    except asyncio.CancelledError:
+        if line is not None:
+            line.close()
+        raise
     return line

@@ -47,7 +47,8 @@ class Session:
         self._taken = 0
         self._block: tuple[int, int, bytes] | None = None
         """Headers that go on in the next frame: stream, flags, what came so far."""
-        self._set_up = False
+        self.set_up = False
+        """The server has begun, with its settings."""
         self._answers: list[bytes] = []
         """To pings: they go out with what is written next."""
         self.draining = False
@@ -111,14 +112,14 @@ class Session:
         for kind, flags, stream, payload in self._splitter.feed(data):
             if (self._block is None) is (kind == h2.CONTINUATION):
                 raise BadHttp2("headers are interrupted, or continue where none began")
-            if not self._set_up and kind != h2.SETTINGS:
+            if not self.set_up and kind != h2.SETTINGS:
                 raise BadHttp2("the server does not begin with its settings")
             act = self._ACTS.get(kind)
             if act is not None:
                 act(self, flags, stream, payload)
 
     def _open_some(self) -> None:
-        while self._unopened and len(self._streams) < self._most and self._set_up:
+        while self._unopened and len(self._streams) < self._most and self.set_up:
             stream = self._unopened.popleft()
             stream.id, self._next = self._next, self._next + 2
             self.draining = self.draining or self._next >= LAST_STREAM
@@ -222,7 +223,7 @@ class Session:
             return
         for name, value in read_settings(payload):
             self._set(name, value)
-        self._set_up = True
+        self.set_up = True
         self._out.append(pack(h2.SETTINGS, h2.ACK, 0))
         self._unblock()
         self._open_some()
