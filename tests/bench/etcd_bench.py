@@ -1,78 +1,49 @@
 """On a cluster of Debian's etcd, three members with TLS on this machine: writes, and what a dead member costs."""
 
 import asyncio
-import itertools
 import shutil
 import time
-from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
-from protocols.etcd import EtcdClient
+import grpc
+import uvloop
+
 from tests.bench.row import Row, at_most
-from tests.bench.watch_lab import configmap
+from tests.bench.write_bench import RATIO_LIMIT, ROUNDS, SECONDS, WRITERS, bare, served
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.etcd_cluster import Cluster, cluster
-from tests.support.resuming import CONFIGMAPS, Churn, Crowd
+from tests.support.resuming import Churn, Crowd
 
-WRITERS, SECONDS = 4, 4.0
 WATCHES = 200
-JSON = {"Content-Type": "application/json"}
 
 
 def run() -> list[Row]:
     binary = shutil.which("etcd")
     if binary is None:
         return [Row("etcd: not installed (Debian: apt-get install etcd-server)", 0, "")]
-    with cluster(binary, members=3, tls=True) as three:
-        bare = asyncio.run(_bare(three))
-        with running_plane(store_endpoints=three.endpoints, store_embedded=False, etcd_files=three.files) as plane:
-            served = asyncio.run(_served(plane))
-            told = f"etcd: writes with {WRITERS} clients, 3 members, TLS"
-            rows = [Row(told, served, "1/s", bare, ">= 0.8 x floor", served >= 0.8 * bare)]
-            rows += asyncio.run(_deaths(plane, three))
-            with running_plane(
-                plane, store_endpoints=three.endpoints, store_embedded=False, etcd_files=three.files
-            ) as other:
-                return rows + asyncio.run(_move(plane, other))
+    with cluster(binary, members=3, tls=True) as three, plane_on(three) as plane:
+        rows = [_writes(plane, three), *asyncio.run(_deaths(plane, three))]
+        with plane_on(three, beside=plane) as other:
+            return rows + asyncio.run(_move(plane, other))
 
 
-async def _busily(write: Callable[[int], Awaitable[None]]) -> float:
-    """Writes a second of so many at once, each its next when the last is acknowledged."""
-    numbers, until = itertools.count(), time.monotonic() + SECONDS
-    done = 0
-
-    async def one() -> None:
-        nonlocal done
-        while time.monotonic() < until:
-            await write(next(numbers))
-            done += 1
-
-    await asyncio.gather(*(one() for _ in range(WRITERS)))
-    return done / SECONDS
+def plane_on(three: Cluster, beside: Plane | None = None) -> AbstractContextManager[Plane]:
+    return running_plane(beside, store_endpoints=three.endpoints, store_embedded=False, etcd_files=three.files)
 
 
-async def _bare(three: Cluster) -> float:
-    """The same bytes put by the etcd client alone."""
-    client = EtcdClient(three.options())
-    await client.start()
-    try:
-
-        async def write(number: int) -> None:
-            await client.create_if_absent(f"/bare/b-{number}".encode(), configmap(f"b-{number}", size=300))
-
-        return await _busily(write)
-    finally:
-        await client.close()
-
-
-async def _served(plane: Plane) -> float:
-    async with plane.client() as session:
-
-        async def write(number: int) -> None:
-            data = configmap(f"busy-{number}", size=300)
-            async with session.post(CONFIGMAPS, data=data, headers=JSON) as answer:
-                assert answer.status == 201, await answer.text()
-
-        return await _busily(write)
+def _writes(plane: Plane, three: Cluster) -> Row:
+    """The floor: the same bytes put by as many Python clients of etcd, by gRPC's library. In turn, the best of each."""
+    files = three.files
+    ca, key, cert = (Path(file).read_bytes() for file in (files.ca, files.key, files.cert))
+    credentials = grpc.ssl_channel_credentials(ca, key, cert)
+    rounds = [
+        (uvloop.run(served(plane)) / SECONDS, uvloop.run(bare(three.endpoints, credentials)) / SECONDS)
+        for _ in range(ROUNDS)
+    ]
+    ours, floor = max(one for one, _ in rounds), max(one for _, one in rounds)
+    told = f"etcd: writes with {WRITERS} clients, 3 members, TLS"
+    return Row(told, ours, "1/s", floor, f">= {RATIO_LIMIT} x floor", ours >= RATIO_LIMIT * floor)
 
 
 async def _deaths(plane: Plane, three: Cluster) -> list[Row]:

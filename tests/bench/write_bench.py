@@ -123,21 +123,30 @@ class Connection:
 
 async def pair(plane: Plane, floor: EtcdOptions | str, spent: Spent) -> tuple[float, float]:
     spent.begin()
-    connections = [await Connection.open(plane) for _ in range(WRITERS)]
-    try:
-        ours = await busily([connection.create for connection in connections])
-    finally:
-        for connection in connections:
-            connection.close()
+    ours = await served(plane)
     spent.end(ours)
-    least = await (bare(floor) if isinstance(floor, str) else without(floor))
+    least = await (bare((floor,)) if isinstance(floor, str) else without(floor))
     return ours / SECONDS, least / SECONDS
 
 
-async def bare(target: str) -> int:
-    """By gRPC's library, a channel for each."""
+async def served(plane: Plane) -> int:
+    """Through the API server."""
+    connections = [await Connection.open(plane) for _ in range(WRITERS)]
+    try:
+        return await busily([connection.create for connection in connections])
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+async def bare(targets: tuple[str, ...], credentials: grpc.ChannelCredentials | None = None) -> int:
+    """By gRPC's library, a channel for each client, to the members in turn."""
+    options = [("grpc.use_local_subchannel_pool", 1)]
     channels = [
-        grpc.aio.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) for _ in range(WRITERS)
+        grpc.aio.secure_channel(target, credentials, options=options)
+        if credentials is not None
+        else grpc.aio.insecure_channel(target, options=options)
+        for target in itertools.islice(itertools.cycle(targets), WRITERS)
     ]
 
     def writes_of(channel: grpc.aio.Channel) -> Write:
