@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -156,6 +157,63 @@ def test_the_adopt_daemonset_passes_the_api(plane):
         if item["kind"] != "ServiceAccount"  # its namespace is not there in a dry run
     ]
     assert all("serverside-applied (server dry run)" in line for line in told), told
+
+
+IN_CLUSTER = """
+import os
+base = "NODEPLANE_MOUNT_VAR_RUN_SECRETS_KUBERNETES_IO_SERVICEACCOUNT"
+place = "/var/run/secrets/kubernetes.io/serviceaccount"
+import kubernetes as k
+from kubernetes.config.incluster_config import InClusterConfigLoader
+where = place if os.path.exists(place + "/token") else os.environ[base]
+InClusterConfigLoader(where + "/token", where + "/ca.crt").load_and_set()
+print("I am", k.client.AuthenticationV1Api().create_self_subject_review({}).status.user_info.username, flush=True)
+import time; time.sleep(300)
+"""
+
+
+def test_pods_as_people_write_them(plane):
+    """Services by variables, a client of the API inside, kubectl debug, a resize: one pod."""
+    service = {"clusterIP": "10.96.0.10", "ports": [{"name": "sql", "port": 5432}]}
+    plane.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "my-db"}, "spec": service})
+    app = {
+        "name": "app",
+        "image": "busybox:1",
+        "command": [sys.executable, "-c", IN_CLUSTER],
+        "resources": {"requests": {"cpu": "100m"}},
+    }
+    sysctls = {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}]}
+    env = shell("env", "env; exec sleep 300")
+    plane.apply(pod("people", app, env, automountServiceAccountToken=True, securityContext=sysctls))
+    plane.pod_ready("people")
+    until(
+        "who it is",
+        lambda: "I am system:serviceaccount:default:default" in plane.kubectl("logs", "people", "-c", "app"),
+    )
+    told = plane.kubectl("logs", "people", "-c", "env").splitlines()
+    assert {"MY_DB_SERVICE_HOST=10.96.0.10", "MY_DB_PORT=tcp://10.96.0.10:5432"} <= set(told)
+    assert "KUBERNETES_SERVICE_HOST=127.0.0.1" in told
+    debugger = {"name": "dbg", "image": "box:1", "command": ["sh", "-c", "exit 3"], "targetContainerName": "app"}
+    patch_pod(plane, "ephemeralcontainers", {"ephemeralContainers": [debugger]})
+    patch_pod(plane, "resize", {"containers": [{"name": "app", "resources": {"requests": {"cpu": "200m"}}}]})
+
+    def changed():
+        status = plane.get("pod", "people")["status"]
+        ended = [c["state"].get("terminated", {}).get("exitCode") for c in status.get("ephemeralContainerStatuses", ())]
+        sizes = [c["resources"]["requests"]["cpu"] for c in status["containerStatuses"] if c.get("resources")]
+        return (ended, sizes) == ([3], ["200m"]) and status
+
+    status = until("debugged and resized", changed)
+    assert [c["restartCount"] for c in status["containerStatuses"]] == [0, 0]
+    events = plane.kubectl(
+        "get", "events", "--field-selector", "involvedObject.name=people", "-o", "jsonpath={..reason}"
+    )
+    assert {"NotEnforced", "ResizeCompleted"} <= set(events.split())
+    plane.kubectl("delete", "pod/people", "service/my-db", "--wait=false")
+
+
+def patch_pod(plane, subresource, spec):
+    plane.kubectl("patch", "pod", "people", "--subresource", subresource, "-p", json.dumps({"spec": spec}))
 
 
 def test_how_pods_end(plane):

@@ -1,3 +1,5 @@
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,11 @@ from actors.podworker.containers.shortfalls import shortfalls
 from actors.podworker.environment.downward import Node
 from actors.podworker.pods.admission import admit_request
 from actors.podworker.spec import read_pod
+from actors.podworker.volumes.keeper import Volumes
+from actors.podworker.volumes.paths import volume_path
 from actors.scheduler.views import amounts, pod_requests
 from protocols.wire import cri_pb2 as pb
-from tests.support.podworker_fakes import container, pod
+from tests.support.podworker_fakes import FakeWorld, container, pod
 
 PROFILE = pb.SecurityProfile
 
@@ -198,3 +202,13 @@ def test_resources_of_a_pod_as_a_whole():
 )
 def test_whole_pods_that_are_refused(made, words):
     assert any(words in str(cause) for cause in pod_causes(made)), pod_causes(made)
+
+
+def test_an_empty_dir_belongs_to_the_pods_group(tmp_path):
+    mine = os.getgid()
+    parsed = read_pod(pod(securityContext={"fsGroup": mine}, volumes=[{"name": "v", "emptyDir": {}}]))
+    world = FakeWorld(tmp_path).world
+    asyncio.run(Volumes(world, lambda: parsed).prepare(Node("n1")))
+    made = volume_path(parsed, "v", tmp_path).stat()
+    assert made.st_gid == mine
+    assert made.st_mode & 0o7777 == 0o2777

@@ -6,6 +6,7 @@ No watch and no timer: a pod that has such volumes looks at their sources with i
 import asyncio
 import logging
 import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -138,7 +139,8 @@ def _empty_dir(path: Path, group: int) -> None:
     if not path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o777)
-    if group >= 0 and path.stat().st_gid != group:
+    found = path.stat()
+    if group >= 0 and (found.st_gid != group or not found.st_mode & stat.S_ISGID):
         os.chown(path, -1, group)
         path.chmod(0o2777)
 
