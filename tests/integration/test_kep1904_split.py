@@ -1,7 +1,7 @@
 """KEP-1904 A7 and A13: two stores behind one API never mix their revisions; an etcd that hardly tells progress will do.
 
 The main store is Debian's etcd with its default of ten minutes between progress notifications; leases are in a second
-etcd, events in SQLite. Custom resources are served from the main one: their stories run here once more.
+etcd, events in SQLite. Stories of requests, watches and custom resources run here once more, on the main one.
 """
 
 import asyncio
@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd import EtcdClient
+from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.settings import Store
 from tests.integration import test_apiserver_custom as custom
+from tests.integration import test_apiserver_requests as requests
+from tests.integration import test_apiserver_watch as watches
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane
 from tests.support.etcd_cluster import Cluster, cluster
@@ -26,6 +28,13 @@ CUSTOM = (
     custom.test_server_side_apply_owns_sets_member_by_member,
     custom.test_two_versions_show_the_same_objects,
     custom.test_deleting_a_definition_deletes_its_objects_first,
+)
+REQUESTS = (
+    requests.test_writes_follow_the_rules,
+    requests.test_binding_finalizers_names_and_dry_run,
+    watches.test_changes_arrive_in_order_with_their_revisions,
+    watches.test_objects_enter_and_leave_a_selector,
+    watches.test_initial_events_end_with_the_annotated_bookmark,
 )
 
 
@@ -197,6 +206,62 @@ async def etcd_revision(etcd: Cluster) -> int:
         return await client.current_revision()
     finally:
         await client.close()
+
+
+@pytest.mark.parametrize("path", [X, EVENTS], ids=["etcd", "sqlite"])
+def test_what_is_compacted_is_expired_and_a_list_may_go_on(server: Server, etcd: Cluster, path: str) -> None:
+    """HTTP 410, with a token to go on from the newest."""
+    target = EtcdOptions(endpoints=(f"unix:{server.plane.root}/run/store.sock",)) if path == EVENTS else etcd.options()
+
+    async def story() -> None:
+        async with session(server) as client:
+            if path == EVENTS:
+                await write_events(client, 3000, 3)
+            else:
+                for number in range(3):
+                    await client.create(path, f"compacted-{number}")
+            first = await answered(client, path, limit="1")
+            old, token = first["metadata"]["resourceVersion"], first["metadata"]["continue"]
+            newer = await write_events(client, 4000, 2) if path == EVENTS else await client.create(path, "compacted-3")
+            await compact(target, newer)
+            code, late = await refused(client, path, limit="1", **{"continue": token})
+            assert (code, late["reason"], late["code"]) == (410, "Expired", 410)
+            rest = await answered(client, path, **{"continue": late["metadata"]["continue"]})
+            assert int(rest["metadata"]["resourceVersion"]) >= newer
+            everything = await answered(client, path)
+            assert [first["items"][0], *rest["items"]] == everything["items"], "from where it stood, in today's state"
+            exact = {"resourceVersion": old, "resourceVersionMatch": "Exact"}
+            code, gone = await refused(client, path, **exact)
+            assert (code, gone["reason"]) == (410, "Expired")
+            assert gone["message"] == "The resourceVersion for the provided list is too old."
+
+    asyncio.run(story())
+
+
+async def compact(target: EtcdOptions, revision: int) -> None:
+    client = EtcdClient(target)
+    await client.start()
+    try:
+        await client.compact(revision)
+    finally:
+        await client.close()
+
+
+async def refused(client: Session, path: str, **query: str) -> tuple[int, dict[str, Any]]:
+    async with client.http.get(path, params=query) as answer:
+        return answer.status, await answer.json()
+
+
+@pytest.mark.parametrize("story", REQUESTS, ids=lambda story: str(story.__name__).removeprefix("test_"))
+def test_requests_on_an_etcd(server: Server, story: Callable[[Plane], None]) -> None:
+    """As on our own store."""
+
+    async def clear() -> None:
+        async with session(server) as client, client.http.delete(X) as answer:
+            assert answer.status == 200
+
+    asyncio.run(clear())
+    story(server.plane)
 
 
 @pytest.mark.parametrize("story", CUSTOM, ids=lambda story: str(story.__name__).removeprefix("test_"))

@@ -8,6 +8,8 @@ from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors import answers as errors
 from actors.apiserver.errors import causes
 from actors.apiserver.errors.faults import as_fault
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.request.handler import status_reply
 from actors.apiserver.request.target import unknown_path, verb_not_supported
 from actors.apiserver.writes import faults
 from protocols.kube.errors import BodyInvalid, PatchImpossible, PatchInvalid, PatchTooLarge, SelectorInvalid
@@ -133,3 +135,19 @@ def test_faults_of_the_conventions_become_answers(kind: type[Any], code: int, re
     made = as_fault(kind("why"))
     lead = "the server rejected our request due to an error in our request: " if code == 422 else ""
     assert (made.code, made.reason, str(made)) == (code, reason, f"{lead}why")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.TooManyRequests("later", retry_after=1), errors.TooLargeVersion(200, 150), errors.ServiceUnavailable("x")],
+)
+def test_who_shall_come_back_is_told_when(error: errors.ApiFault) -> None:
+    reply = status_reply(error)
+    assert reply.status in (429, 503, 504)
+    assert int(reply.headers["Retry-After"]) > 0
+
+
+def test_before_there_is_data_clients_are_told_to_come_back() -> None:
+    with pytest.raises(errors.TooManyRequests, match=r"storage is \(re\)initializing") as raised:
+        Replica(TABLE.built_in[0]).check_filled()
+    assert status_reply(raised.value).headers["Retry-After"] == "1"
