@@ -7,11 +7,14 @@ from typing import Any
 
 import yaml
 
+from protocols.dra.versions import as_v1
 from supervisor.errors import Usage
 
 Obj = dict[str, Any]
 GROUP = "resource.k8s.io/"
-VERSIONS = ("v1", "v1beta2", "v1alpha3")
+VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+"""Whose older versions are read as v1."""
 MANY = 64 * 1024 * 1024
 
 
@@ -49,7 +52,7 @@ def _items(path: str, obj: Any) -> list[Obj]:
         return [each for item in obj["items"] for each in _items(path, {"apiVersion": version, **item})]
     if version.startswith(GROUP) and version.removeprefix(GROUP) not in VERSIONS:
         raise Usage(f"{path}: {version} is not read from files; `kubectl convert` or `kubectl get` gives it as v1")
-    return [obj]
+    return [as_v1(obj) if obj.get("kind") in KINDS else obj]
 
 
 def _complete(obj: Obj, number: int) -> None:

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from protocols.dra.versions import flat_requests, wrapped_devices
 from supervisor.cli.main import main
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "patching"
@@ -89,7 +91,7 @@ def test_faulty_selectors_are_told_once_for_all_devices(capsys: pytest.CaptureFi
         ("{", "is no YAML"),
         ("- a", "is no object"),
         ("kind: Pod", "Pod is not read here"),
-        ("kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta1", "v1beta1 is not read from files"),
+        ("kind: ResourceSlice\napiVersion: resource.k8s.io/v1alpha2", "v1alpha2 is not read from files"),
         ("kind: ResourceSlice\nmetadata: []", "is no map"),
     ],
 )
@@ -122,3 +124,21 @@ def test_a_slice_that_cannot_be_read_is_left_alone(capsys: pytest.CaptureFixture
     told = capsys.readouterr()
     assert "cannot be read" in told.err
     assert "gpu-0" in told.out
+
+
+def test_older_versions_say_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Class, slices and claim as v1beta1 has them."""
+    slices = [wrapped_devices(obj) for obj in yaml.safe_load_all(Path(SLICES).read_text())]
+    claim = flat_requests(yaml.safe_load(Path(CLAIM).read_text()))
+    assert "basic" in slices[1]["spec"]["devices"][0]
+    assert "exactly" not in claim["spec"]["devices"]["requests"][0]
+    old = [{**obj, "apiVersion": "resource.k8s.io/v1beta1"} for obj in (*slices, claim)]
+    files = [str(tmp_path / name) for name in ("slices.yaml", "claim.yaml")]
+    Path(files[0]).write_text(yaml.safe_dump_all(old[:-1]))
+    Path(files[1]).write_text(yaml.safe_dump(old[-1]))
+    for flags in (("--patched",), ()):
+        new, known = (
+            devices(capsys, "--slices", slices, "--patches", PATCHES, *(flags or ("--claim", claim)))
+            for slices, claim in (files, (SLICES, CLAIM))
+        )
+        assert new == known

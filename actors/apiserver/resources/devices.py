@@ -11,11 +11,10 @@ from actors.apiserver.resources.dra.classes import ClassStrategy
 from actors.apiserver.resources.dra.patches import PatchStrategy
 from actors.apiserver.resources.dra.rules import RuleStrategy
 from actors.apiserver.resources.dra.slices import SliceStrategy
-from actors.apiserver.resources.dra.versions import (
+from actors.apiserver.resources.dra.versions import VersionFace, VersionStrategy
+from protocols.dra.versions import (
     GROUP,
     Convert,
-    VersionFace,
-    VersionStrategy,
     exact_requests,
     flat_requests,
     in_template,

@@ -10,71 +10,8 @@ from actors.apiserver.catalog.strategy import Strategy
 from actors.apiserver.errors.causes import Cause
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored, decode_stored
-from actors.apiserver.resources.dra.lists import rows, table
 from actors.apiserver.writes.encode import encode_object
-
-GROUP = "resource.k8s.io"
-Convert = Callable[[Obj], Obj]
-FLAT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
-
-
-def same(obj: Obj) -> Obj:
-    return obj
-
-
-def wrapped_devices(obj: Obj) -> Obj:
-    """A slice as v1beta1 has it."""
-    return _with_devices(obj, lambda device: {"name": device.get("name"), "basic": _but(device, "name")})
-
-
-def plain_devices(obj: Obj) -> Obj:
-    return _with_devices(obj, lambda device: {**_but(device, "basic"), **table(device.get("basic"))})
-
-
-def _with_devices(obj: Obj, change: Convert) -> Obj:
-    spec = table(obj.get("spec"))
-    if not isinstance(spec.get("devices"), list):
-        return obj
-    return {**obj, "spec": {**spec, "devices": [change(device) for device in rows(spec["devices"])]}}
-
-
-def flat_requests(obj: Obj) -> Obj:
-    """A claim as v1beta1 has it."""
-    return _with_requests(obj, lambda request: {**_but(request, "exactly"), **table(request.get("exactly"))})
-
-
-def exact_requests(obj: Obj) -> Obj:
-    """Any field of the flat form that says something makes an exact request."""
-    return _with_requests(obj, _exact)
-
-
-def _exact(request: Obj) -> Obj:
-    exactly = {name: request[name] for name in FLAT if request.get(name)}
-    rest = {name: value for name, value in request.items() if name not in FLAT}
-    return {**rest, "exactly": exactly} if exactly else rest
-
-
-def _with_requests(obj: Obj, change: Convert) -> Obj:
-    spec = table(obj.get("spec"))
-    devices = table(spec.get("devices"))
-    if not isinstance(devices.get("requests"), list):
-        return obj
-    requests = [change(request) for request in rows(devices["requests"])]
-    return {**obj, "spec": {**spec, "devices": {**devices, "requests": requests}}}
-
-
-def in_template(change: Convert) -> Convert:
-    def changed(obj: Obj) -> Obj:
-        spec = table(obj.get("spec"))
-        if not isinstance(spec.get("spec"), dict):
-            return obj
-        return {**obj, "spec": {**spec, "spec": change({"spec": spec["spec"]})["spec"]}}
-
-    return changed
-
-
-def _but(obj: Obj, name: str) -> Obj:
-    return {key: value for key, value in obj.items() if key != name}
+from protocols.dra.versions import GROUP, Convert, same
 
 
 class VersionFace(ChangingFace):

@@ -1,0 +1,94 @@
+"""Slices and claims of resource.k8s.io in the forms of its versions: v1beta2 looks as v1 does, v1beta1 wraps devices
+and flattens requests. Pure: what is no map or list stays out, nothing is checked.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+Obj = dict[str, Any]
+Convert = Callable[[Obj], Obj]
+GROUP = "resource.k8s.io"
+FLAT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
+
+
+def same(obj: Obj) -> Obj:
+    return obj
+
+
+def wrapped_devices(obj: Obj) -> Obj:
+    """A slice as v1beta1 has it."""
+    return _with_devices(obj, lambda device: {"name": device.get("name"), "basic": _but(device, "name")})
+
+
+def plain_devices(obj: Obj) -> Obj:
+    return _with_devices(obj, lambda device: {**_but(device, "basic"), **_table(device.get("basic"))})
+
+
+def _with_devices(obj: Obj, change: Convert) -> Obj:
+    spec = _table(obj.get("spec"))
+    if not isinstance(spec.get("devices"), list):
+        return obj
+    return {**obj, "spec": {**spec, "devices": [change(device) for device in _rows(spec["devices"])]}}
+
+
+def flat_requests(obj: Obj) -> Obj:
+    """A claim as v1beta1 has it."""
+    return _with_requests(obj, lambda request: {**_but(request, "exactly"), **_table(request.get("exactly"))})
+
+
+def exact_requests(obj: Obj) -> Obj:
+    """Any field of the flat form that says something makes an exact request."""
+    return _with_requests(obj, _exact)
+
+
+def _exact(request: Obj) -> Obj:
+    exactly = {name: request[name] for name in FLAT if request.get(name)}
+    rest = {name: value for name, value in request.items() if name not in FLAT}
+    return {**rest, "exactly": exactly} if exactly else rest
+
+
+def _with_requests(obj: Obj, change: Convert) -> Obj:
+    spec = _table(obj.get("spec"))
+    devices = _table(spec.get("devices"))
+    if not isinstance(devices.get("requests"), list):
+        return obj
+    requests = [change(request) for request in _rows(devices["requests"])]
+    return {**obj, "spec": {**spec, "devices": {**devices, "requests": requests}}}
+
+
+def in_template(change: Convert) -> Convert:
+    def changed(obj: Obj) -> Obj:
+        spec = _table(obj.get("spec"))
+        if not isinstance(spec.get("spec"), dict):
+            return obj
+        return {**obj, "spec": {**spec, "spec": change({"spec": spec["spec"]})["spec"]}}
+
+    return changed
+
+
+def _but(obj: Obj, name: str) -> Obj:
+    return {key: value for key, value in obj.items() if key != name}
+
+
+def as_v1(obj: Obj) -> Obj:
+    """An object of any of the versions that are no alpha, as v1 has it; others are returned as they are."""
+    if obj.get("apiVersion") not in (f"{GROUP}/v1beta1", f"{GROUP}/v1beta2"):
+        return obj
+    flat = STORED.get(str(obj.get("kind")), same) if obj["apiVersion"] == f"{GROUP}/v1beta1" else same
+    return {**flat(obj), "apiVersion": f"{GROUP}/v1"}
+
+
+STORED: dict[str, Convert] = {
+    "ResourceSlice": plain_devices,
+    "ResourceClaim": exact_requests,
+    "ResourceClaimTemplate": in_template(exact_requests),
+}
+"""How v1beta1 of a kind becomes v1; of the others both are the same."""
+
+
+def _table(value: Any) -> Obj:
+    return value if isinstance(value, dict) else {}
+
+
+def _rows(value: Any) -> list[Obj]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
