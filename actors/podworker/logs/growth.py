@@ -1,4 +1,4 @@
-"""Which logs are looked at: one that grows each time, a silent one ever more seldom. Most containers say little."""
+"""Which logs are looked at: one that grows each time, a silent one seldom. Most containers say little."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ class Growth:
     def found(self, id: str, size: int) -> None:
         before, quiet, _ = self._known[id]
         quiet = quiet + 1 if size == before else 0
-        self._at(id, size, quiet, self._looks + min(quiet + 1, SELDOM))
+        self._at(id, size, quiet, self._looks + (SELDOM if quiet else 1))
 
     def again(self, id: str) -> None:
         """Something is to be done with it: the next look sees it, too."""
