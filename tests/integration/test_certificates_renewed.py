@@ -11,7 +11,7 @@ import pytest
 
 from actors.apiserver.request.server import ServerOptions, tls_context
 from protocols.etcd import EtcdOptions
-from protocols.etcd.channel import files_of, tls_of
+from protocols.etcd.channel import contexts_of
 from protocols.tls import Renewed, serving
 from tests.support.apiserver_plane import Authority
 from tests.support.store_lab import short_directory
@@ -57,7 +57,8 @@ def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None:
     server = ServerOptions(port=0, cert=used / "server.crt", key=used / "server.key", client_ca=used / "ca.crt")
     client = EtcdOptions(endpoints=("x:1",), ca=used / "ca.crt", cert=used / "client.crt", key=used / "client.key")
     listening = serving(Renewed((server.cert, server.key, server.client_ca), partial(tls_context, server)))
-    calling = Renewed(files_of(client), partial(tls_of, client))
+    calling = contexts_of(client)
+    assert calling is not None
 
     async def story() -> None:
         bound = await asyncio.start_server(greet, "127.0.0.1", 0, ssl=listening)
@@ -68,18 +69,18 @@ def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None:
 
         async def greeted() -> None:
             """Of TLS 1.3 a client may hear only now that it was refused."""
-            assert await told(await connect(calling.now()))
+            assert await told(await connect(calling()))
 
-        first = await connect(calling.now())
-        before = calling.now()
+        first = await connect(calling())
+        before = calling()
         assert await told(first) == "old-client"
         (used / "client.key").write_text("half written")
-        assert calling.now() is before, "what does not fit together is not used"
+        assert calling() is before, "what does not fit together is not used"
         use(root, "new", "client")
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
             await greeted()  # the server's CA does not know it: it came too early
         use(root, "new", "server", "ca")
-        second = await connect(calling.now())
+        second = await connect(calling())
         assert await told(second) == "new-client"
         assert await told(first) == "old-client", "an open connection stays"
         with pytest.raises(ssl.SSLError):
