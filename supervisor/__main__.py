@@ -9,7 +9,7 @@ from supervisor.errors import Usage
 from supervisor.guard import guard
 from supervisor.start import start
 from supervisor.startup.own import check_packages
-from supervisor.tree.groups import GROUPS, WATCHER
+from supervisor.tree.groups import GROUPS, NODE, WATCHER
 
 
 def main() -> int:
@@ -30,6 +30,8 @@ def _slot(group: str) -> int:
     name, _, number = os.environ.get("HONCHO_PROCESS_NAME", "").rpartition(".")
     if not name or not number.isdigit() or number == "1":
         return 0
+    if group == NODE:
+        raise Usage(f"more nodes are no more lines: use --nodes {number}, or NODEPLANE_NODES={number} honcho start")
     if group != WATCHER or int(number) > 9:
         raise Usage(f"group {group} cannot run {number} times; only watcher can, up to 9 times")
     return int(number) - 1
