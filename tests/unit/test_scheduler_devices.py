@@ -71,6 +71,7 @@ def test_a_claim_is_allocated_reserved_and_its_pod_bound() -> None:
         put_pod(api, "p", "c")
         async with Life(api) as life:
             await until("p bound", lambda: node_of(api, "p"))
+            await until("the event", lambda: life.events.told)
         claim = the(api, RESOURCECLAIMS, "c")
         node = node_of(api, "p")
         assert held(api, "c") == [f"{node}/dev-0"]
