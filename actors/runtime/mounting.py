@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.runtime.errors import InvalidRequest
 from actors.runtime.images.types import Image
+from actors.runtime.status import host_network
 from protocols.wire import cri_pb2 as pb
 
 VARIABLE = "NODEPLANE_MOUNT_"
@@ -49,7 +50,7 @@ def isolation(
     places = [[m.host_path, m.container_path, m.readonly] for m in mounts]
     return {
         "mounts": [[f"{directory}/{RESOLV}", RESOLV_PLACE, False], *places] if resolv(pod) else places,
-        "hostname": _hostname(pod) if UTS in wanted else "",
+        "hostname": _hostname(pod) if UTS in wanted or (image and not host_network(pod)) else "",
         "processes": PID in wanted and context.namespace_options.pid == pb.CONTAINER,
         "root": {"image": image.root, "own": f"{directory}/{OWN_ROOT}"} if image else None,
         "readonly": readonly,
@@ -80,7 +81,8 @@ def _wanted(pod: pb.PodSandboxConfig) -> set[str]:
 
 
 def _hostname(pod: pb.PodSandboxConfig) -> str:
-    return pod.hostname or pod.metadata.name
+    """The kernel takes 64 bytes."""
+    return (pod.hostname or pod.metadata.name)[:63].rstrip("-.")
 
 
 def _moved(mounts: Sequence[pb.Mount]) -> list[pb.Mount]:

@@ -190,7 +190,7 @@ async def imported(runtime: RuntimeProcess, name: str = "box:1") -> ImageInfo:
 def test_an_image_with_its_files_command_environment_and_user() -> None:
     async def scenario(runtime: RuntimeProcess) -> None:
         image = await imported(runtime)
-        sandbox = await runtime.sandbox()
+        sandbox = await runtime.sandbox("box-pod")
         plain = await runtime.run(sandbox, name="plain", image="box:1")
         assert await said(runtime, plain) == "hello from /home/box as box"
         assert (await runtime.status(plain)).image_id == image.id
@@ -206,9 +206,10 @@ def test_an_image_with_its_files_command_environment_and_user() -> None:
         held = await runtime.run(sandbox, "sh", "-c", script, name="held", image="box:1", mounts=mounts, linux=root)
         await runtime.kill()
         await runtime.start()
-        command = ["sh", "-c", "ls /etc/new; id -u; test -e /usr/bin/python3 || echo alone; ls /proc/self/exe"]
+        script = "ls /etc/new; id -u; test -e /usr/bin/python3 || echo alone; ls /proc/self/exe"
+        command = ["sh", "-c", f"{script}; cat /proc/sys/kernel/hostname"]
         done = await runtime.call("ExecSync", container_id=held, cmd=command)
-        assert done.stdout.decode().split() == ["/etc/new", "0", "alone", "/proc/self/exe"]
+        assert done.stdout.decode().split() == ["/etc/new", "0", "alone", "/proc/self/exe", "box-pod"]
         assert not (Path(image.root) / "etc" / "new").exists(), "an image never changes"
         with pytest.raises(grpc.aio.AioRpcError, match="used by a container"):
             await runtime.call("RemoveImage", "ImageService", image=pb.ImageSpec(image="box:1"))
