@@ -81,9 +81,12 @@ class MissedEvents:
             self.counts[(self.cause, key[1])] += 1
 
     def settle(self, now: int) -> int:
-        """Count the candidates whose grace is over; returns how many those were."""
+        """Count the candidates whose grace is over; returns how many of those are reason to distrust the runtime.
+
+        A removal that nobody told of is none: CRI-O tells of no sandbox's, and it changes nothing that runs.
+        """
         due = [key for key, at in self._candidates.items() if now - at >= GRACE_NS]
         for key in due:
             del self._candidates[key]
             self.counts[(RUNTIME, key[1])] += 1
-        return len(due)
+        return sum(transition != "deleted" for _, transition in due)

@@ -8,7 +8,7 @@ reader left, by which that is noticed.
 Both: no event of a start that failed, STOPPED before STARTED of a process that ends at once, the deleted container is
 in no status, and once a sandbox is gone its status is missing (1.7: also in the event that tells of it).
 crio: one queue of 1000 until somebody subscribes for the first time, from then on nothing is kept for nobody; statuses
-of every container of the pod's uid; stamps.
+of every container of the pod's uid; stamps; no word of a sandbox's removal, nor of what is removed with it.
 None sends headers before the first event.
 """
 
@@ -76,7 +76,15 @@ class Dialect:
     def _of(self, event: Event) -> Iterable[Event]:
         if self.name.startswith("containerd"):
             return self._containerd(event)
-        return [self._crio(event)] if self.name == "crio" else [event]
+        if self.name == "crio":
+            told = self._crio(event)
+            return [] if self._removed_with_its_sandbox(event) else [told]
+        return [event]
+
+    @staticmethod
+    def _removed_with_its_sandbox(event: Event) -> bool:
+        deleted = event.container_event_type == pb.CONTAINER_DELETED_EVENT
+        return deleted and event.pod_sandbox_status.state == pb.SANDBOX_NOTREADY
 
     def _containerd(self, event: Event) -> "list[Event]":
         kind, id_ = event.container_event_type, event.container_id
