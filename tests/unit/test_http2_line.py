@@ -24,6 +24,7 @@ class Member:
         self.answers = True
         self.connections = 0
         self.pings = self.pongs = 0
+        self.greets = True
         self.measures = False
         """Sends a ping with each answer, as servers of Go do."""
         self.heard = asyncio.Condition()
@@ -33,7 +34,8 @@ class Member:
         self.connections += 1
         self._writers.append(writer)
         splitter = Splitter()
-        writer.write(pack(h2.SETTINGS, 0, 0))
+        if self.greets:
+            writer.write(pack(h2.SETTINGS, 0, 0))
         data = (await reader.readexactly(len(PREFACE)))[len(PREFACE) :]
         while data or not reader.at_eof():
             for kind, flags, stream, _ in splitter.feed(data):
@@ -80,9 +82,9 @@ def tell(story: Story) -> None:
     asyncio.run(told())
 
 
-async def ask(channel: LineChannel, timeout: float = 10.0) -> Any:
+async def ask(channel: LineChannel, timeout: float = 10.0, wait_for_ready: bool = True) -> Any:
     stub = channel.unary_unary("/etcdserverpb.KV/Range", lambda body: body, bytes)
-    return await stub(b"q", timeout=timeout)
+    return await stub(b"q", timeout=timeout, wait_for_ready=wait_for_ready)
 
 
 def test_calls_share_a_connection_and_a_new_one_is_made_when_it_broke() -> None:
@@ -161,5 +163,31 @@ def test_without_a_next_call_they_go_by_themselves() -> None:
         for _ in range(3):
             assert await ask(channel) == b"m"
         await member.reads(pongs=3)
+
+    tell(story)
+
+
+def test_one_that_says_nothing_does_not_stand_until_it_does() -> None:
+    """Its kernel lets us connect all the same."""
+
+    async def story(channel: LineChannel, member: Member) -> None:
+        member.greets = False
+        assert not await channel.stands(0.1)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await ask(channel, wait_for_ready=False)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        member.drop()
+        member.greets = True
+        while not await channel.stands(10.0):
+            assert member.connections < 3
+        assert await ask(channel, wait_for_ready=False) == b"m"
+
+    tell(story)
+
+
+def test_who_asks_whether_it_stands_meanwhile_shares_the_try() -> None:
+    async def story(channel: LineChannel, member: Member) -> None:
+        assert all(await asyncio.gather(*(channel.stands(10.0) for _ in range(5))))
+        assert member.connections == 1
 
     tell(story)
