@@ -174,6 +174,13 @@ DEFINED: Obj = {
                         "properties": {
                             "spec": {
                                 "type": "object",
+                                "x-kubernetes-validations": [
+                                    {"rule": "self.size < 90 || self.containers.all(c, c.name != '')"},
+                                    {
+                                        "rule": "!has(self.containers) || self.size >= oldSelf.size - 9",
+                                        "message": "shrinks",
+                                    },
+                                ],
                                 "properties": {
                                     "size": {"type": "integer", "minimum": 0, "default": 1},
                                     "containers": {
