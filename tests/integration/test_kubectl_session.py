@@ -182,7 +182,11 @@ def test_where_it_stops(plane: Plane, arguments: tuple[str, ...], text: str) -> 
     assert text in refused(plane, *arguments)
 
 
-def test_ephemeral_containers_are_told_as_not_served(plane: Plane) -> None:
-    """kubectl looks into the details of this 404, and dies if there are none."""
+def test_kubectl_debug_adds_a_container(plane: Plane) -> None:
     plane.kubectl("run", "seen", "--image=busybox")
-    assert "ephemeral containers are disabled" in refused(plane, "debug", "seen", "--image=busybox", "--container=d")
+    plane.kubectl("debug", "seen", "--image=box:1", "--container=d", "--target=seen", "--profile=general")
+    added = json.loads(plane.kubectl("get", "pod", "seen", "-o", "json"))["spec"]["ephemeralContainers"]
+    assert [(c["name"], c["image"], c["targetContainerName"]) for c in added] == [("d", "box:1", "seen")]
+    assert "may not be changed" in refused(
+        plane, "debug", "seen", "--image=box:1", "--container=d", "--profile=general"
+    )
