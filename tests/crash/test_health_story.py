@@ -17,12 +17,10 @@ from tests.support.health_plane import (
     NIC,
     Health,
     HealthPlane,
-    container,
     devices_of,
     nic_class,
     nic_pod,
     nic_template,
-    pod,
 )
 from tests.support.plane import BIN, REPO, Plane, stop, until
 from tests.support.seed import ROUNDS, SEED
@@ -129,21 +127,6 @@ def test_nobody_knows_any_more(made: HealthPlane) -> None:
     made.on_driver(made.driver.serve())
     made.kill(*dice.choice(CRASHES))
     made.expect(f"known again (seed {SEED})", made.all_are("Healthy"))
-
-
-def test_what_a_pod_had_is_known_whoever_dies_at_its_end(made: HealthPlane) -> None:
-    """Nobody could be told of its end when it came."""
-    plane, dice = made.plane, random.Random(SEED)
-    gpu = {"limits": {"example.com/gpu": 1}}
-    plane.apply(pod("brief", container("sleep 0.5; exit 1", gpu), restartPolicy="Never"))
-    until("begun", lambda: plane.get("pod", "brief").get("status", {}).get("startTime"), every=0.1)
-    for _ in range(2):
-        made.kill("apiserver-0", "podworker")
-        time.sleep(dice.uniform(0.2, 0.8))
-    made.expect("its end", lambda: plane.get("pod", "brief").get("status", {}).get("phase") == "Failed")
-    made.expect("its device", lambda: set(made.shown().get("brief", {}).values()) == {"Healthy"})
-    plane.kubectl("delete", "pod", "brief", "--wait=false")
-    made.expect("it is gone", lambda: (shown := made.shown()) and "brief" not in shown)
 
 
 def test_what_somebody_else_writes_over_it_is_put_right(made: HealthPlane) -> None:
