@@ -38,7 +38,10 @@ class StatusCache:
     entries: dict[str, Entry] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)
     complete: int = 0
-    """Start of the last full relist that ended well: everything is known at least up to then."""
+    """Start of the last full relist that ended well: everything is known at least up to then, but for the unsure."""
+    unsure: dict[str, int] = field(default_factory=dict)
+    """Pods the runtime lists and tells nothing usable of: no relist speaks of them until an inspection ends well.
+    Pod uid -> up to when relists had told everything of it."""
 
     def get(self, uid: str) -> PodStatus | None:
         entry = self.entries.get(uid)
@@ -46,7 +49,7 @@ class StatusCache:
 
     def put(self, status: PodStatus, stamp: int, rank: Rank, observed: int = 0) -> bool:
         """False when older than what is known, than the pod's deletion, or (events) than the last full relist."""
-        if stamp <= self.tombstones.get(status.uid, -1) or (rank is Rank.EVENT and stamp <= self.complete):
+        if stamp <= self.tombstones.get(status.uid, -1) or (rank is Rank.EVENT and stamp <= self._told(status.uid)):
             return False
         entry = self.entries.get(status.uid)
         if entry and (stamp, rank) < (entry.modified, entry.rank):
@@ -54,6 +57,8 @@ class StatusCache:
         if entry and stamp == entry.modified and rank is Rank.EVENT and entry.rank is Rank.INSPECTION:
             return False
         self.tombstones.pop(status.uid, None)
+        if rank is Rank.INSPECTION:
+            self.unsure.pop(status.uid, None)
         observed = max(observed, entry.observed if entry else 0)
         self.entries[status.uid] = Entry(status, stamp, observed, rank)
         return True
@@ -61,14 +66,16 @@ class StatusCache:
     def drop(self, uid: str, stamp: int, rank: Rank) -> bool:
         """The runtime holds nothing of the pod at `stamp`; False when something newer is known."""
         entry = self.entries.get(uid)
-        if (entry and stamp < entry.modified) or (rank is Rank.EVENT and stamp <= self.complete):
+        if (entry and stamp < entry.modified) or (rank is Rank.EVENT and stamp <= self._told(uid)):
             return False
         self.entries.pop(uid, None)
+        self.unsure.pop(uid, None)
         self.tombstones[uid] = max(stamp, self.tombstones.get(uid, 0))
         return True
 
     def observed(self, uid: str, stamp: int) -> None:
         """An inspection begun at `stamp` found what is already known (also: that nothing is)."""
+        self.unsure.pop(uid, None)
         if entry := self.entries.get(uid):
             entry.observed = max(entry.observed, stamp)
         else:
@@ -84,10 +91,18 @@ class StatusCache:
     def certain(self, uid: str) -> int:
         """Up to when everything is known of the pod; 0: it was never looked at."""
         entry = self.entries.get(uid)
-        return max(self.complete, entry.observed if entry else 0)
+        return max(self._told(uid), entry.observed if entry else 0)
 
     def newer_than(self, uid: str, minimum: int) -> bool:
         """Whether what is known of the pod is strictly later than `minimum`."""
         entry = self.entries.get(uid)
         known = entry.observed if entry else self.tombstones.get(uid, 0)
-        return self.complete > minimum or known > minimum
+        return self._told(uid) > minimum or known > minimum
+
+    def doubt(self, uid: str) -> None:
+        """The runtime holds the pod and tells nothing usable of it."""
+        self.unsure.setdefault(uid, self.complete)
+
+    def _told(self, uid: str) -> int:
+        """Up to when full relists have told everything of the pod."""
+        return self.unsure.get(uid, self.complete)

@@ -12,6 +12,10 @@ class RelistFailed(NodeplaneError):
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
+class InspectionFailed(RelistFailed):
+    """Raised when the runtime answered, but nothing that can be used, when asked of one pod; of others it may."""
+
+
 class NotNewer(NodeplaneError):
     """Raised by GetNewerThan at its deadline: nothing later than the asked time became known."""
 

@@ -73,8 +73,10 @@ class Ledger:
         entries = self.cache.entries
         known = {uid: states_of(entry.status) for uid, entry in entries.items() if entry.modified <= stamp}
         fresh = [uid for uid in snapshot if uid not in entries]
+        unsure = [uid for uid in self.cache.unsure if uid in entries and uid in snapshot]
         differing = [uid for uid, states in known.items() if uid in snapshot and dict(snapshot[uid]) != states]
-        return RelistPlan(inspect=fresh + differing, vanished=[uid for uid in known if uid not in snapshot])
+        gone = [uid for uid in {**known, **self.cache.unsure} if uid not in snapshot]
+        return RelistPlan(inspect=list(dict.fromkeys(fresh + differing + unsure)), vanished=gone)
 
     def inspected(self, uid: str, status: PodStatus | None, stamp: int, told: int = 0) -> Change | None:
         """Take in an inspection begun at `stamp` by our clock, stamped `told` by the runtime (0: not, or not sanely).

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.pleg.errors import RelistFailed
+from actors.pleg.errors import InspectionFailed, RelistFailed
 from actors.pleg.ledger import Change, Ledger
 from actors.pleg.pace import Pace
 from actors.pleg.runtime import Inspection, Runtime
@@ -13,6 +13,8 @@ from actors.pleg.runtime import Inspection, Runtime
 PARALLEL = 8
 RETRY_S = 0.1
 RETRIES_FAST = 50
+UNSURE_S = 2.0
+"""Until all is listed again while the runtime tells nothing of some pod it holds."""
 HINTS = 200
 """Pods that may wait for an inspection asked for by an event; beyond it everything is listed (upstream's queue)."""
 TRIES = 3
@@ -89,6 +91,8 @@ class Relister:
         ended = time.monotonic()
         while not self._due.is_set() or failures:
             wait = self._options.period()
+            if self._ledger.cache.unsure:
+                wait = min(wait, UNSURE_S)
             if failures:
                 wait = RETRY_S if failures < RETRIES_FAST else min(wait, 1.0)
             self._moved.clear()
@@ -112,7 +116,8 @@ class Relister:
             return False
         self._ledger.cache.completed(stamp)
         self.last_started = began
-        self._failed("")
+        if not self._ledger.cache.unsure:
+            self._failed("")
         self._options.on_relist(stamp, time.monotonic() - began)
         return True
 
@@ -135,6 +140,9 @@ class Relister:
             async with self._slots:
                 del self._inspections[uid]
                 await self._looked_at(uid)
+        except InspectionFailed as error:
+            self._doubt(uid, error)
+            self.rearm()
         except RelistFailed as error:
             self._failed(str(error))
             self.full()
@@ -152,7 +160,14 @@ class Relister:
 
     async def _inspect(self, uid: str) -> None:
         async with self._slots:
-            self._apply(await self._options.runtime.inspect(uid))
+            try:
+                self._apply(await self._options.runtime.inspect(uid))
+            except InspectionFailed as error:
+                self._doubt(uid, error)
+
+    def _doubt(self, uid: str, error: InspectionFailed) -> None:
+        self._ledger.cache.doubt(uid)
+        self._failed(str(error))
 
     def _apply(self, inspection: Inspection) -> None:
         if inspection.stamps is not None:

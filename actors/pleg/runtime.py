@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError, Message
 
 from actors.pleg.build import POD_UID_LABEL, container_status, pod_status, sandbox_status, sane_stamp
 from actors.pleg.diff import EXITED, RUNNING, UNKNOWN, States
-from actors.pleg.errors import RelistFailed
+from actors.pleg.errors import InspectionFailed, RelistFailed
 from protocols.bus import Bus, BusError
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
@@ -33,7 +33,8 @@ class Inspection:
 
 
 class Runtime:
-    """Every method raises RelistFailed when the runtime or cri is away or answers nonsense."""
+    """Every method raises RelistFailed when the runtime or cri is away or answers nonsense; `inspect` raises
+    InspectionFailed in the second case."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -54,6 +55,14 @@ class Runtime:
 
     async def inspect(self, uid: str) -> Inspection:
         """Everything the runtime holds of one pod."""
+        try:
+            return await self._inspect(uid)
+        except RelistFailed as error:
+            if _is_away(error.__cause__):
+                raise
+            raise InspectionFailed(f"{error} (pod {uid})") from error
+
+    async def _inspect(self, uid: str) -> Inspection:
         stamp = time.time_ns()
         answers = [answer for id_ in await self._sandboxes(uid) if (answer := await self._sandbox(id_))]
         if not answers:
@@ -120,6 +129,12 @@ class Runtime:
             raise RelistFailed(f"{operation}: {error.message}") from error
         except DecodeError as error:
             raise RelistFailed(f"{operation}: the runtime's answer is not CRI v1 ({error})") from error
+
+
+def _is_away(cause: BaseException | None) -> bool:
+    """Nobody answered: no word on any pod. What the runtime refuses or garbles is of one."""
+    silent = isinstance(cause, BusError) and messages.ANSWERED not in cause.details
+    return silent or (isinstance(cause, BusError) and cause.code == "UNAVAILABLE")
 
 
 def _newest(answers: "list[cri.PodSandboxStatusResponse]") -> "cri.PodSandboxMetadata":

@@ -186,8 +186,6 @@ def test_an_unknown_state_is_unknown() -> None:
         ("ListContainers", b"\x0a" + b"\x80\x80\x80\x08" + bytes(16 << 20), "larger than max"),
         ("ListPodSandbox", grpc.StatusCode.INTERNAL, "as told"),
         ("ListPodSandbox", ..., "yet to be successful"),
-        ("PodSandboxStatus", pb.PodSandboxStatusResponse(status=pb.PodSandboxStatus(id="other")), "told of 'other'"),
-        ("ContainerStatus", pb.ContainerStatusResponse(), "told of ''"),
     ],
 )
 def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, answer: Any, says: str) -> None:
@@ -207,6 +205,34 @@ def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, an
                 await node.newer(UID, timeout=1)
             fake.answers = good
             await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"), 15)
+
+    play(story, prepare)
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "says"),
+    [
+        ("PodSandboxStatus", pb.PodSandboxStatusResponse(status=pb.PodSandboxStatus(id="other")), "told of 'other'"),
+        ("PodSandboxStatus", grpc.StatusCode.UNKNOWN, "as told"),
+        ("ContainerStatus", pb.ContainerStatusResponse(), "told of ''"),
+    ],
+)
+def test_a_pod_the_runtime_tells_nothing_of_keeps_only_itself_waiting(method: str, answer: Any, says: str) -> None:
+    good: dict[str, Any] = {}
+
+    def prepare(fake: FakeCri) -> None:
+        fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)])
+        good.update(fake.answers)
+        fake.answers[method] = answer
+
+    async def story(fake: FakeCri, node: PlegNode) -> None:
+        await node.until(lambda: node.state.healthy, what="health of the node")
+        assert (await node.newer("uid-of-nobody")).sandboxes == ()
+        with pytest.raises(BusError, match=says):
+            await node.newer(UID, timeout=1)
+        fake.answers = good
+        await node.until(lambda: node.is_in(UID, "c1", "running"), what="news of the pod")
+        await node.newer(UID)
 
     play(story, prepare)
 

@@ -235,3 +235,33 @@ def test_at_one_stamp_an_inspection_beats_an_event() -> None:
     third = StatusCache()
     assert third.put(running, START, Rank.EVENT)
     assert third.put(exited, START, Rank.EVENT), "of two events the later one"
+
+
+def test_a_relist_does_not_speak_of_a_pod_it_could_not_look_at() -> None:
+    runtime, ledger = ModelRuntime(), Ledger()
+    runtime.run_sandbox()
+    relist(ledger, runtime)
+    first = ledger.cache.complete
+    runtime.start()
+    plan = ledger.relist(runtime.tick(), {UID: states_of(runtime.inspect())})
+    assert plan.inspect == [UID]
+    ledger.cache.doubt(UID)
+    ledger.cache.completed(runtime.tick())
+    assert ledger.cache.certain(UID) == first
+    assert not ledger.cache.newer_than(UID, first)
+    assert ledger.cache.newer_than("another", first)
+    relist(ledger, runtime)
+    assert view(ledger.cache.get(UID)) == view(runtime.inspect())
+    assert ledger.cache.newer_than(UID, first)
+    assert not ledger.cache.unsure
+
+
+def test_a_pod_nothing_was_ever_told_of_is_forgotten_with_its_end() -> None:
+    ledger = Ledger()
+    ledger.cache.doubt(UID)
+    ledger.cache.completed(START)
+    assert not ledger.cache.newer_than(UID, START - 1)
+    assert ledger.relist(START + 1, {}).vanished == [UID]
+    ledger.inspected(UID, None, START + 1)
+    ledger.cache.completed(START + 1)
+    assert ledger.cache.newer_than(UID, START)
