@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.devices.ledger import kubelet, state
+from actors.devices.ledger import kubelet
 from protocols.bus import FailedPrecondition, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, ContainerRequest, Notice
+from protocols.sealed import seal
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 
 ONLY = {"actors": ("devices",)}
@@ -100,7 +101,7 @@ def reboot(node: DeviceNode) -> None:
     path = node.layout.devices / "checkpoint.json"
     data = json.dumps(json.loads(path.read_bytes())["data"], separators=(",", ":"))
     data = re.sub(r'"boot":"[^"]*"', '"boot":"the boot before"', data)
-    path.write_text(json.dumps({"checksum": state.digest(data.encode()), "data": "DATA"}).replace('"DATA"', data))
+    path.write_bytes(seal(data.encode()))
 
 
 def test_s24_pods_deleted_meanwhile_are_freed_when_sources_are_ready() -> None:

@@ -15,7 +15,7 @@ from actors.apiserver.replica.stored import Stored
 CONFIGMAPS = TABLE.of("configmaps")
 
 
-def stored(name: str, **labels: str) -> Stored:
+def stored(name: str, /, **labels: str) -> Stored:
     body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "ns", "labels": labels}}
     return Stored(f"ns/{name}", 7, msgspec.json.encode({**body, "data": {"a": "b"}}))
 
