@@ -7,6 +7,7 @@ disk. What waited for a commit is lost, and its callers see UNAVAILABLE.
 
 from actors.store.metrics import StoreCollector
 from actors.store.options import StoreOptions
+from actors.store.reserve import Reserve
 from actors.store.store import Store
 from protocols.actor import Context, run_actor
 from protocols.layout import Layout
@@ -34,10 +35,13 @@ class StoreActor:
         self._store: Store | None = None
 
     async def start(self) -> None:
+        reserve = Reserve(self._context.layout.store / "reserve")
+        reserve.release()
         store = Store(store_options(self._context.settings, self._context.layout))
         self._store = store
         self._context.registry.register(StoreCollector(store.core))
         await store.start(self._context.spawn)
+        reserve.keep()
         where = f"etcd API on {store.address}" if store.address else "unix socket only: no certificates for TCP"
         self._context.ready(f"revision {store.core.index.revision}, {len(store.core.index)} keys, {where}")
 

@@ -1,0 +1,21 @@
+"""What lets a store start where others have taken the last byte."""
+
+from pathlib import Path
+
+from actors.store.reserve import SIZE, Reserve
+
+
+def test_it_is_there_while_the_store_serves_and_its_space_is_free_before(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path / "reserve")
+    reserve.keep()
+    kept = (tmp_path / "reserve").stat()
+    assert (kept.st_size, kept.st_mode & 0o777) == (SIZE, 0o600)
+    reserve.release()
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_place_for_it_is_no_reason_not_to_serve(tmp_path: Path) -> None:
+    nowhere = Reserve(tmp_path / "missing" / "reserve")
+    nowhere.release()
+    nowhere.keep()
+    assert not list(tmp_path.iterdir())
