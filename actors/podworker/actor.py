@@ -63,7 +63,9 @@ class PodWorkerActor:
             self._api, lambda uid: self._manager.on_settled(uid), sent, shown, lambda *made: self._pods.on_status(*made)
         )
         self._health = HealthLink(
-            context.settings.gate("ResourceHealthStatus"), lambda *change: self._manager.on_resources(*change)
+            context.settings.gate("ResourceHealthStatus"),
+            lambda *change: self._manager.on_resources(*change),
+            lambda: self._manager.wake_all(),
         )
         self._services = KnownServices(self._client)
         self._replicate()

@@ -9,7 +9,7 @@ import pytest
 from actors.podworker.links import health as link
 from actors.podworker.links.health import HealthLink
 from protocols.bus import Bus, BusOptions, Op, StateSource, Unavailable
-from protocols.messages import devices
+from protocols.messages import devices, health
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
 
@@ -28,7 +28,7 @@ def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -
     async def story(run: Path) -> None:
         bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="devices", run_dir=run))
         await bus.start()
-        following = HealthLink(True, lambda *change: None)
+        following = HealthLink(True, lambda *change: None, lambda: None)
         following.start(bus)
         try:
             with pytest.raises(Unavailable):
@@ -52,8 +52,30 @@ def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -
             await owner.close()
 
     async def off() -> None:
-        assert await HealthLink(False, lambda *change: None).held("a", admitted=True) == PodHeld()
+        assert await HealthLink(False, lambda *change: None, lambda: None).held("a", admitted=True) == PodHeld()
 
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
         asyncio.run(story(Path(directory)))
     asyncio.run(off())
+
+
+def test_what_was_looked_at_before_health_was_heard_is_looked_at_again() -> None:
+    async def story(run: Path) -> None:
+        bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="health", run_dir=run))
+        await bus.start()
+        heard = asyncio.Event()
+        following = HealthLink(True, lambda *change: None, heard.set)
+        following.start(bus)
+        try:
+            assert not following.heard
+            await owner.start()
+            owner.own(health.RESOURCE_STATUS, StateSource({}))
+            async with asyncio.timeout(20):
+                await heard.wait()
+            assert following.heard
+        finally:
+            await bus.close()
+            await owner.close()
+
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
+        asyncio.run(story(Path(directory)))

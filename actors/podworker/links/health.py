@@ -1,6 +1,7 @@
 """Device health on the bus: what pods hold, what `health` says of it, and for `health` the pods that have ended."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from actors.podworker.types import PodSpec
@@ -21,9 +22,9 @@ LATE_S = 2.0
 class HealthLink:
     """ports.DeviceHealth. Owns the stream `ended-pods`."""
 
-    def __init__(self, on: bool, on_change: OnChange[PodResourceStatus]) -> None:
+    def __init__(self, on: bool, on_change: OnChange[PodResourceStatus], on_heard: Callable[[], None]) -> None:
         self.on = on
-        self._statuses = _Heard(on_change)
+        self._statuses = _Heard(on_change, on_heard)
         self._allocations = Replica[PodAllocation](lambda *change: self._told.set())
         self._told = asyncio.Event()
         self._ended: dict[str, EndedPod] = {}
@@ -77,10 +78,15 @@ class HealthLink:
 
 
 class _Heard(Replica[PodResourceStatus]):
-    """Remembers whether it was ever told the whole state."""
+    """Remembers whether it was ever told the whole state: a pod may have been looked at between that and its items."""
 
-    heard = False
+    def __init__(self, on_change: OnChange[PodResourceStatus], on_heard: Callable[[], None]) -> None:
+        super().__init__(on_change)
+        self.heard = False
+        self._on_heard = on_heard
 
     def on_synced(self, synced: bool) -> None:
         super().on_synced(synced)
-        self.heard = self.heard or synced
+        if synced and not self.heard:
+            self.heard = True
+            self._on_heard()

@@ -109,6 +109,11 @@ class PodManager:
         for worker in list(self._workers.values()):
             worker.resync()
 
+    def wake_all(self) -> None:
+        """Something of all of them may have changed, and is no part of what any of them holds."""
+        for worker in list(self._workers.values()):
+            worker.wake()
+
     # life
 
     def begin(self, running: Iterable[tuple[str, str, str]]) -> None:
