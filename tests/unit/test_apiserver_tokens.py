@@ -24,7 +24,13 @@ from actors.apiserver.authentication.tokens.claims import (
 )
 from actors.apiserver.authentication.tokens.file import TokenFile
 from actors.apiserver.authentication.tokens.jwt import BadToken, decode_token, encode_token
-from actors.apiserver.authentication.tokens.keys import NoSigningKey, SigningKey, encode_segment, load_key
+from actors.apiserver.authentication.tokens.keys import (
+    NoSigningKey,
+    SigningKey,
+    decode_segment,
+    encode_segment,
+    load_key,
+)
 from actors.apiserver.authentication.tokens.request import read_request
 from actors.apiserver.authentication.user import User
 from actors.apiserver.errors.answers import Invalid, Unauthorized
@@ -76,6 +82,13 @@ def test_one_changed_byte_proves_nothing(place: int, change: int) -> None:
         return
     # base64 has spare bits in the last letter of a part: another letter, the same bytes
     assert broken[place + 1 : place + 2] in (b".", b"")
+
+
+def test_letters_of_plain_base64_are_not_those_of_tokens() -> None:
+    assert decode_segment("-_-_") == b"\xfb\xff\xbf"
+    for text in ("+_-_", "-/-_"):
+        with pytest.raises(ValueError, match="base64url"):
+            decode_segment(text)
 
 
 def test_forged_headers_prove_nothing() -> None:
