@@ -15,9 +15,22 @@ from tests.support.store_lab import Api, Lab, lab, play, until
 
 def raw(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
-    made.settimeout(5)
-    made.connect(str(path))
+    made.settimeout(15)
+    try:
+        made.connect(str(path))
+    except OSError:
+        made.close()
+        raise
     return made
+
+
+def answers(path: Path) -> bool:
+    """A socket is there for a moment before anybody listens at it."""
+    try:
+        raw(path).close()
+    except OSError:
+        return False
+    return True
 
 
 def receive(sock: socket.socket) -> tuple[int, int, bytes]:
@@ -33,7 +46,7 @@ def resident_mb(made: Lab) -> int:
 def with_door(story: Callable[[Lab, Path], None]) -> None:
     with lab("store") as made:
         door = made.root / "run" / "store.door"
-        until("the door is open", door.is_socket)
+        until("the door is open", lambda: answers(door))
         assert door.stat().st_mode & 0o777 == 0o600
         story(made, door)
         assert play(made.door, lambda api: api.put(pb.PutRequest(key=b"still"))).header.revision > 1
