@@ -14,7 +14,7 @@ from actors.store.errors import BadOption, StoreCorrupt, StoreError, StoreUnusab
 from actors.store.options import StoreOptions
 from actors.store.store import Store
 from protocols.wire import etcd_pb2 as pb
-from tests.support.store_lab import Api, Authority, lab, short_directory, until
+from tests.support.store_lab import Api, Authority, lab, listened_at, short_directory, until
 
 GARBLED = ("INVALID_ARGUMENT", "etcdserver: this is not a PutRequest: the bytes do not decode")
 GONE = "etcdserver: mvcc: required revision has been compacted"
@@ -206,7 +206,7 @@ def test_garbage_on_the_socket_and_a_stale_socket_file() -> None:
     with lab() as made:
         made.socket.write_text("stale")
         made.start("store")
-        until("the store listens", made.socket.is_socket)
+        until("the store listens", lambda: listened_at(made.socket))
         assert made.socket.stat().st_mode & 0o777 == 0o600
         with socket.socket(socket.AF_UNIX) as raw:
             raw.connect(str(made.socket))

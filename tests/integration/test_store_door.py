@@ -10,7 +10,7 @@ import pytest
 from protocols.etcd import EtcdClient, EtcdOptions, Unavailable
 from protocols.etcd.frames import ERROR, GREETING, HEAD, NUMBERS, OK, pack
 from protocols.wire import etcd_pb2 as pb
-from tests.support.store_lab import Api, Lab, lab, play, until
+from tests.support.store_lab import Api, Lab, lab, listened_at, play, until
 
 
 def raw(path: Path) -> socket.socket:
@@ -22,15 +22,6 @@ def raw(path: Path) -> socket.socket:
         made.close()
         raise
     return made
-
-
-def answers(path: Path) -> bool:
-    """A socket is there for a moment before anybody listens at it."""
-    try:
-        raw(path).close()
-    except OSError:
-        return False
-    return True
 
 
 def receive(sock: socket.socket) -> tuple[int, int, bytes]:
@@ -46,7 +37,7 @@ def resident_mb(made: Lab) -> int:
 def with_door(story: Callable[[Lab, Path], None]) -> None:
     with lab("store") as made:
         door = made.root / "run" / "store.door"
-        until("the door is open", lambda: answers(door))
+        until("the door is open", lambda: listened_at(door))
         assert door.stat().st_mode & 0o777 == 0o600
         story(made, door)
         assert play(made.door, lambda api: api.put(pb.PutRequest(key=b"still"))).header.revision > 1

@@ -110,6 +110,16 @@ def play(target: str, story: Callable[[Api], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
+def listened_at(path: Path) -> bool:
+    """A socket is there for a moment before anybody listens at it."""
+    with socket.socket(socket.AF_UNIX) as knock:
+        try:
+            knock.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 def until(what: str, holds: Callable[[], Any], within: float = 20.0) -> Any:
     deadline = time.monotonic() + within
     while not (answer := holds()):
