@@ -7,28 +7,11 @@ from urllib.parse import urlsplit
 
 from supervisor.nodes.errors import PassUnusable
 from supervisor.nodes.types import USER, Pair, Pass
+from supervisor.pki.kubeconfig import Access, embedded, kubeconfig
 
 EXTENSION = "nodeplane.dev/node"
 MEND = "make one with `nodeplane node-config NAME` at the plane it is to join"
-FORM = """\
-apiVersion: v1
-kind: Config
-clusters:
-- name: nodeplane
-  cluster:
-    server: {server}
-    certificate-authority-data: {ca}
-users:
-- name: {user}
-  user:
-    client-certificate-data: {certificate}
-    client-key-data: {key}
-contexts:
-- name: nodeplane
-  context:
-    cluster: nodeplane
-    user: {user}
-current-context: nodeplane
+OURS = """\
 extensions:
 - name: {extension}
   extension:
@@ -39,15 +22,12 @@ extensions:
 
 
 def write(what: Pass) -> str:
-    return FORM.format(
-        server=what.server,
-        ca=_b64(what.ca),
-        user=USER + what.node,
-        certificate=_b64(what.client.certificate),
-        key=_b64(what.client.key),
+    pair = what.client
+    access = Access(server=what.server, user=USER + what.node, ca=what.ca, certificate=pair.certificate, key=pair.key)
+    return kubeconfig(access) + OURS.format(
         extension=EXTENSION,
-        serving=_b64(what.serving.certificate),
-        serving_key=_b64(what.serving.key),
+        serving=embedded(what.serving.certificate),
+        serving_key=embedded(what.serving.key),
         not_after=what.not_after,
     )
 
@@ -106,7 +86,3 @@ def _pem(text: Any) -> bytes:
     if not data.startswith(b"-----BEGIN ") or not data.rstrip().endswith(b"-----"):
         raise ValueError("no PEM inside")
     return data
-
-
-def _b64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

@@ -1,7 +1,10 @@
-"""ROOT/kubeconfig: the admin's way in, with certificates embedded, so that the one file can be copied."""
+"""What a kubeconfig of ours says, with certificates embedded, so that the one file can be copied; and the admin's,
+ROOT/kubeconfig."""
 
 import base64
 from pathlib import Path
+
+import msgspec
 
 from protocols.files import write_atomic
 from protocols.layout import Layout
@@ -15,7 +18,7 @@ clusters:
     server: {server}
     certificate-authority-data: {ca}
 users:
-- name: admin
+- name: {user}
   user:
     client-certificate-data: {certificate}
     client-key-data: {key}
@@ -23,21 +26,42 @@ contexts:
 - name: nodeplane
   context:
     cluster: nodeplane
-    user: admin
+    user: {user}
 current-context: nodeplane
 """
 
 
+class Access(msgspec.Struct, frozen=True):
+    """Who may come in, and where. PEM each."""
+
+    server: str
+    user: str
+    ca: bytes
+    certificate: bytes
+    key: bytes
+
+
+def kubeconfig(access: Access) -> str:
+    return TEMPLATE.format(
+        server=access.server,
+        user=access.user,
+        ca=embedded(access.ca),
+        certificate=embedded(access.certificate),
+        key=embedded(access.key),
+    )
+
+
+def embedded(data: bytes) -> str:
+    """As a kubeconfig holds a file's content."""
+    return base64.b64encode(data).decode()
+
+
 def write_kubeconfig(layout: Layout, server: str) -> None:
     """Write it (mode 0600) if it would change."""
-    certificate, key = layout.client_cert("admin")
-    text = TEMPLATE.format(server=server, ca=_b64(layout.ca_cert), certificate=_b64(certificate), key=_b64(key))
+    ca, certificate, key = (path.read_bytes() for path in (layout.ca_cert, *layout.client_cert("admin")))
+    text = kubeconfig(Access(server=server, user="admin", ca=ca, certificate=certificate, key=key))
     if _read(layout.kubeconfig) != text.encode():
         write_atomic(layout.kubeconfig, text.encode(), 0o600)
-
-
-def _b64(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()
 
 
 def _read(path: Path) -> bytes:

@@ -179,6 +179,18 @@ def test_an_unknown_state_is_unknown() -> None:
     play(story, lambda fake: fake.pod(UID, [container_of("c1", 42)]))
 
 
+def spoilt(method: str, answer: Any) -> tuple[dict[str, Any], Callable[[FakeCri], None]]:
+    """A runtime with a pod that answers one call so; and all answers as they were, once it is made."""
+    good: dict[str, Any] = {}
+
+    def prepare(fake: FakeCri) -> None:
+        fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)])
+        good.update(fake.answers)
+        fake.answers[method] = answer
+
+    return good, prepare
+
+
 @pytest.mark.parametrize(
     ("method", "answer", "says"),
     [
@@ -189,12 +201,7 @@ def test_an_unknown_state_is_unknown() -> None:
     ],
 )
 def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, answer: Any, says: str) -> None:
-    good: dict[str, Any] = {}
-
-    def prepare(fake: FakeCri) -> None:
-        fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)])
-        good.update(fake.answers)
-        fake.answers[method] = answer
+    good, prepare = spoilt(method, answer)
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
         await node.until(lambda: fake.count(method) >= (1 if answer is ... else 3), 15)
@@ -218,12 +225,7 @@ def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, an
     ],
 )
 def test_a_pod_the_runtime_tells_nothing_of_keeps_only_itself_waiting(method: str, answer: Any, says: str) -> None:
-    good: dict[str, Any] = {}
-
-    def prepare(fake: FakeCri) -> None:
-        fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)])
-        good.update(fake.answers)
-        fake.answers[method] = answer
+    good, prepare = spoilt(method, answer)
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
         await node.until(lambda: node.state.healthy, what="health of the node")

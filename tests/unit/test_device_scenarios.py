@@ -1,18 +1,10 @@
 """docs/explanation/device-scenarios.md names tests: all of them exist."""
 
-import re
-from pathlib import Path
+from tests.support.pages import named, page, written
 
-REPO = Path(__file__).parents[2]
+PAGE = page("device-scenarios.md")
 
 
 def test_every_test_on_the_page_of_device_scenarios_exists() -> None:
-    page = (REPO / "docs" / "explanation" / "device-scenarios.md").read_text()
-    named = set(re.findall(r"`(test_\w+)`", page))
-    there = {
-        name
-        for path in (REPO / "tests").rglob("test_*.py")
-        for name in re.findall(r"def (test_\w+)\(", path.read_text())
-    }
-    assert len(named) > 50
-    assert not named - there
+    assert len(named(PAGE)) > 50
+    assert not named(PAGE) - written()

@@ -1,21 +1,15 @@
 """docs/explanation/watch-scenarios.md names tests for every scenario and trap of the API and its watches: all exist."""
 
 import re
-from pathlib import Path
 
-REPO = Path(__file__).parents[2]
-PAGE = (REPO / "docs" / "explanation" / "watch-scenarios.md").read_text()
+from tests.support.pages import named, page, written
+
+PAGE = page("watch-scenarios.md")
 
 
 def test_every_test_on_the_page_exists() -> None:
-    named = set(re.findall(r"`(test_\w+)`", PAGE))
-    there = {
-        name
-        for path in (REPO / "tests").rglob("test_*.py")
-        for name in re.findall(r"def (test_\w+)\(", path.read_text())
-    }
-    assert len(named) > 80
-    assert not named - there
+    assert len(named(PAGE)) > 80
+    assert not named(PAGE) - written()
 
 
 def test_no_trap_is_without_a_test() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from actors.podworker.links.world import Watched
 from actors.podworker.types import PodSpec
 from protocols.bus import Bus, Following, Op, Replica, StateSource, Stream
 from protocols.bus.replica import OnChange
@@ -24,7 +25,9 @@ class HealthLink:
 
     def __init__(self, on: bool, on_change: OnChange[PodResourceStatus], on_heard: Callable[[], None]) -> None:
         self.on = on
-        self._statuses = _Heard(on_change, on_heard)
+        self._statuses = Watched[PodResourceStatus](on_change, self._synced)
+        self._on_heard = on_heard
+        self._told_of_heard = False
         self._allocations = Replica[PodAllocation](lambda *change: self._told.set())
         self._told = asyncio.Event()
         self._ended: dict[str, EndedPod] = {}
@@ -41,6 +44,12 @@ class HealthLink:
             self._following = bus.follow(
                 owner=devices.OWNER, stream=devices.ALLOCATIONS, sink=given, type=PodAllocation
             )
+
+    def _synced(self) -> None:
+        """The first time: a pod may have been looked at between the items and the word that they are all."""
+        if self.heard and not self._told_of_heard:
+            self._told_of_heard = True
+            self._on_heard()
 
     @property
     def heard(self) -> bool:
@@ -75,18 +84,3 @@ class HealthLink:
             self._stream.publish(Op.UPSERT, spec.uid, pod)
         elif not held and self._ended.pop(spec.uid, None) is not None:
             self._stream.publish(Op.DELETE, spec.uid, pod)
-
-
-class _Heard(Replica[PodResourceStatus]):
-    """Remembers whether it was ever told the whole state: a pod may have been looked at between that and its items."""
-
-    def __init__(self, on_change: OnChange[PodResourceStatus], on_heard: Callable[[], None]) -> None:
-        super().__init__(on_change)
-        self.heard = False
-        self._on_heard = on_heard
-
-    def on_synced(self, synced: bool) -> None:
-        super().on_synced(synced)
-        if synced and not self.heard:
-            self.heard = True
-            self._on_heard()

@@ -4,23 +4,21 @@ The client opens its streams (header `streamtype`) and waits; output for one tha
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Iterator, Mapping
 
 import aiohttp
 
-from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, V4, V5
+from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, V4
 from protocols.streams.spdy import frames
-from protocols.streams.spdy.errors import SpdyBroken
-from protocols.streams.spdy.server import Answer, Data, Ended, Event, Opened, Reset, Server
-from protocols.streams.spdy.upgrade import ByteWire, Spdy
+from protocols.streams.spdy.messages import Messages, in_pieces
+from protocols.streams.spdy.server import Data, Ended, Event, Opened, Reset, Server
+from protocols.streams.spdy.upgrade import ByteWire
 
 NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 ASKED = {"input": STDIN, "output": STDOUT, "error": STDERR}
 OFFERED = V4
 """The newest protocol that is spoken over SPDY."""
 OPENING_S = 30.0
-_PIECE = 32 * 1024
 _LONGEST_SIZE = 4096
 
 
@@ -31,18 +29,13 @@ def wanted(query: Mapping[str, str]) -> set[int]:
     return (found - {STDERR}) | {RESIZE} if terminal else found
 
 
-class SpdyChannels(Spdy):
-    """Use `open` first. To its user it is a websocket of the protocol that can tell the end of a stream."""
+class SpdyChannels(Messages):
+    """Use `open` first."""
 
-    protocol = V5
+    over = aiohttp.WSCloseCode.GOING_AWAY
 
     def __init__(self, wire: ByteWire) -> None:
-        super().__init__(wire)
-        self._spdy = Server()
-        self._streams: dict[int, int] = {}
-        """Stream of each channel."""
-        self._channels: dict[int, int] = {}
-        self._messages: deque[bytes] = deque()
+        super().__init__(wire, Server())
         self._sizes = b""
 
     async def open(self, channels: set[int]) -> bool:
@@ -56,14 +49,6 @@ class SpdyChannels(Spdy):
             return False
         return True
 
-    async def receive(self) -> aiohttp.WSMessage:
-        while not self._messages and self.close_code is None:
-            if not await self._read():
-                self.close_code = aiohttp.WSCloseCode.GOING_AWAY.value
-        if self._messages:
-            return aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, self._messages.popleft(), None)
-        return aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
-
     async def send_bytes(self, data: bytes) -> None:
         """A message on the error channel is the last: the others end before it. Raises ConnectionError."""
         channel, content = data[0], data[1:]
@@ -72,29 +57,9 @@ class SpdyChannels(Spdy):
             await self._wire.write(b"".join(frames.pack_data(stream, b"", fin=True) for stream in ends))
         if (stream := self._streams.get(channel)) is None:
             return
-        pieces = [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
-        await self._wire.write(b"".join(frames.pack_data(stream, piece) for piece in pieces))
+        await self._wire.write(in_pieces(stream, content))
         if channel == ERROR:
             await self._wire.write(frames.pack_data(stream, b"", fin=True))
-
-    async def _read(self) -> bool:
-        """One portion from the wire; False at its end, or when it is no SPDY."""
-        data = await self._wire.read()
-        answers = []
-        try:
-            for event in self._spdy.feed(data):
-                if isinstance(event, Answer):
-                    answers.append(event.data)
-                else:
-                    self._messages.extend(self._told(event))
-        except SpdyBroken:
-            return False
-        if answers:
-            try:
-                await self._wire.write(b"".join(answers))
-            except ConnectionError:
-                return False
-        return bool(data)
 
     def _told(self, event: Event) -> Iterator[bytes]:
         match event:

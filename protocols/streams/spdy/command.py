@@ -4,36 +4,30 @@ Runtimes' websockets know no message that ends an input (protocol v4); a stream 
 """
 
 import contextlib
-from collections import deque
 from collections.abc import Iterator
 
 import aiohttp
 
-from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDOUT, V5
+from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDOUT
 from protocols.streams.spdy import frames
 from protocols.streams.spdy.channels import NAMES
-from protocols.streams.spdy.client import Client, Event
-from protocols.streams.spdy.errors import SpdyBroken
-from protocols.streams.spdy.server import Answer, Data, Ended, Reset
-from protocols.streams.spdy.upgrade import ByteWire, Spdy
+from protocols.streams.spdy.client import Client
+from protocols.streams.spdy.messages import Messages, in_pieces
+from protocols.streams.spdy.server import Data, Ended, Event, Reset
+from protocols.streams.spdy.upgrade import ByteWire
 
-_PIECE = 32 * 1024
 _LONGEST_STATUS = 64 * 1024
 _OUTPUTS = (STDOUT, STDERR)
 
 
-class Command(Spdy):
-    """Use `open` first. To its user it is a websocket of the protocol that can tell the end of a stream."""
+class Command(Messages):
+    """Use `open` first."""
 
-    protocol = V5
+    over = aiohttp.WSCloseCode.OK
 
     def __init__(self, wire: ByteWire) -> None:
-        super().__init__(wire)
         self._spdy = Client()
-        self._streams: dict[int, int] = {}
-        """Stream of each channel."""
-        self._channels: dict[int, int] = {}
-        self._messages: deque[bytes] = deque()
+        super().__init__(wire, self._spdy)
         self._status = b""
 
     async def open(self, channels: set[int]) -> None:
@@ -44,15 +38,6 @@ class Command(Spdy):
                 self._streams[channel], self._channels[stream] = stream, channel
                 await self._wire.write(data)
 
-    async def receive(self) -> aiohttp.WSMessage:
-        while not self._messages and self.close_code is None:
-            if not await self._read():
-                self.close_code = aiohttp.WSCloseCode.OK.value
-                self._messages.extend(self._whole_status())
-        if self._messages:
-            return aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, self._messages.popleft(), None)
-        return aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
-
     async def send_bytes(self, data: bytes) -> None:
         """What follows the end of a stream is dropped. Raises ConnectionError."""
         channel, content = data[0], data[1:]
@@ -61,30 +46,18 @@ class Command(Spdy):
                 await self._wire.write(frames.pack_data(stream, b"", fin=True))
         elif (stream := self._streams.get(channel)) is not None:
             content += b"\n" if channel == RESIZE else b""
-            pieces = [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
-            await self._wire.write(b"".join(frames.pack_data(stream, piece) for piece in pieces))
+            await self._wire.write(in_pieces(stream, content))
 
     async def close(self, *, code: int = aiohttp.WSCloseCode.OK, message: bytes = b"") -> bool:
         """The connection itself is its opener's to close."""
         self.close_code = self.close_code or int(code)
         return True
 
-    async def _read(self) -> bool:
-        """One portion from the wire; False at its end, or when it is no SPDY."""
-        data = await self._wire.read()
-        answers = []
-        try:
-            for event in self._spdy.feed(data):
-                if isinstance(event, Answer):
-                    answers.append(event.data)
-                else:
-                    self._messages.extend(self._told(event))
-        except SpdyBroken:
-            return False
-        if answers:
-            with contextlib.suppress(ConnectionError):
-                await self._wire.write(b"".join(answers))
-        return bool(data)
+    async def _answered(self, data: bytes) -> bool:
+        """A runtime that takes nothing more may have told a status that is still to be read."""
+        with contextlib.suppress(ConnectionError):
+            await self._wire.write(data)
+        return True
 
     def _told(self, event: Event) -> Iterator[bytes]:
         match event:
@@ -93,9 +66,9 @@ class Command(Spdy):
             case Data(stream, data) if self._channels.get(stream) == ERROR:
                 self._status = (self._status + data)[:_LONGEST_STATUS]
             case Ended(stream) | Reset(stream) if self._channels.get(stream) == ERROR:
-                yield from self._whole_status()
+                yield from self._last()
 
-    def _whole_status(self) -> Iterator[bytes]:
+    def _last(self) -> Iterator[bytes]:
         """The status may come in pieces, its reader gets it in one."""
         status, self._status = self._status, b""
         if status:
