@@ -160,6 +160,8 @@ class Visitor(asyncio.Protocol):
         # Of large answers only one waits to be read, the others are not made yet.
         while not self._writable.is_set():
             await self._writable.wait()
+        if self._transport is None:
+            return  # nobody would read it: a thousand large answers at once would hold everybody else up
         try:
             self._send(call, OK, (await method(body)).SerializeToString())
         except NodeplaneError as error:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 from tests.integration.servers_fixture import Two, old_servers
-from tests.support.servers import X, Y, session
+from tests.support.servers import X, Y, reaches, session
 
 __all__ = ["old_servers"]
 
@@ -65,6 +65,7 @@ def test_a12_bookmarks_know_x_only_and_the_gate_may_be_turned(old_servers: Two) 
         assert await one.cache_rv() >= before
         async with session(one) as client:
             y = await client.create(Y, "a12-2")
+            await reaches(one, y)
             async with client.watch(x, timeoutSeconds="1") as watch:
                 kind, bookmark, _ = await watch.next()
                 assert (kind, bookmark >= y) == ("BOOKMARK", True)

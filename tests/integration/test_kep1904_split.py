@@ -92,6 +92,7 @@ def test_a7_no_version_leaks_from_one_store_to_the_other(server: Server) -> None
             assert await client.version() == newest
             assert await client.version(X, resourceVersion="0") == newest
             assert await client.version(EVENTS) == last
+            await reaches(server, last, "events")
             assert await server.cache_rv("events") == last
             async with client.watch(x, timeoutSeconds="1") as watch:
                 assert await watch.rest() == [("BOOKMARK", newest, "")], "Y moves X, events do not"
@@ -189,7 +190,7 @@ def test_a7_watches_lists_and_tokens_outlive_a_kill_of_either_etcd(
                 await asyncio.to_thread(victim.wait)
                 await answered(client, hit)
                 changed = await client.touch(hit, f"{killed}-0", "1")
-                assert await struck.next(20.0) == ("MODIFIED", changed, f"{killed}-0"), "the same watch, nothing lost"
+                assert await struck.next(40.0) == ("MODIFIED", changed, f"{killed}-0"), "the same watch, nothing lost"
             rest = [page async for page in listing]
             assert rest
             assert {each for each, _ in rest} == {version}, "pages stay at the version of the first"

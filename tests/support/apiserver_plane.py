@@ -216,7 +216,7 @@ class Plane:
         bus = Bus(BusOptions(name="", run_dir=self.settings.layout.run))
         await bus.start()
         try:
-            return (await bus.call(instance, METRICS, Empty(), MetricsText, timeout=5.0)).text
+            return (await bus.call(instance, METRICS, Empty(), MetricsText, timeout=20.0)).text
         finally:
             await bus.close()
 

@@ -1,0 +1,36 @@
+"""A visitor of the store's second door who leaves: what he asked and did not wait for is not worked out."""
+
+import asyncio
+from pathlib import Path
+from unittest.mock import Mock
+
+from google.protobuf.message import Message
+
+from actors.store.door import Door, Visitor
+from protocols.etcd.frames import GREETING, NUMBERS, pack
+from protocols.wire import etcd_pb2 as pb
+
+ASKED = 50
+
+
+def test_answers_nobody_is_there_for_are_not_made() -> None:
+    async def story() -> None:
+        made: list[bytes] = []
+
+        async def answer(body: bytes) -> Message:
+            made.append(body)
+            return pb.RangeResponse()
+
+        number = NUMBERS["KV/Range"]
+        visitor = Visitor(Door(Path("/none"), {}, Mock()), {number: answer}, Mock())
+        visitor.connection_made(Mock())
+        visitor.pause_writing()
+        visitor.data_received(GREETING + b"".join(pack(call, number, b"") for call in range(ASKED)))
+        await asyncio.sleep(0)
+        visitor.connection_lost(None)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert made == []
+        assert not visitor._tasks
+
+    asyncio.run(story())
