@@ -75,7 +75,8 @@ def test_an_environment_waits_for_what_it_names(plane):
     until("config error", lambda: waiting(plane, "env").get("reason") == "CreateContainerConfigError", every=0.2)
     assert 'secret "late" not found' in waiting(plane, "env")["message"]
     plane.apply(secret("late", password="pw"))
-    plane.pod_ready("env")
+    plane.kubectl("annotate", "pod", "env", "try=now")
+    plane.pod_ready("env", 40)
     log_says(plane, "env", "pw-250-value")
     plane.kubectl("delete", "pod", "env", "--wait=false")
 

@@ -10,7 +10,7 @@ import msgspec
 from actors.podworker.containers.config import Recipe, container_config
 from actors.podworker.containers.hooks import POST_START, POST_START_S, hook_of, run_hook
 from actors.podworker.containers.hosts import RESOLV, read, write_hosts
-from actors.podworker.containers.images import Images
+from actors.podworker.containers.images import ERR_PULL, Images
 from actors.podworker.containers.killer import Killer
 from actors.podworker.containers.messages import make_message_file
 from actors.podworker.containers.names import needs_resolv
@@ -19,7 +19,7 @@ from actors.podworker.containers.security import ImageUser
 from actors.podworker.environment.references import env_refs, fetch
 from actors.podworker.environment.services import service_variables
 from actors.podworker.environment.variables import needs_pod_ip
-from actors.podworker.errors import ContainerConfigInvalid, HookFailed, ImageMissing
+from actors.podworker.errors import ContainerConfigInvalid, HookFailed, ImageMissing, ReferenceUnreadable
 from actors.podworker.logs import files
 from actors.podworker.pods.admission import extended_resources
 from actors.podworker.ports import World
@@ -38,6 +38,8 @@ class Failure(msgspec.Struct, frozen=True):
     waiting: Waiting
     id: str = ""
     started: StartFailure | None = None
+    soon: bool = False
+    """It is likely to pass by itself."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -64,10 +66,11 @@ class Starter:
                 return await self._run(spec, container, step.existing, place)
             container_id = await self._create(spec, container, step, place, grant)
         except ContainerConfigInvalid as error:
-            return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)))
+            soon = isinstance(error, ReferenceUnreadable)
+            return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)), soon)
         except ImageMissing as error:
             self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {error.reason}", container)
-            return Failure(Waiting(error.reason, str(error)))
+            return Failure(Waiting(error.reason, str(error)), soon=error.reason == ERR_PULL)
         except BusError as error:
             return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
         self._world.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
@@ -150,9 +153,9 @@ class Starter:
                 part = os.path.relpath(mount.host_path, volume)
                 make_sub_path(volume, part, writable=not is_written(spec, given.get("name", "")))
 
-    def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting) -> Failure:
+    def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting, soon: bool = False) -> Failure:
         self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)
-        return Failure(waiting)
+        return Failure(waiting, soon=soon)
 
 
 def node_resolv(spec: PodSpec) -> str:

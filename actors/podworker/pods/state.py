@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from actors.podworker.restarts.pauses import Pauses
 from actors.podworker.sizes.sizes import Sizes
 from actors.podworker.types import BackoffEntry, Object, PodSpec, Stage, StartFailure, Waiting
 from protocols.messages.devices import ContainerGrant
@@ -21,6 +22,8 @@ class PodState:
     """Why a container could not be created, until it can."""
     failed_starts: dict[str, StartFailure] = field(default_factory=dict)
     """By container id."""
+    pauses: Pauses = field(default_factory=Pauses)
+    """Before sandboxes and containers that could not be made are tried again."""
     book: dict[str, BackoffEntry] | None = None
     """Crash back-off by container name; None until the first look at the pod's history."""
     grants: dict[str, ContainerGrant] | None = None

@@ -1,6 +1,7 @@
 """A pod that should run: admission once, then plan and act, until it is over or unwanted."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,14 +16,17 @@ from actors.podworker.pods.deadline import EXCEEDED, deadline_ns
 from actors.podworker.pods.parts import Parts
 from actors.podworker.restarts import backoff, history
 from actors.podworker.restarts.actions import compute_actions
+from actors.podworker.restarts.pauses import SANDBOX
 from actors.podworker.restarts.starting import CRASH_LOOP
 from actors.podworker.sizes.resizing import Resizing
 from actors.podworker.sizes.sizes import sized
 from actors.podworker.status.pod import is_over, restart_counts
-from actors.podworker.types import Object, Plan, Start, Waiting
+from actors.podworker.types import SECOND, Object, Plan, Start, Waiting
 from actors.podworker.volumes.keeper import Volumes
-from protocols.bus import BusError
+from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.messages.pleg import PodStatus
+
+log = logging.getLogger("podworker")
 
 
 class Syncing:
@@ -127,7 +131,7 @@ class Syncing:
         counts = restart_counts(self._reporter.shown(state))
         self._probes.follow(status, self._reporter.shown(state))
         plan = compute_actions(state.spec, status, state.book, self._clock(), counts, self._probes.verdicts)
-        plan = self._killer.without_pending(plan)
+        plan = state.pauses.applied(self._killer.without_pending(plan), self._clock())
         self.wake_ns = plan.wake_ns
         self._tell_backoff(plan, status)
         return status, plan
@@ -224,7 +228,11 @@ class Syncing:
         except BusError as error:
             text = f"Failed to create pod sandbox: {error}"
             self._world.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
-            raise
+            if isinstance(error, (Unavailable, DeadlineExceeded)):
+                raise
+            self._pause(SANDBOX, "", text)
+            return None
+        self._state.pauses.passed(SANDBOX.name)
         return Place(sandbox_id, plan.create_sandbox)
 
     def _tell_shortfalls(self, plan: Plan) -> None:
@@ -239,28 +247,33 @@ class Syncing:
 
     async def _start_all(self, steps: tuple[Start, ...], place: Place) -> None:
         """One after another; a container that cannot start does not keep the others from it."""
-        failed = [step.name for step in steps if not await self._start(step, place)]
-        if failed:
-            raise SyncFailed(f"could not start {', '.join(failed)}")
+        for step in steps:
+            await self._start(step, place)
 
-    async def _start(self, step: Start, place: Place) -> bool:
-        """False when it is to be tried again soon; a failed StartContainer is left to the crash back-off."""
+    async def _start(self, step: Start, place: Place) -> None:
+        """One that could not be made is paused; a failed StartContainer is left to the crash back-off."""
         state = self._state
         container = state.spec.find(step.name)
         if container is None:
-            return True  # the pod has changed meanwhile
+            return  # the pod has changed meanwhile
         if step.crashed_ns and state.book is not None:
             entry = state.book.get(step.name)
             state.book[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
         container = sized(container, (state.sizes.allocated or {}).get(step.name))
         failure = await self._starter.start(state.spec, container, step, place, grant)
-        if failure is None:
-            state.problems.pop(step.name, None)
-            return True
-        if failure.started is not None:
-            state.problems.pop(step.name, None)
+        if failure is not None and failure.started is None:
+            state.problems[step.name] = failure.waiting
+            self._pause(step, place.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
+            return
+        state.problems.pop(step.name, None)
+        state.pauses.passed(step.name)
+        if failure is not None and failure.started is not None:
             state.failed_starts[failure.id] = failure.started
-            return True
-        state.problems[step.name] = failure.waiting
-        return False
+
+    def _pause(self, step: Start, sandbox: str, why: str, soon: bool = False) -> None:
+        spec, now_ns = self._state.spec, self._clock()
+        pause = self._state.pauses.failed(step, sandbox, now_ns, soon)
+        if pause.times in (1, 8):
+            seconds = (pause.until_ns - now_ns) / SECOND
+            log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, seconds, why)

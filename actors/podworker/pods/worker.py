@@ -94,6 +94,7 @@ class PodWorker:
         if self.state.spec.deleting:
             self._interrupt()
         if not quiet:
+            self.state.pauses.clear()
             self._watch.updated()
             self.wake()
 
@@ -129,7 +130,7 @@ class PodWorker:
 
     def retry(self) -> None:
         """What it may have failed on is back."""
-        if self._failures:
+        if self.state.pauses.clear() or self._failures:
             self._syncing.hold_ns = 0
             self.wake()
 
