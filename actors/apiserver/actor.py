@@ -7,6 +7,7 @@ open connections and half-answered requests, never an acknowledged write nor a c
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 
 from actors.apiserver.admission.admission import Admission
 from actors.apiserver.authentication.tokens.authority import AuthorityOptions, TokenAuthority
@@ -146,7 +147,8 @@ class ApiServer:
         creator = Creator(self._storage, self.replicas["namespaces"])
         address = self._context.settings.api_url.removeprefix("https://")
         gate = self._gate
-        admission = Admission(gate.authorizer, self._look.of("nodes"), self._look.of("serviceaccounts"))
+        runtime_class = partial(self._look.newest, "runtimeclasses", "")
+        admission = Admission(gate.authorizer, self._look.of("nodes"), self._look.of("serviceaccounts"), runtime_class)
         writing = Writing(creator, loop, reader, admission)
         return Handler(
             table=self._catalog.table,

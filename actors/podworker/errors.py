@@ -86,6 +86,13 @@ class HookFailed(NodeplaneError):
     grpc: ClassVar[str] = "INTERNAL"
 
 
+class RuntimeClassUnknown(NodeplaneError):
+    """Raised when a pod names a RuntimeClass the API does not have; its sandbox waits for one."""
+
+    http: ClassVar[int] = 404
+    grpc: ClassVar[str] = "NOT_FOUND"
+
+
 class VolumeNotReady(NodeplaneError):
     """Raised when a volume of a pod cannot be made yet; its containers wait, with the text as the reason."""
 

@@ -19,7 +19,9 @@ from protocols.wire import cri_pb2
 class Runtime(Protocol):
     """The container runtime through `cri`. Every method raises BusError."""
 
-    async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig") -> str: ...
+    async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig", handler: str) -> str:
+        """`handler`: by which of the runtime's ways to run pods; empty: its usual one."""
+        ...
 
     async def stop_sandbox(self, sandbox_id: str) -> None: ...
 
@@ -57,7 +59,7 @@ class Runtime(Protocol):
         """None when the runtime has none of that name."""
         ...
 
-    async def pull_image(self, image: str) -> str: ...
+    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None) -> str: ...
 
 
 class ImageFound(msgspec.Struct, frozen=True):
@@ -135,7 +137,7 @@ class Objects(Protocol):
     """What pods of this node refer to, read from the API with the node's identity."""
 
     async def read(self, kind: str, namespace: str, name: str) -> Object | None:
-        """A ConfigMap, Secret or ResourceClaim; None: there is none. Raises NodeplaneError when that cannot be told."""
+        """One of links.world.OBJECTS; None: there is none. Raises NodeplaneError when that cannot be told."""
         ...
 
     async def token(self, spec: PodSpec, audience: str, seconds: int) -> tuple[str, float]:

@@ -54,13 +54,15 @@ class FakeRuntime:
         self._ids = itertools.count(1)
         self.changed = lambda uid: None
         self.absent = set()
+        self.auths = []
 
     def now(self):
         self._last = max(self._last + 1, time.time_ns())
         return self._last
 
-    async def run_sandbox(self, config):
+    async def run_sandbox(self, config, handler):
         self._called("run_sandbox", config.metadata.attempt)
+        self.handler = handler
         for sandbox in self.sandboxes.values():
             if sandbox.uid == config.metadata.uid and sandbox.attempt == config.metadata.attempt:
                 raise error_for("UNKNOWN", "name is reserved")
@@ -144,8 +146,9 @@ class FakeRuntime:
     async def image(self, name):
         return None if name in self.absent else ImageFound(f"sha256:{name}", uid=1000)
 
-    async def pull_image(self, image):
+    async def pull_image(self, image, auth=None):
         self._called("pull_image", image)
+        self.auths.append(auth)
         return f"sha256:{image}"
 
     def end(self, container_id, code):

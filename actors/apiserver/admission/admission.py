@@ -5,7 +5,8 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.admission.nodes import create_fault, update_fault
-from actors.apiserver.admission.tokens import mount_token, wants_token
+from actors.apiserver.admission.runtime_classes import Find, apply_class, concerns, names_class
+from actors.apiserver.admission.tokens import mount_token, wants_pull_secrets, wants_token
 from actors.apiserver.authentication.user import User
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer, attributes_details, full_name
@@ -15,7 +16,7 @@ from actors.apiserver.authorization.rbac.read import read_rules
 from actors.apiserver.authorization.rbac.types import GROUP as RBAC
 from actors.apiserver.authorization.rbac.types import PolicyRule, quoted
 from actors.apiserver.errors.answers import Forbidden, NotFound
-from actors.apiserver.objects.paths import Obj, at, text
+from actors.apiserver.objects.paths import Obj, at, items, text
 from actors.apiserver.request.target import Target
 from actors.apiserver.writes.loop import Mutation
 
@@ -27,9 +28,20 @@ class Admission(msgspec.Struct, frozen=True):
     nodes: Lookup
     accounts: Lookup = lambda key: None
     """Service accounts."""
+    runtime_class: Find | None = None
+
+    async def prepared(self, target: Target, obj: Obj) -> None:
+        """What a new pod's RuntimeClass says becomes part of it, before anything looks at it. Raises Forbidden."""
+        row = target.resource
+        if self.runtime_class is None or (row.group, row.plural, target.subresource) != ("", "pods", ""):
+            return
+        if isinstance(obj.get("metadata"), dict) and concerns(obj):
+            name = names_class(obj)
+            fault = apply_class(obj, await self.runtime_class(name) if name else None)
+            self._refuse(_attributes("create", target, obj), fault)
 
     def created(self, user: User, target: Target, obj: Obj) -> None:
-        """`obj` is about to be created; a pod that wants its account's token gets it. Raises Forbidden."""
+        """`obj` is about to be created; a pod gets what its account has for it. Raises Forbidden."""
         if not isinstance(obj.get("metadata"), dict):
             return
         wanted, node = _attributes("create", target, obj), node_of(user)
@@ -38,12 +50,17 @@ class Admission(msgspec.Struct, frozen=True):
         fault = create_fault(node, wanted, obj, self.nodes) if node else ""
         self._refuse(wanted, fault or self._grant_fault(user, wanted, obj, {}))
         if wanted.full_resource == "pods" and not wanted.group:
-            self._token(wanted, obj)
+            self._of_account(wanted, obj)
 
-    def _token(self, wanted: Attributes, pod: Obj) -> None:
+    def _of_account(self, wanted: Attributes, pod: Obj) -> None:
         name = text(pod, "spec", "serviceAccountName") or text(pod, "spec", "serviceAccount") or "default"
-        if isinstance(pod.get("spec"), dict) and wants_token(pod, self.accounts(f"{wanted.namespace}/{name}")):
+        if not isinstance(pod.get("spec"), dict):
+            return
+        account = self.accounts(f"{wanted.namespace}/{name}")
+        if wants_token(pod, account):
             mount_token(pod)
+        if wants_pull_secrets(pod, account):
+            pod["spec"]["imagePullSecrets"] = [dict(secret) for secret in items(account or {}, "imagePullSecrets")]
 
     def mutation(self, user: User, target: Target, mutate: Mutation) -> Mutation:
         """`mutate`, and a look at what came of it. The result raises Forbidden, too."""

@@ -1,4 +1,4 @@
-"""How a pod gets the token of its service account: a volume with token, CA and namespace where clients look for them.
+"""What a pod has of its service account. The token: a volume with token, CA and namespace where clients look for them.
 
 Only where the pod or its account says automountServiceAccountToken: true. Upstream mounts it unless somebody says
 false; here most pods never ask the API anything, and each such volume is two requests at a pod's start.
@@ -22,6 +22,13 @@ def wants_token(pod: Obj, account: Obj | None) -> bool:
         return False
     own = at(pod, "spec", "automountServiceAccountToken")
     return bool((account or {}).get("automountServiceAccountToken") if own is None else own)
+
+
+def wants_pull_secrets(pod: Obj, account: Obj | None) -> bool:
+    """A pod that names none of its own has those of its account. Static pods refer to nothing."""
+    if MIRROR in (at(pod, "metadata", "annotations") or {}) or items(pod, "spec", "imagePullSecrets"):
+        return False
+    return bool((account or {}).get("imagePullSecrets"))
 
 
 def mount_token(pod: Obj) -> None:

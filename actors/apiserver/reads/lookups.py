@@ -24,6 +24,10 @@ class Lookups:
         replica = self._replicas[plural]
         return _shown(replica, _key(replica.resource, namespace, name))
 
+    async def newest(self, plural: str, namespace: str, name: str) -> Obj | None:
+        """As shown; what is not shown (yet) as stored."""
+        return self.shown(plural, namespace, name) or await self.stored(plural, namespace, name)
+
     async def stored(self, plural: str, namespace: str, name: str) -> Obj | None:
         row = self._replicas[plural].resource
         found = await self._storage.get(row, _key(row, namespace, name))

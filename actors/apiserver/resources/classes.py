@@ -1,4 +1,4 @@
-"""Classes that pods name: stored for those who read them; priorities and handlers are not looked up here."""
+"""Classes that pods name: stored for those who read them. What a RuntimeClass adds to a pod is in admission."""
 
 from actors.apiserver.catalog.resource import Column, Resource
 from actors.apiserver.catalog.strategy import Strategy

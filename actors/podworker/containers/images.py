@@ -1,18 +1,23 @@
 """Images of one pod's containers: what the pull policy asks for, pulls that failed and are not repeated at once."""
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
 
 import msgspec
 
+from actors.podworker.containers.pull_secrets import credentials, pull_refs
+from actors.podworker.environment.references import fetch
 from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
 from actors.podworker.ports import ImageFound, World
 from actors.podworker.types import ContainerSpec, PodSpec
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
+from protocols.wire import cri_pb2
 
 ALWAYS, NEVER = "Always", "Never"
 ERR_NAME, ERR_INSPECT = "InvalidImageName", "ImageInspectError"
+NO_SECRET = "FailedToRetrieveImagePullSecret"
 ERR_PULL, BACK_OFF, ERR_NEVER = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]+)?"
@@ -52,7 +57,7 @@ class Images:
 
     async def ensure(self, spec: PodSpec, container: ContainerSpec) -> ImageFound:
         """The image, which the runtime has then. Raises ImageMissing, ContainerConfigInvalid when the image's user may
-        not run; BusError when the runtime could not be asked."""
+        not run or its secrets cannot be read; BusError when the runtime could not be asked."""
         policy = pull_policy(container)
         present = await self._inspect(spec, container)
         if present is not None and (policy != ALWAYS or self._world.site.embedded):
@@ -89,9 +94,10 @@ class Images:
             message = f'Back-off pulling image "{image}"'
             self._tell(spec, "BackOff", message, container)
             raise ImageMissing(BACK_OFF, f"{message}: {ERR_PULL}: {failed.why}")
+        known = await self._credentials(spec, container)
         self._tell(spec, "Pulling", f'Pulling image "{image}"', container)
         try:
-            reference = await self._world.runtime.pull_image(image)
+            reference = await self._fetch(image, known)
         except (Unavailable, DeadlineExceeded):
             raise
         except BusError as error:
@@ -102,6 +108,22 @@ class Images:
         self._failed.pop(image, None)
         self._tell(spec, "Pulled", f'Successfully pulled image "{image}"', container)
         return reference
+
+    async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"]) -> str:
+        """By the first credentials the registry takes; without any if there are none."""
+        for auth in known[:-1]:
+            with contextlib.suppress(BusError):
+                return await self._world.runtime.pull_image(image, auth)
+        return await self._world.runtime.pull_image(image, known[-1] if known else None)
+
+    async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
+        """Raises ReferenceUnreadable when it cannot be told what the pod's secrets hold."""
+        refs = () if self._world.site.embedded else pull_refs(spec)
+        found = await fetch(self._world.objects, spec.namespace, refs)
+        if missing := ", ".join(ref.name for ref in refs if found[ref] is None):
+            text = f"image pull secrets not found: {missing}; image {container.image} is pulled without them"
+            self._tell(spec, NO_SECRET, text, container, "Warning")
+        return credentials(container.image, [secret for ref in refs if (secret := found[ref]) is not None])
 
     def _tell(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
         self._world.recorder.pod(spec, kind, reason, message, container)

@@ -24,8 +24,8 @@ class BusRuntime:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig") -> str:
-        request = cri_pb2.RunPodSandboxRequest(config=config)
+    async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig", handler: str) -> str:
+        request = cri_pb2.RunPodSandboxRequest(config=config, runtime_handler=handler)
         reply = await self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, CREATE_S)
         return str(reply.pod_sandbox_id)
 
@@ -86,8 +86,8 @@ class BusRuntime:
         found = reply.image
         return ImageFound(found.id, found.uid.value, found.username) if reply.HasField("image") and found.id else None
 
-    async def pull_image(self, image: str) -> str:
-        request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image))
+    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None) -> str:
+        request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image), auth=auth)
         reply = await self._call("PullImage", request, cri_pb2.PullImageResponse, PULL_S)
         return str(reply.image_ref)
 

@@ -10,7 +10,7 @@ from protocols.bus.replica import OnChange
 from protocols.errors import NodeplaneError
 from protocols.kube.client import ApiClient
 from protocols.kube.events import EventRecorder
-from protocols.kube.resources import CONFIGMAPS, PODS, RESOURCECLAIMS, SECRETS, SERVICEACCOUNTS
+from protocols.kube.resources import CONFIGMAPS, PODS, RESOURCECLAIMS, RUNTIMECLASSES, SECRETS, SERVICEACCOUNTS
 from protocols.messages import devices as device_messages
 from protocols.messages import pleg as pleg_messages
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
@@ -26,7 +26,12 @@ PARALLEL_QUESTIONS = 64
 PARALLEL_READS = 16
 READ_S = 5.0
 KIND = {"apiVersion": "v1", "kind": "Pod"}
-OBJECTS = {"ConfigMap": CONFIGMAPS, "Secret": SECRETS, "ResourceClaim": RESOURCECLAIMS}
+OBJECTS = {
+    "ConfigMap": CONFIGMAPS,
+    "Secret": SECRETS,
+    "ResourceClaim": RESOURCECLAIMS,
+    "RuntimeClass": RUNTIMECLASSES,
+}
 TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
 
 

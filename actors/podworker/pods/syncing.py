@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from actors.podworker.claims.claims import Claims, with_cdi
+from actors.podworker.containers.runtime_class import runtime_handler
 from actors.podworker.containers.sandbox import sandbox_config
 from actors.podworker.containers.shortfalls import REASON, shortfalls
 from actors.podworker.containers.starter import Place, Starter, node_resolv
 from actors.podworker.environment.downward import Node
-from actors.podworker.errors import SyncFailed, VolumeNotReady
+from actors.podworker.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.pods.admission import admit_request, refusal
 from actors.podworker.pods.deadline import EXCEEDED, deadline_ns
 from actors.podworker.pods.parts import Parts
@@ -224,8 +225,9 @@ class Syncing:
         config = sandbox_config(spec, plan.create_sandbox, self._world.site.logs, node_resolv(spec))
         await asyncio.to_thread(self._make_log_directory, config.log_directory)
         try:
-            sandbox_id = await self._world.runtime.run_sandbox(config)
-        except BusError as error:
+            handler = await runtime_handler(self._world.objects, spec)
+            sandbox_id = await self._world.runtime.run_sandbox(config, handler)
+        except (BusError, RuntimeClassUnknown) as error:
             text = f"Failed to create pod sandbox: {error}"
             self._world.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
             if isinstance(error, (Unavailable, DeadlineExceeded)):

@@ -1,0 +1,95 @@
+"""What a RuntimeClass adds to the pods that name it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.apiserver.admission.admission import Admission
+from actors.apiserver.admission.runtime_classes import apply_class
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.errors.answers import Forbidden
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.request.target import Target
+from tests.unit.test_apiserver_rbac import ANN, defaults, node_rules, nothing
+
+POOL: Obj = {"key": "pool", "operator": "Exists"}
+CLASS: Obj = {
+    "handler": "vm",
+    "overhead": {"podFixed": {"cpu": "250m", "memory": "64Mi"}},
+    "scheduling": {"nodeSelector": {"vm": "yes"}, "tolerations": [POOL]},
+}
+
+
+def new(**spec: Any) -> Obj:
+    return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}], "runtimeClassName": "small", **spec}}
+
+
+def test_overhead_and_place_become_part_of_the_pod() -> None:
+    pod = new(nodeSelector={"zone": "a"}, tolerations=[{"key": "own", "operator": "Exists"}, POOL])
+    assert apply_class(pod, CLASS) == ""
+    assert pod["spec"]["overhead"] == {"cpu": "250m", "memory": "64Mi"}
+    assert pod["spec"]["nodeSelector"] == {"zone": "a", "vm": "yes"}
+    assert [each["key"] for each in pod["spec"]["tolerations"]] == ["own", "pool"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "found", "fault"),
+    [
+        (new(), None, 'pod rejected: RuntimeClass "small" not found'),
+        (new(overhead={"cpu": "0.25", "memory": "64Mi"}), CLASS, ""),
+        (
+            new(overhead={"cpu": "1"}),
+            CLASS,
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            new(overhead={"cpu": "1"}),
+            {"handler": "x"},
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (
+            new(nodeSelector={"vm": "no"}),
+            CLASS,
+            "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no",
+        ),
+        (new(overhead="junk", nodeSelector=7, tolerations="x"), {"handler": "x"}, None),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_upstreams_words(
+    pod: Obj, found: Obj | None, fault: str | None
+) -> None:
+    said = apply_class(pod, found)
+    assert fault is None or said == fault
+
+
+def test_a_class_that_is_only_in_the_store_is_found_and_one_that_is_nowhere_forbidden() -> None:
+    async def find(name: str) -> Obj | None:
+        return CLASS if name == "small" else None
+
+    async def story() -> None:
+        admission = Admission(Authorizer(node_rules(), defaults), nothing, nothing, find)
+        target = Target(TABLE.of("pods"), "create", "ns")
+        await admission.prepared(target, pod := new())
+        assert pod["spec"]["nodeSelector"] == {"vm": "yes"}
+        with pytest.raises(Forbidden, match='pods "p" is forbidden: pod rejected: RuntimeClass "other" not found'):
+            await admission.prepared(target, new(runtimeClassName="other"))
+        await admission.prepared(target, plain := {"metadata": {"name": "p"}, "spec": {"containers": []}})
+        assert plain["spec"] == {"containers": []}
+
+    asyncio.run(story())
+
+
+def test_a_pod_without_pull_secrets_has_those_of_its_account() -> None:
+    accounts: dict[str, Obj] = {"ns/default": {"imagePullSecrets": [{"name": "reg"}]}}
+    admission = Admission(Authorizer(node_rules(), defaults), nothing, accounts.get)
+    target = Target(TABLE.of("pods"), "create", "ns")
+    admission.created(ANN, target, pod := new())
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "reg"}]
+    admission.created(ANN, target, own := new(imagePullSecrets=[{"name": "mine"}]))
+    assert own["spec"]["imagePullSecrets"] == [{"name": "mine"}]
+    mirror = new()
+    mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    admission.created(ANN, target, mirror)
+    assert "imagePullSecrets" not in mirror["spec"]

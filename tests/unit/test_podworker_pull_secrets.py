@@ -1,0 +1,118 @@
+"""Credentials for registries, and the runtime's ways to run pods."""
+
+import asyncio
+import base64
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.podworker.containers.images import Images
+from actors.podworker.containers.pull_secrets import credentials
+from actors.podworker.errors import ImageMissing
+from actors.podworker.spec import read_pod
+from protocols.bus import NotFound, error_for
+from tests.support.podworker_fakes import FakeWorld, container, pod
+from tests.support.podworker_scene import Scene, at_work, play
+
+
+def secret(**auths):
+    return {".dockerconfigjson": json.dumps({"auths": {k.replace("__", "."): v for k, v in auths.items()}}).encode()}
+
+
+def config(places):
+    return {".dockerconfigjson": json.dumps({"auths": {p: {"username": p, "password": "x"} for p in places}}).encode()}
+
+
+@pytest.mark.parametrize(
+    ("image", "places", "used"),
+    [
+        ("box", ["https://index.docker.io/v1/", "quay.io"], ["https://index.docker.io/v1/"]),
+        ("team/box:1", ["docker.io/team", "docker.io", "docker.io/other"], ["docker.io/team", "docker.io"]),
+        ("r.example.com:5000/a/b:1", ["r.example.com", "r.example.com:5000"], ["r.example.com:5000"]),
+        ("r.example.com/a/b@sha256:00", ["*.example.com", "r.example.com/a"], ["r.example.com/a", "*.example.com"]),
+        ("a.r.example.com/b", ["*.example.com", "example.com"], []),
+        ("localhost/b", ["localhost", "docker.io"], ["localhost"]),
+    ],
+)
+def test_credentials_are_for_their_registry_and_the_most_exact_go_first(image, places, used):
+    assert [auth.username for auth in credentials(image, [config(places)])] == used
+
+
+def test_every_way_to_write_them():
+    auth = base64.b64encode(b"me:pass:word").decode()
+    found = credentials("r.io/b", [{".dockercfg": json.dumps({"https://r.io": {"auth": auth}}).encode()}])
+    assert [(a.username, a.password) for a in found] == [("me", "pass:word")]
+    found = credentials("r.io/b", [secret(r__io={"identitytoken": "t"})])
+    assert [(a.username, a.identity_token) for a in found] == [("", "t")]
+
+
+@given(
+    st.binary(max_size=60), st.recursive(st.none() | st.text() | st.integers(), lambda x: st.dictionaries(st.text(), x))
+)
+def test_what_is_no_credentials_is_passed_over(junk, value):
+    for text in (junk, msgspec.json.encode(value), msgspec.json.encode({"auths": value}), b'{"auths": {"r.io": 1}}'):
+        for key in (".dockerconfigjson", ".dockercfg"):
+            assert isinstance(credentials("r.io/b", [{key: text}]), list)
+
+
+def pulled(fake, **secrets):
+    """The image is pulled by a pod with those secrets, on a runtime of its own."""
+    world = msgspec.structs.replace(fake.world, site=msgspec.structs.replace(fake.world.site, embedded=False))
+    fake.runtime.absent.add("r.io/b:1")
+    for name, data in secrets.items():
+        encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        fake.objects.items[("Secret", name)] = {"metadata": {"name": name}, "data": encoded}
+    spec = read_pod(pod(container("a", "r.io/b:1"), imagePullSecrets=[{"name": "one"}, {"name": "two"}]))
+    asyncio.run(Images(world).ensure(spec, spec.containers[0]))
+    return [auth and auth.username for auth in fake.runtime.auths]
+
+
+def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path):
+    fake = FakeWorld(tmp_path)
+    fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401")]
+    one, two = secret(r__io={"username": "one"}), secret(r__io={"username": "two"})
+    assert pulled(fake, one=one, two=two) == ["two"]
+    assert fake.runtime.count("pull_image") == 2
+
+
+def test_a_secret_that_is_not_there_is_told_and_the_pull_goes_on(tmp_path):
+    fake = FakeWorld(tmp_path)
+    assert pulled(fake, two=secret(quay__io={"username": "two"})) == [None]
+    text = "image pull secrets not found: one; image r.io/b:1 is pulled without them"
+    assert ("Warning", "FailedToRetrieveImagePullSecret", text) in fake.recorder.events
+
+
+def test_all_refused_is_a_pull_that_failed(tmp_path):
+    fake = FakeWorld(tmp_path)
+    fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401"), NotFound("no such image")]
+    with pytest.raises(ImageMissing, match="no such image"):
+        pulled(fake, one=secret(r__io={"username": "one"}), two=secret(r__io={"username": "two"}))
+
+
+def test_a_pod_runs_by_the_handler_of_its_class(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, pod(runtimeClassName="small"))
+        scene.fake.objects.items[("RuntimeClass", "small")] = {"metadata": {"name": "small"}, "handler": "vm"}
+        async with at_work(scene):
+            await scene.running()
+            assert scene.fake.runtime.handler == "vm"
+
+    play(story())
+
+
+def test_a_class_that_is_not_there_is_said_and_waited_for(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, pod(runtimeClassName="gone"))
+        async with at_work(scene):
+            text = 'Failed to create pod sandbox: RuntimeClass "gone" not found'
+            event = ("Warning", "FailedCreatePodSandBox", text)
+            await scene.until(lambda: event in scene.fake.recorder.events)
+            assert not scene.fake.runtime.count("run_sandbox")
+            scene.fake.objects.items[("RuntimeClass", "gone")] = {"metadata": {"name": "gone"}, "handler": ""}
+            scene.worker.retry()
+            await scene.running()
+
+    play(story())
