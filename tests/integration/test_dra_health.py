@@ -286,7 +286,27 @@ def test_a_new_life_of_the_manager_knows_what_was_said_a_moment_ago() -> None:
         await driver.start()
         await lab.says(DEVICE, "Healthy")
 
-    play_dra(story)
+    play_dra(story, come_back=20.0)
+
+
+def test_a_driver_that_ends_while_nobody_listens_is_unknown_to_the_next_life() -> None:
+    """Though its registrar is still there, and what it said last was to be good for an hour."""
+
+    async def story(lab: DraLab) -> None:
+        driver = await healthy_driver(lab)
+        await lab.prepare(asks("p", claim("a")))
+        driver.report(told_health("dev-0", health.UNHEALTHY, message="ECC", health_check_timeout_seconds=3600))
+        await lab.says(DEVICE, "Unhealthy", "ECC")
+        state = lab.root / "dra_health_state"
+        await until("written down", lambda: state.exists() and b"ECC" in state.read_bytes())
+        await lab.end_life()
+        await driver.stop(deregister=False)
+        await lab.open()
+        await lab.says(DEVICE, "Unknown")
+        await driver.serve()
+        await lab.says(DEVICE, "Unhealthy", "ECC")
+
+    play_dra(story, come_back=0.5)
 
 
 def test_devices_of_pods_that_are_over_are_still_told_of() -> None:

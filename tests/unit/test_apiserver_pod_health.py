@@ -11,7 +11,7 @@ from actors.apiserver.resources.pod_health import drop_disabled, health_causes
 from actors.apiserver.resources.pods import PodStrategy
 from actors.apiserver.schemas.registry import kind_shape
 from actors.health.aggregate import pod_status
-from actors.podworker.status.device_health import HEALTH, health_entries
+from actors.podworker.status.device_health import HEALTH, Keep, health_entries
 from protocols.kube.patch_strategic import apply_strategic_patch
 from protocols.messages.devices import AllocatedDevice, ClaimDevice, ContainerAllocation, PodAllocation, PreparedClaim
 from protocols.messages.devices import DeviceHealth as Health
@@ -176,13 +176,13 @@ def claims_of(draw, names):
             message=texts_of_drivers,
         ),
     ),
-    over=st.booleans(),
+    keep=st.sampled_from(Keep),
 )
-def test_every_status_the_node_writes_is_taken(plugin_ids, claims, own, told, over):
+def test_every_status_the_node_writes_is_taken(plugin_ids, claims, own, told, keep):
     held = tuple(AllocatedDevice(GPU, one) for one in plugin_ids)
     main = ContainerAllocation(name="main", devices=held, claims=claims)
     status = pod_status("u", held_by(PodAllocation("u", "ns", "p", (main,), own)), told)
-    shown = health_entries(status.containers.get("main", ()), {}, over)
-    obj = pod(*shown, allocatedResourcesStatus=health_entries(status.pod, {}, over))
+    shown = health_entries(status.containers.get("main", ()), {}, keep)
+    obj = pod(*shown, allocatedResourcesStatus=health_entries(status.pod, {}, keep))
     assert texts(obj) == []
     assert msgspec.json.decode(msgspec.json.encode(obj)) == obj

@@ -57,16 +57,20 @@ def test_the_newest_living_instance_that_has_spoken_counts() -> None:
 
 
 def test_what_an_earlier_life_heard_holds_until_it_expires_or_somebody_speaks() -> None:
-    def recalled() -> HealthBook:
+    def recalled(until: float = 20.0) -> HealthBook:
         made = HealthBook(30.0)
-        made.recall(
-            GPU.driver,
-            {("n1", "dev-0"): Report("Unhealthy", "ECC", 12.0, 30.0), ("n1", "dev-1"): Report("Odd", "", 9.0, 1.0)},
-        )
+        reports = {
+            ("n1", "dev-0"): Report("Unhealthy", "ECC", 12.0, 30.0),
+            ("n1", "dev-1"): Report("Odd", "", 9.0, 1.0),
+        }
+        made.recall(GPU.driver, reports, until)
         return made
 
     assert recalled().health(GPU, 11.9) == ("Unhealthy", "ECC")
     assert recalled().health(GPU, 12.0) == ("Unknown", "")
+    assert recalled(until=5.0).health(GPU, 4.9) == ("Unhealthy", "ECC")
+    assert recalled(until=5.0).health(GPU, 5.0) == ("Unknown", "")
+    assert recalled(until=5.0).deadline([GPU], 1.0) == 5.0
     assert recalled().health(GPU._replace(device="dev-1"), 1.0) == ("Unknown", "")
     spoken = recalled()
     spoken.opened(GPU.driver, 1)

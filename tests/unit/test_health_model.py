@@ -5,11 +5,11 @@ is as simple as their promises: a stream brings its follower to the owner's stat
 """
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from actors.health.board import Board
 from actors.health.sources import Sources
-from actors.podworker.status.device_health import HEALTH, health_entries, held_in, merged, unknown
+from actors.podworker.status.device_health import HEALTH, Keep, health_entries, held_in, merged, unknown
 from protocols.bus import Replica
 from protocols.messages.devices import (
     AllocatedDevice,
@@ -75,6 +75,7 @@ class Podworker:
     def __init__(self, node):
         self.node, self.heard = node, False
         self.resources, self.ended, self.held, self.written = Replica(), {}, {}, set()
+        self.asked, self.ending = set(), set()
 
     def hear(self):
         if self.node.healthy.begun:
@@ -82,21 +83,32 @@ class Podworker:
             self.heard = True
 
     def look(self, uid):
-        node, over = self.node, uid in self.node.over
-        if over and not self.held.get(uid) and uid in node.allocations:
+        """In each life a pod is looked at as one that should run before it is looked at as one that is over."""
+        node, ending, over = self.node, uid in self.ending, uid in self.node.over
+        if ending and not self.held.get(uid) and uid in node.allocations:
             self.held[uid] = held_by(node.allocations[uid])
         known = node.api[uid]["containerStatuses"][0]
         status = self.resources.items.get(uid)
         told = status.containers.get("a", ()) if status else ()
-        had = self.held.get(uid, PodHeld()) if over else PodHeld()
+        had = self.held.get(uid, PodHeld()) if ending else PodHeld()
         resources = had.containers[0].resources if had.containers else ()
-        entries = health_entries(told or unknown(resources), known, over or not self.heard)
+        entries = health_entries(told or unknown(resources), known, self.keep(uid, over))
         node.api[uid] = {"containerStatuses": [{"name": "a", HEALTH: entries}]}
-        if over:
+        if over and not ending:
+            self.ending.add(uid)
+        elif ending:
             self.written.add(uid)
-        if over and uid not in node.allocations:
-            held = merged(self.held.get(uid, PodHeld()), held_in(node.api[uid]))
-            self.ended[uid] = EndedPod(uid, "ns", uid, held)
+            if uid not in node.allocations:
+                held = merged(self.held.get(uid, PodHeld()), held_in(node.api[uid]))
+                self.ended[uid] = EndedPod(uid, "ns", uid, held)
+        elif uid in node.allocations:
+            self.asked.add(uid)
+
+    def keep(self, uid, over):
+        """`over`: a pod killed for its deadline is, and its containers do not show it."""
+        if uid in self.ending or not self.heard or (over and not self.node.doomed):
+            return Keep.KNOWN
+        return Keep.NOTHING if uid in self.asked else Keep.UNTOLD
 
     def release(self, uid):
         """Only what was written down before, by this very life."""
@@ -105,8 +117,8 @@ class Podworker:
 
 
 class Node:
-    def __init__(self):
-        self.now = 100.0
+    def __init__(self, doomed):
+        self.now, self.doomed = 100.0, doomed
         self.health, self.over = {}, set()
         self.allocations = {uid: allocation(uid) for uid in IDS}
         self.api = {uid: {"containerStatuses": [{"name": "a"}]} for uid in IDS}
@@ -149,10 +161,19 @@ steps = st.one_of(
 )
 
 
+def freed_then_killed(uid):
+    """Whoever freed the devices dies before saying that the pod is over."""
+    hear = [("hear", stream) for stream in ("health", "allocations", "ended")]
+    end = [("end", uid), ("look", uid), ("look", uid), ("release", uid)]
+    return [("settle",), ("tell",), ("look", uid), *end, *hear, ("settle",), ("kill podworker",), ("tell",)]
+
+
 @settings(max_examples=400, deadline=None)
-@given(st.lists(steps, max_size=60))
-def test_any_order_of_reports_ends_and_kills_comes_to_the_truth(life):
-    node, last = Node(), {}
+@example([*freed_then_killed("u1"), ("look", "u1")], False)
+@example([*freed_then_killed("u1"), ("look", "u1")], True)
+@given(st.lists(steps, max_size=60), st.booleans())
+def test_any_order_of_reports_ends_and_kills_comes_to_the_truth(life, doomed):
+    node, last = Node(doomed), {}
     for step in life:
         match step:
             case ("say", device, state):
@@ -183,7 +204,7 @@ def test_any_order_of_reports_ends_and_kills_comes_to_the_truth(life):
             state = node.health.get(health_key(*device))
             told = state.health if state else "Unknown"
             if uid in node.over and told == "Unknown":
-                assert shown[device] != "Unknown" or last.get((uid, device), "Unknown") == "Unknown"
+                assert doomed or shown[device] != "Unknown" or last.get((uid, device), "Unknown") == "Unknown"
             else:
                 assert shown[device] == told
 

@@ -1,4 +1,12 @@
-from actors.podworker.status.device_health import health_entries, held_in, merged, told_health, unknown, without_health
+from actors.podworker.status.device_health import (
+    Keep,
+    health_entries,
+    held_in,
+    merged,
+    told_health,
+    unknown,
+    without_health,
+)
 from actors.podworker.status.merge import status_patch
 from protocols.messages.health import ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
@@ -21,25 +29,36 @@ def known(*entries):
 
 def test_a_pod_that_goes_on_shows_what_health_says_and_no_more():
     assert health_entries(
-        (told(GPU, g1="Unknown"),), known(entry(GPU, g1="Healthy"), entry(CLAIM, d="Healthy")), False
+        (told(GPU, g1="Unknown"),), known(entry(GPU, g1="Healthy"), entry(CLAIM, d="Healthy")), Keep.NOTHING
     ) == [entry(GPU, g1="Unknown")]
-    assert health_entries((), known(entry(GPU, g1="Healthy")), False) == []
+    assert health_entries((), known(entry(GPU, g1="Healthy")), Keep.NOTHING) == []
 
 
 def test_a_pod_that_is_over_learns_but_does_not_forget():
     before = known(entry(GPU, g1="Unhealthy", g2="Healthy"), entry(CLAIM, d="Unhealthy"))
-    assert health_entries((told(GPU, g1="Unknown", g2="Unhealthy", g3="Unknown"),), before, True) == [
+    assert health_entries((told(GPU, g1="Unknown", g2="Unhealthy", g3="Unknown"),), before, Keep.KNOWN) == [
         entry(GPU, g1="Unhealthy", g2="Unhealthy", g3="Unknown"),
         entry(CLAIM, d="Unhealthy"),
     ]
-    assert health_entries((), before, True) == before["allocatedResourcesStatus"]
-    assert health_entries((told(GPU, g1="Healthy"),), {}, True) == [entry(GPU, g1="Healthy")]
+    assert health_entries((), before, Keep.KNOWN) == before["allocatedResourcesStatus"]
+    assert health_entries((told(GPU, g1="Healthy"),), {}, Keep.KNOWN) == [entry(GPU, g1="Healthy")]
+
+
+def test_before_this_life_has_asked_for_devices_only_what_is_told_is_newer_than_what_is_shown():
+    before = known(entry(GPU, g1="Unhealthy", g2="Healthy"), entry(CLAIM, d="Unhealthy"))
+    assert health_entries((), before, Keep.UNTOLD) == before["allocatedResourcesStatus"]
+    assert health_entries((told(GPU, g1="Unknown"),), before, Keep.UNTOLD) == [
+        entry(GPU, g1="Unknown", g2="Healthy"),
+        entry(CLAIM, d="Unhealthy"),
+    ]
 
 
 def test_what_nobody_told_of_is_unknown_until_somebody_does():
     had = unknown((HeldResource(GPU, ("g1", "g2")),))
-    assert health_entries(had, {}, True) == [entry(GPU, g1="Unknown", g2="Unknown")]
-    assert health_entries(had, known(entry(GPU, g1="Unhealthy")), True) == [entry(GPU, g1="Unhealthy", g2="Unknown")]
+    assert health_entries(had, {}, Keep.KNOWN) == [entry(GPU, g1="Unknown", g2="Unknown")]
+    assert health_entries(had, known(entry(GPU, g1="Unhealthy")), Keep.KNOWN) == [
+        entry(GPU, g1="Unhealthy", g2="Unknown")
+    ]
 
 
 def test_what_was_held_can_be_read_from_what_is_shown():

@@ -3,6 +3,7 @@ from hypothesis import given, settings
 
 from actors.podworker.pods.lifecycle import Facts, advance, victims
 from actors.podworker.spec import read_pod
+from actors.podworker.status.device_health import Keep
 from actors.podworker.status.merge import status_patch
 from actors.podworker.status.pod import View, compute_status, is_over, overlay
 from actors.podworker.types import SECOND, Stage, Waiting
@@ -154,8 +155,22 @@ def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end():
     expected = [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}]
     assert shown["containerStatuses"][0]["allocatedResourcesStatus"] == expected
     assert [c.get("allocatedResourcesStatus") for c in shown["initContainerStatuses"]] == [None, expected]
-    ended = status(raw, runtime(run("a", "exited")), before=shown, final=True, keeps_health=True)
+    ended = status(raw, runtime(run("a", "exited")), before=shown, final=True, keep=Keep.KNOWN)
     assert ended["containerStatuses"][0]["allocatedResourcesStatus"] == expected
+
+
+def test_of_a_pod_that_is_over_the_devices_stand_though_nobody_holds_them_any_more():
+    health = (ResourceStatus("example.com/gpu", (ResourceHealth("gpu-1", "Unhealthy"),)),)
+    raw, resources = pod(policy="Never"), PodResourceStatus("uid-1", {"a": health}, health)
+    shown = status(raw, runtime(run("a")), resources=resources)
+    dead, gone = runtime(run("a", "exited", code=1)), "allocatedResourcesStatus"
+    over = status(raw, dead, before=shown, held=True)
+    assert over["phase"] == "Running"
+    assert over["containerStatuses"][0][gone] == shown["containerStatuses"][0][gone]
+    assert over[gone] == shown[gone]
+    assert gone not in status(raw, runtime(run("a")), before=shown)["containerStatuses"][0]
+    off = status(raw, dead, before=shown, tells_health=False)
+    assert gone not in off["containerStatuses"][0]
 
 
 def test_foreign_conditions_and_transition_times_are_kept():

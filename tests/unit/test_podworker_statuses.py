@@ -132,25 +132,42 @@ def test_a_refused_status_is_given_up_until_it_changes(code, hasty):
     play(story)
 
 
-def test_a_given_up_status_is_tried_once_more_after_a_while(hasty, monkeypatch):
+def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(hasty, monkeypatch, caplog):
+    monkeypatch.setattr(statuses, "REFUSED_AGAIN_S", 0.01)
+
+    async def story(api, manager, told):
+        api.faults = [refusal(403)] * (statuses.REFUSALS + 3)
+        manager.publish(SPEC, {"phase": "Running"})
+        async with asyncio.timeout(15):
+            while api.status["phase"] != "Running":  # noqa: ASYNC110 # the manager has no event to wait for
+                await asyncio.sleep(0.002)
+        await settle(manager)
+        assert len(told) == 5
+        said = [
+            record.levelname
+            for record in caplog.records
+            if "not taken" in record.message or "given up" in record.message
+        ]
+        assert said == ["WARNING", "ERROR"]
+
+    play(story)
+
+
+def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(hasty, monkeypatch):
+    monkeypatch.setattr(statuses, "REFUSED_AGAIN_S", 0.05)
+
     async def story(api, manager, told):
         api.faults = [refusal(403)] * statuses.REFUSALS
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
-        assert api.status["phase"] == "Pending"
-        monkeypatch.setattr(statuses, "REFUSED_AGAIN_S", 0.0)
-        api.faults = [refusal(403)]
-        manager.publish(SPEC, {"phase": "Running"})
-        await told_again(told, 2)
-        assert not api.faults
-        manager.publish(SPEC, {"phase": "Running"})
-        await told_again(told, 3)
-        assert api.status["phase"] == "Running"
-
-    async def told_again(told, times):
-        async with asyncio.timeout(5):
-            while len(told) < times:  # noqa: ASYNC110 # the manager has no event to wait for
-                await asyncio.sleep(0.002)
+        manager.publish(SPEC, {"phase": "Failed"})
+        await settle(manager)
+        api.faults = [refusal(403)] * statuses.REFUSALS
+        manager.publish(SPEC, {"phase": "Unknown"})
+        await settle(manager)
+        manager.forget("uid-1")
+        await asyncio.sleep(0.1)
+        assert api.bodies == [{"phase": "Failed"}]
 
     play(story)
 
@@ -196,6 +213,18 @@ def test_a_server_that_asks_for_a_pause_gets_it():
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         assert time.monotonic() - began >= 0.3
+        assert api.status["phase"] == "Running"
+
+    play(story)
+
+
+def test_a_pause_without_end_is_not_kept(monkeypatch):
+    monkeypatch.setattr(statuses, "ASKED_MOST_S", 0.01)
+
+    async def story(api, manager, told):
+        api.faults = [ApiError(429, {}, retry_after=float("9" * 400))]
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
         assert api.status["phase"] == "Running"
 
     play(story)

@@ -556,6 +556,32 @@ def test_what_the_api_never_heard_of_stays_the_pods_while_the_api_is_away(tmp_pa
     play(story())
 
 
+def test_a_new_life_that_finds_the_devices_freed_already_keeps_what_the_status_shows(tmp_path):
+    """The life before died between the release and the word to the API that the pod has failed."""
+
+    async def story():
+        shown = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Healthy"}]}]
+        status = {"phase": "Running", "containerStatuses": [{"name": "a", "allocatedResourcesStatus": shown}]}
+        scene = Scene(tmp_path, pod(policy="Never"))
+        scene.fake.runtime.exit_at_once["a"] = 1
+        async with at_work(scene):
+            await scene.until(lambda: scene.fake.devices.released)
+        raw = pod(policy="Never", status=status)
+        later = Scene(tmp_path, raw)
+        later.fake = fake = scene.fake
+        fake.statuses.history.clear()
+        later.worker = PodWorker(WorkerOptions(read_pod(raw), fake.world, lambda: "nodeplane", fence_ns=1))
+        fake.runtime.changed = later.changed
+        async with at_work(later):
+            await later.until(lambda: later.status.get("phase") == "Failed" and fake.health.over.get(UID))
+        assert [one["containerStatuses"][0].get("allocatedResourcesStatus") for one in fake.statuses.history] == [
+            shown
+        ] * len(fake.statuses.history)
+        assert fake.health.over[UID] == PodHeld((HeldContainer("a", (HeldResource("r/gpu", ("g1",)),)),))
+
+    play(story())
+
+
 def test_what_somebody_else_wrote_over_the_status_is_looked_at_but_not_each_time(tmp_path):
     async def story():
         scene = Scene(tmp_path)

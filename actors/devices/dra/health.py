@@ -64,9 +64,13 @@ class HealthBook:
         if not voices:
             self._voices.pop(driver, None)
 
-    def recall(self, driver: str, reports: dict[tuple[str, str], Report]) -> None:
-        """What an earlier life of ours heard: true until it expires, or the driver speaks, or its stream ends."""
-        kept = {key: report._replace(health=known(report.health)) for key, report in reports.items()}
+    def recall(self, driver: str, reports: dict[tuple[str, str], Report], until: float) -> None:
+        """What an earlier life of ours heard: true until it expires, or the driver speaks, or its stream ends; and no
+        longer than `until`, for the driver may have ended while nobody listened."""
+        kept = {
+            key: report._replace(health=known(report.health), deadline=min(report.deadline, until))
+            for key, report in reports.items()
+        }
         self._voices.setdefault(driver, {})[RECALLED] = Voice(RECALLED, spoken=True, reports=kept)
 
     def heard(self, driver: str, number: int, devices: Iterable[Said], now: float) -> None:

@@ -44,6 +44,8 @@ class KeptHealthOptions:
     clock: Callable[[], float]
     timeout: float
     """For what is true as long as its stream lives."""
+    come_back: float
+    """How long a driver has after our start to tell again."""
     log: logging.Logger
 
 
@@ -56,12 +58,12 @@ class KeptHealth:
 
     def load(self) -> None:
         """What has not expired meanwhile counts until a driver speaks. Blocks: only before the loop is busy."""
+        until = self._options.clock() + self._options.come_back
         try:
             drivers = msgspec.json.decode(self._options.path.read_bytes(), type=dict[str, Driver])
             for driver, state in drivers.items():
-                self._options.book.recall(
-                    driver, {(e.pool_name, e.device_name): self._report(e) for e in state.devices.values()}
-                )
+                reports = {(e.pool_name, e.device_name): self._report(e) for e in state.devices.values()}
+                self._options.book.recall(driver, reports, until)
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors

@@ -75,7 +75,13 @@ class DraManager:
         self._remembered = Remembered(options.bus, lambda: self._streams.claims_changed())
         self._kept = KeptHealth(
             KeptHealthOptions(
-                options.health_state, self._book, self._devices, clock, options.limits.health, options.log
+                path=options.health_state,
+                book=self._book,
+                names=self._devices,
+                clock=clock,
+                timeout=options.limits.health,
+                come_back=options.limits.come_back,
+                log=options.log,
             )
         )
         self._kept.load()

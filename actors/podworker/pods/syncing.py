@@ -71,6 +71,7 @@ class Syncing:
             await self._admit(status)
             if state.rejected is not None:
                 return True
+            self._reporter.report(state, status, {**state.problems, **plan.waiting})
         await self._resize(status, shown, plan)
         if state.claims is None and history.live(status):
             state.claims = await self._claims.adopt(state.spec)

@@ -1,6 +1,7 @@
 """allocatedResourcesStatus: what health says of a container's devices, or of a pod's. Pure."""
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -14,23 +15,35 @@ HEALTH = "allocatedResourcesStatus"
 FIELDS = (("containerStatuses", False), ("initContainerStatuses", True))
 
 
-def health_entries(told: tuple[ResourceStatus, ...], known: Object, keep: bool) -> list[Object]:
-    """`known`: the status that showed such entries last. `keep`: what it showed stands, for the pod is over, or
-    health was not heard yet. Such a pod may learn how its devices are, but not that nobody knows any more."""
+class Keep(Enum):
+    """What of a status stands beside what health tells."""
+
+    NOTHING = 0
+    """It goes on, and health knows all of it."""
+    UNTOLD = 1
+    """Devices that health does not tell of: an earlier life may have freed them, and this one asked for none yet."""
+    KNOWN = 2
+    """And what was known of those it tells are Unknown: the pod is over, or health was not heard yet. It may learn how
+    its devices are, but not that nobody knows any more."""
+
+
+def health_entries(told: tuple[ResourceStatus, ...], known: Object, keep: Keep) -> list[Object]:
+    """`known`: the status that showed such entries last."""
     entries: list[Object] = msgspec.json.decode(msgspec.json.encode(told))
-    if not keep:
+    if keep is Keep.NOTHING:
         return entries
     shown = {entry.get("name"): entry for entry in known.get(HEALTH) or ()}
-    merged = [_kept(entry, shown.pop(entry["name"], {})) for entry in entries]
+    merged = [_kept(entry, shown.pop(entry["name"], {}), keep) for entry in entries]
     return [*merged, *shown.values()]
 
 
-def _kept(entry: Object, shown: Object) -> Object:
+def _kept(entry: Object, shown: Object, keep: Keep) -> Object:
     before = {device.get("resourceID"): device for device in shown.get("resources") or ()}
     devices = []
     for device in entry["resources"]:
         old = before.pop(device["resourceID"], None)
-        devices.append(old if old is not None and device["health"] == UNKNOWN else device)
+        forgotten = keep is Keep.KNOWN and device["health"] == UNKNOWN
+        devices.append(old if old is not None and forgotten else device)
     return {**entry, "resources": sorted([*devices, *before.values()], key=_id)}
 
 

@@ -9,7 +9,7 @@ from actors.podworker.restarts import history
 from actors.podworker.sizes.sizes import SIDES, Sizes
 from actors.podworker.status.conditions import OWN, compute_conditions
 from actors.podworker.status.container import Scene, render
-from actors.podworker.status.device_health import HEALTH, health_entries, unknown
+from actors.podworker.status.device_health import HEALTH, Keep, health_entries, unknown
 from actors.podworker.status.phase import FAILED, PENDING, TERMINAL, compute_phase
 from actors.podworker.types import APP, INIT, ContainerSpec, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
@@ -37,8 +37,10 @@ class View(msgspec.Struct, frozen=True):
     now_ns: int = 0
     final: bool = False
     """The pod was ended on purpose (deleted, refused, complete) and nothing of it runs."""
-    keeps_health: bool = False
-    """What the status shows of devices stands, unless something else is known of them."""
+    tells_health: bool = True
+    """Statuses tell of devices at all."""
+    keep: Keep = Keep.NOTHING
+    """What stands of the devices the status shows."""
     had: PodHeld = PodHeld()
     """What a pod that is over had: shown as Unknown where nothing else is known of it."""
     held: bool = False
@@ -69,7 +71,7 @@ def compute_status(view: View) -> Object:
         if view.spec.ephemeral:
             status["ephemeralContainerStatuses"] = _ephemeral_statuses(view, before)
         told = view.resources.pod if view.resources else ()
-        entries = health_entries(told or unknown(view.had.pod), before, view.keeps_health)
+        entries = health_entries(told or unknown(view.had.pod), before, _keep(view, statuses))
         if entries:
             status[HEALTH] = entries
     return status | _reason(view, before, phase) | _generation(view.spec)
@@ -112,8 +114,17 @@ def _container_statuses(view: View, before: Object) -> dict[str, Object]:
         runs, known = attempts.get(container.name, []), old.get(container.name)
         statuses[container.name] = render(scene, container, runs, view.waiting.get(container.name), known)
         _add_sizes(statuses[container.name], container, runs, view.sizes, known or {})
-        _add_resources(statuses[container.name], container.name, container.kind, view, known)
+    keep = _keep(view, statuses)
+    for container in view.spec.containers:
+        _add_resources(statuses[container.name], container, view, keep, old.get(container.name, {}))
     return statuses
+
+
+def _keep(view: View, statuses: dict[str, Object]) -> Keep:
+    """A pod that is over has nothing to ask for any more, whichever life of this process finds it so."""
+    if not view.tells_health:
+        return Keep.NOTHING
+    return Keep.KNOWN if compute_phase(view.spec, statuses) in TERMINAL else view.keep
 
 
 def _ephemeral_statuses(view: View, before: Object) -> list[Object]:
@@ -154,12 +165,12 @@ def _add_sizes(
         status["resources"] = shown
 
 
-def _add_resources(status: Object, name: str, kind: str, view: View, known: Object | None) -> None:
-    if kind == INIT:
+def _add_resources(status: Object, container: ContainerSpec, view: View, keep: Keep, known: Object) -> None:
+    if container.kind == INIT:
         return
-    told = (view.resources.containers if view.resources else {}).get(name, ())
-    had = next((container.resources for container in view.had.containers if container.name == name), ())
-    if entries := health_entries(told or unknown(had), known or {}, view.keeps_health):
+    told = (view.resources.containers if view.resources else {}).get(container.name, ())
+    had = next((one.resources for one in view.had.containers if one.name == container.name), ())
+    if entries := health_entries(told or unknown(had), known, keep):
         status[HEALTH] = entries
 
 

@@ -7,8 +7,9 @@ from actors.podworker.pods.state import PodState
 from actors.podworker.ports import World
 from actors.podworker.probes.types import Verdict
 from actors.podworker.restarts import history
+from actors.podworker.status.device_health import Keep
 from actors.podworker.status.pod import View, compute_status, overlay
-from actors.podworker.types import Object, Waiting
+from actors.podworker.types import Object, Stage, Waiting
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 
@@ -53,7 +54,8 @@ class Reporter:
             rejected=state.rejected,
             doomed=state.doomed,
             verdicts=self._verdicts(),
-            keeps_health=health.on and (final or not health.heard),
+            tells_health=health.on,
+            keep=self._keep(state, final),
             had=state.held if final and health.on else PodHeld(),
         )
         status = compute_status(view)
@@ -61,3 +63,9 @@ class Reporter:
             state.shown = status
             self._world.statuses.publish(state.spec, status, state.resources.reported_ns if state.resources else 0)
         return status
+
+    def _keep(self, state: PodState, final: bool) -> Keep:
+        """Until admission has answered in this life, the devices may have been freed in an earlier one."""
+        if final or not self._world.health.heard:
+            return Keep.KNOWN
+        return Keep.UNTOLD if state.grants is None or state.stage is not Stage.SYNCING else Keep.NOTHING

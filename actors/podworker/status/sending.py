@@ -21,7 +21,9 @@ RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 REFUSED_FIRST_S, REFUSED_MOST_S = 1.0, 30.0
 """Pauses after the API refused a status: the next one may be better, this one will hardly be."""
 REFUSALS, REFUSED_AGAIN_S = 6, 300.0
-"""After so many the status is left alone until it changes, or somebody looks at the pod after so long."""
+"""After so many the status is left alone until it changes, or so long; then it is tried once more, and so on."""
+ASKED_MOST_S = 30.0
+"""No server's wish for a pause is taken to be longer."""
 WAITS = (404, 408, 429)
 """Codes of 4xx that are no refusal."""
 log = logging.getLogger("podworker")
@@ -55,6 +57,8 @@ class _Entry:
         self.refused: Object | None = None
         """The patch that was given up."""
         self.refused_at = 0.0
+        self.again: asyncio.TimerHandle | None = None
+        """When that is tried once more."""
         self.gone = False
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -69,6 +73,17 @@ class _Entry:
         if self.sent is not None and same(self.sent, self.desired):
             return None  # the API took it, in its own spelling
         return status_patch(self.spec.uid, self.acked, desired)
+
+    def cancel(self) -> None:
+        for under_way in (self.task, self.again):
+            if under_way is not None:
+                under_way.cancel()
+        self.again = None
+
+    def give_up(self, body: Object) -> bool:
+        """True the first time."""
+        first, self.refused, self.refused_at = body != self.refused, body, time.monotonic()
+        return first
 
     def given_up(self, body: Object) -> bool:
         return body == self.refused and time.monotonic() - self.refused_at < REFUSED_AGAIN_S
@@ -120,8 +135,17 @@ class StatusManager:
         if body is None:
             entry.reported_ns = 0
         elif not entry.given_up(body):
-            entry.since = time.monotonic()
-            entry.task = asyncio.get_running_loop().create_task(self._send(entry))
+            self._start(entry)
+
+    def _start(self, entry: _Entry) -> None:
+        entry.cancel()
+        entry.since = time.monotonic()
+        entry.task = asyncio.get_running_loop().create_task(self._send(entry))
+
+    def _once_more(self, entry: _Entry) -> None:
+        """A status that was given up: what the API refused then it may take now, and nobody else looks after it."""
+        if entry.task is None and not entry.gone:
+            self._start(entry)
 
     def settled(self, uid: str) -> bool:
         entry = self._entries.get(uid)
@@ -144,8 +168,8 @@ class StatusManager:
 
     def forget(self, uid: str) -> None:
         entry = self._entries.pop(uid, None)
-        if entry is not None and entry.task is not None:
-            entry.task.cancel()
+        if entry is not None:
+            entry.cancel()
 
     def close(self) -> None:
         for uid in list(self._entries):
@@ -188,11 +212,11 @@ class StatusManager:
             entry.gone = True
             return False
         spec = entry.spec
-        if failures == 1 and not isinstance(error, MirrorMissing):
+        if failures == 1 and body != entry.refused and not isinstance(error, MirrorMissing):
             log.warning("status of pod %s/%s not taken: %s", spec.namespace, spec.name, error)
         if 400 <= code < 500 and code not in WAITS:
             return await self._refused(entry, body, error, failures)
-        asked = getattr(error, "retry_after", None) or 0.0
+        asked = min(getattr(error, "retry_after", None) or 0.0, ASKED_MOST_S)
         await asyncio.sleep(max(asked, min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S)))
         return True
 
@@ -203,11 +227,17 @@ class StatusManager:
             entry.refused_health = health
             return True
         if failures >= REFUSALS or body == entry.refused:
-            entry.refused, entry.refused_at = body, time.monotonic()
-            log.error("status of pod %s/%s given up until it changes: %s", entry.spec.namespace, entry.spec.name, error)
+            self._give_up(entry, body, error)
             return False
         await _either(entry.changed, min(REFUSED_FIRST_S * 2 ** min(failures - 1, 8), REFUSED_MOST_S))
         return True
+
+    def _give_up(self, entry: _Entry, body: Object, error: Exception) -> None:
+        if entry.give_up(body):
+            spec, minutes = entry.spec, REFUSED_AGAIN_S / 60
+            text = "status of pod %s/%s given up until it changes, or %.0f minutes have passed: %s"
+            log.error(text, spec.namespace, spec.name, minutes, error)
+        entry.again = asyncio.get_running_loop().call_later(REFUSED_AGAIN_S, self._once_more, entry)
 
     async def _is_gone(self, entry: _Entry) -> bool:
         try:
