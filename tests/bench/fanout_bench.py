@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 from statistics import median
 
 from tests.bench.row import Row, at_most
-from tests.bench.watch_client import Options
 from tests.bench.watch_lab import (
     TOKEN,
     Peer,
@@ -19,6 +18,7 @@ from tests.bench.watch_lab import (
     resident_kb,
     watches,
 )
+from tests.bench.watch_line import Options
 from tests.support.apiserver_plane import Plane, running_plane
 
 CONFIGMAPS = "/api/v1/configmaps"

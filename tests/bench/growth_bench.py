@@ -1,7 +1,6 @@
 """What an event costs with few and with many objects stored: it should not know the difference."""
 
 from tests.bench.row import Row
-from tests.bench.watch_client import Options
 from tests.bench.watch_lab import (
     configmap,
     cpu_seconds,
@@ -12,6 +11,7 @@ from tests.bench.watch_lab import (
     until_applied,
     watches,
 )
+from tests.bench.watch_line import Options
 from tests.support.apiserver_plane import Plane
 
 FEW, MANY = 1_000, 50_000

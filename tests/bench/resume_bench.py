@@ -6,14 +6,15 @@ import time
 from typing import Any
 
 from tests.bench.row import Row, at_most
-from tests.bench.watch_client import Options
 from tests.bench.watch_lab import TOKEN, Peer, configmap, give_token, put_all, until_applied, watches
+from tests.bench.watch_line import Options
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.plane import until
 
 PROCESSES, WATCHES = 4, 10_000
 EVENTS, RATE = 8, 1.0
 LIMIT_S = 3.0
+PATIENCE_S = 60.0
 VICTIM = "apiserver-2"
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -49,7 +50,7 @@ def _kill_one(plane: Plane, client: Peer, how: str) -> list[Row]:
     killed = time.monotonic()
     plane.kill(VICTIM, signal.SIGKILL)
     writing.join()
-    stats = until("all watches are back", lambda: _settled(client), every=0.1)
+    stats = until("all watches are back", lambda: _settled(client), PATIENCE_S, every=0.1)
     told = f"{WATCHES} watches, {PROCESSES} processes, {how}"
     off = abs(stats["events"] - EVENTS * WATCHES)
     return [

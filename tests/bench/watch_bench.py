@@ -7,13 +7,13 @@ from statistics import median, quantiles
 import aiohttp
 
 from tests.bench.row import Row, at_most
-from tests.bench.watch_client import Options
 from tests.bench.watch_lab import (
     configmap,
     put_all,
     received,
     watches,
 )
+from tests.bench.watch_line import Options
 from tests.support.apiserver_plane import Plane, running_plane
 
 P50_LIMIT_MS, P99_LIMIT_MS = 5.0, 25.0

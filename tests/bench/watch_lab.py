@@ -16,7 +16,7 @@ import msgspec
 from protocols.bus import BusError
 from protocols.etcd.client import EtcdClient
 from protocols.etcd.options import etcd_options
-from tests.bench.watch_client import Options
+from tests.bench.watch_line import Options
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
 from tests.support.plane import until
 
