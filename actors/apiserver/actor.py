@@ -54,7 +54,7 @@ from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
 from protocols.errors import NodeplaneError
 
-FRESH_BEFORE_STOP = 1.0
+FRESH_BEFORE_STOP = 2.0
 """Seconds a leaving process waits for its replicas to reach the store's revision, so that last bookmarks carry far."""
 DRAIN_SECONDS = 2.0
 

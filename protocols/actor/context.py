@@ -22,6 +22,7 @@ class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
     registry: CollectorRegistry
     beats: Beats
     promises: Promises
+    stopping: asyncio.Event
 
 
 class Context:
@@ -34,7 +35,7 @@ class Context:
         self.instance: str = options.bus.options.name
         self.log: logging.Logger = options.log
         self.registry: CollectorRegistry = options.registry
-        self.stopping = asyncio.Event()
+        self.stopping: asyncio.Event = options.stopping
         self.fault: BaseException | None = None
         """Why this process has to end with exit code 1; None as long as it has not."""
         self._beats = options.beats

@@ -62,7 +62,7 @@ def parse(name: str, argv: list[str] | None) -> Arguments:
 
 async def live(arguments: Arguments, settings: Settings, factory: Factory, log: logging.Logger) -> int:
     """One life: bus, actor, beats; returns the exit code."""
-    timings = Timings()
+    timings, stopping = Timings(), _obey_signals()
     faults: list[Context] = []
     bus = Bus(
         BusOptions(
@@ -77,7 +77,15 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
     beats = Beats(bus, arguments.supervisor, promises)
     registry = CollectorRegistry()
     context = Context(
-        ContextOptions(settings=settings, bus=bus, log=log, registry=registry, beats=beats, promises=promises)
+        ContextOptions(
+            settings=settings,
+            bus=bus,
+            log=log,
+            registry=registry,
+            beats=beats,
+            promises=promises,
+            stopping=stopping,
+        )
     )
     faults.append(context)
     asyncio.get_running_loop().set_exception_handler(lambda _, told: _unhandled(context, told))
@@ -86,10 +94,15 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
     return await _act(context, factory, beats, timings)
 
 
-async def _act(context: Context, factory: Factory, beats: Beats, timings: Timings) -> int:
-    loop = asyncio.get_running_loop()
+def _obey_signals() -> asyncio.Event:
+    """Set by the first signal; from before the bus on, so that whoever sees our sockets can end us in order."""
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, context.stopping.set)
+        loop.add_signal_handler(number, stopping.set)
+    return stopping
+
+
+async def _act(context: Context, factory: Factory, beats: Beats, timings: Timings) -> int:
     actor = await _start(context, factory)
     gc.collect()
     gc.freeze()  # modules and start-up state never become garbage: later collections skip them

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.mistreat import of_the_plane
+from tests.support.mistreat import kill_all, kill_whole, of_the_plane
 from tests.support.plane import BIN, Plane, until, until_nothing
 from tests.support.witnesses import Witnesses, container_of, device_health, main_status, pod, with_devices
 
-ALL_GONE_S = 2.0
+ALL_GONE_S = 15.0
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,7 @@ def test_a_container_that_ends_while_nothing_runs(plane: Plane) -> None:
 
 def _kill_and_start(plane: Plane, victims: list[int], cut_short: tuple[float, ...] = ()) -> None:
     before = {name: container_of(plane, name) for name in ("first", "second")}
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
+    kill_all(victims)
     assert not until_nothing(lambda: of_the_plane(plane), ALL_GONE_S)
     assert (plane.root / "run" / "supervisor.pid").exists()
     for after in cut_short:
@@ -77,10 +76,8 @@ def _start_and_kill(plane: Plane, after: float) -> None:
     flags = ["--detach", "--port", "0", "--metrics-port", "0", "--store-sync", "normal"]
     with subprocess.Popen([BIN / "nodeplane", "up", *flags], env=plane.environment, stderr=subprocess.DEVNULL) as start:
         time.sleep(after)
-        for pid in of_the_plane(plane):
-            os.kill(pid, signal.SIGKILL)
-        start.wait(10)
-    assert not until_nothing(lambda: of_the_plane(plane), ALL_GONE_S)
+        kill_whole(plane)
+        start.wait(60)
 
 
 def supervisor(plane: Plane) -> int:

@@ -85,7 +85,7 @@ def test_an_api_process_out_of_memory_serves_again(plane: Plane) -> None:
     assert others(after, "apiserver-0") == others(before, "apiserver-0")
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(300)
 def test_a_clock_that_jumps_costs_nothing() -> None:
     """A year back, and then days ahead, as seen by every process of the plane; the clients' clock stays."""
     plane = Plane()
@@ -99,7 +99,9 @@ def test_a_clock_that_jumps_costs_nothing() -> None:
         before = lives(plane), container_of(plane, "resident")
         for jump in JUMPS:
             with Witnesses(plane):
-                clock.write_text(str(jump))
+                fresh = clock.with_suffix(".new")
+                fresh.write_text(str(jump))
+                fresh.replace(clock)  # who finds it half written waits for a second more
                 time.sleep(1.2)  # until everybody has read it
                 plane.apply(pod("visitor", devices=2))
                 made = plane.get("pod", "visitor")["metadata"]["creationTimestamp"]

@@ -34,5 +34,5 @@ def test_script(plane: Plane, script: Path) -> None:
     """Whatever it breaks, all that was told adds up, and who was not touched runs on."""
     before = container_of(plane, "resident")
     with Witnesses(plane):
-        print(plane.nodeplane("chaos", "script", str(script), "--seed", str(SEED), timeout=60))
+        print(plane.nodeplane("chaos", "script", str(script), "--seed", str(SEED), timeout=200))
     assert container_of(plane, "resident") == before

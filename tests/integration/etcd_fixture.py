@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.store_lab import etcd_process, lab, until
+from tests.support.store_lab import etcd_process, lab, listened_at, until
 
 
 def etcd_binary() -> str:
@@ -15,7 +15,7 @@ def etcd_binary() -> str:
     found = shutil.which("etcd")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         install = ["apt-get", "install", "-y", "-qq", "etcd-server"]
-        subprocess.run(install, check=False, capture_output=True, timeout=120)
+        subprocess.run(install, check=False, capture_output=True, timeout=300)
         found = shutil.which("etcd")
     if found is None:
         pytest.skip("etcd is not installed (Debian: apt-get install etcd-server)")
@@ -30,5 +30,5 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
             yield target
     else:
         with lab("store") as ours:
-            until("the store listens", ours.socket.exists)
+            until("the store listens", lambda: listened_at(ours.socket))
             yield ours.door if request.param == "door" else ours.target

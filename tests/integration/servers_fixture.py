@@ -8,7 +8,7 @@ from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import running_plane
 from tests.support.etcd_cluster import cluster
 from tests.support.servers import GATE, Server
-from tests.support.store_lab import lab, until
+from tests.support.store_lab import lab, listened_at, until
 
 Two = tuple[Server, Server]
 
@@ -21,7 +21,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[str]:
             yield made.endpoints[0]
     else:
         with lab("store") as ours:
-            until("the store listens", ours.socket.exists)
+            until("the store listens", lambda: listened_at(ours.socket))
             yield ours.target
 
 

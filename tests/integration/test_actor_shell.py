@@ -72,7 +72,7 @@ def stage() -> Iterator[Stage]:
 
 def finish(process: "subprocess.Popen[str]") -> tuple[int, list[str]]:
     """Exit code and what it said."""
-    _, said = process.communicate(timeout=15)
+    _, said = process.communicate(timeout=60)
     return process.returncode, said.splitlines()
 
 
@@ -93,7 +93,7 @@ class Supervisor:
             self.beats.append(beat)
             self._news.notify_all()
 
-    async def beat(self, wanted: Callable[[Beat], bool], within: float = 10.0) -> Beat:
+    async def beat(self, wanted: Callable[[Beat], bool], within: float = 60.0) -> Beat:
         async with asyncio.timeout(within), self._news:
             await self._news.wait_for(lambda: any(wanted(beat) for beat in self.beats))
         return next(beat for beat in self.beats if wanted(beat))
@@ -150,11 +150,11 @@ def test_a_fault_ends_the_process_with_one_line(stage: Stage, fault: str, line: 
 
 
 def await_lock(stage: Stage) -> None:
-    deadline = time.monotonic() + 10
+    """From its first sign on the bus on, signals are obeyed."""
+    deadline = time.monotonic() + 60
     while not (stage.run_dir / "toy.rpc").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(0.1)  # the signal handlers follow the bus within the same turn
 
 
 def test_a_callback_that_fails_is_one_line_and_no_more(stage: Stage) -> None:

@@ -21,6 +21,7 @@ from tests.support.device_node import until
 from tests.support.pod_resources_client import Agent, PodEvent, PodWatch, fold, ids
 from tests.support.runtime import RuntimeProcess
 from tests.support.stand_in_kubelet import StandInKubelet
+from tests.support.store_lab import listened_at
 
 AllocatableEvent = v1.ListAndWatchAllocatableResourcesResponse
 
@@ -45,7 +46,7 @@ class Adopted:
             *("--socket", str(self.socket), "--metrics-port", "0", "--pod-resources-qps", "0"),
         ]
         self._process = self._spawn(command)
-        await until("our socket", lambda: self.socket.exists(), timeout=20)
+        await until("our socket", lambda: listened_at(self.socket))
 
     def _spawn(self, command: list[str]) -> "subprocess.Popen[bytes]":
         with open(self.root / "log", "ab") as log:
@@ -55,7 +56,7 @@ class Adopted:
         await self.agent.close()
         if self._process:
             self._process.terminate()
-            code = await asyncio.to_thread(self._process.wait, 20)
+            code = await asyncio.to_thread(self._process.wait, 60)
             assert code == 0, (self.root / "log").read_text()
         await self.kubelet.stop()
         left = [path for path in self.root.rglob("*") if stat.S_ISSOCK(path.lstat().st_mode)]
@@ -68,7 +69,7 @@ class Adopted:
 
     async def command(self, *words: str) -> str:
         whole = [sys.executable, "-m", "supervisor.cli.main", "--root", str(self.root / "np"), *words]
-        ended = await asyncio.to_thread(subprocess.run, whole, capture_output=True, text=True, timeout=30)
+        ended = await asyncio.to_thread(subprocess.run, whole, capture_output=True, text=True, timeout=60)
         assert ended.returncode == 0, ended.stderr
         return str(ended.stdout)
 
@@ -91,7 +92,7 @@ def play(
     story: Callable[[Adopted], Coroutine[Any, Any, None]], make: Callable[[], RuntimeProcess] = RuntimeProcess
 ) -> None:
     async def whole() -> None:
-        async with make() as runtime, asyncio.timeout(50):
+        async with make() as runtime, asyncio.timeout(120):
             node = Adopted(runtime)
             try:
                 await node.open()
@@ -106,7 +107,7 @@ def play(
 
 
 async def next_pod(watch: PodWatch) -> tuple[int, str, list[str]]:
-    event = await watch.next(10)
+    event = await watch.next()
     [pod] = event.pod_resources
     return event.action, event.uid, sorted(id for item in pod.containers for id in ids(item.devices))
 
@@ -118,7 +119,7 @@ def test_the_watch_follows_kubelet_by_the_runtimes_events() -> None:
         node.kubelet.devices = {"g0": 0, "g1": 1, "g2": None}
         first = await node.start_pod("a", "g0", "g1")
         assert await next_pod(watch) == (PodEvent.ADDED, first, ["g0", "g1"])
-        everything = await events.next(10)
+        everything = await events.next()
         assert (everything.action, ids(everything.devices)) == (AllocatableEvent.ADDED, ["g0", "g1", "g2"])
         [listed] = await node.agent.list_all()
         assert listed.SerializeToString(deterministic=True) == node.kubelet.pods[first].SerializeToString(
@@ -134,9 +135,9 @@ def test_the_watch_follows_kubelet_by_the_runtimes_events() -> None:
         assert await next_pod(watch) == (PodEvent.DELETED, second, [])
         # no event tells of a plugin: the poll does
         del node.kubelet.devices["g2"]
-        gone = await events.next(10)
+        gone = await events.next()
         assert (gone.action, ids(gone.devices)) == (AllocatableEvent.DELETED, ["g2"])
-        assert "follows kubelet" in await node.command("status")
+        await until("its word", lambda: says(node, "follows kubelet"))
 
     play(story)
 
@@ -146,7 +147,7 @@ def test_kubelet_and_runtime_and_every_actor_may_restart() -> None:
         node.kubelet.devices = {f"g{number}": 0 for number in range(8)}
         first = await node.start_pod("a", "g0")
         plain = await node.agent.watch((SNAPSHOT, "1"), (SEQUENCE, "1"))
-        while (event := await plain.next(10)).uid != first:
+        while (event := await plain.next()).uid != first:
             pass
         assert event.action == PodEvent.ADDED
         # a kubelet that has just started lists nothing: what runs stays
@@ -169,7 +170,7 @@ def test_kubelet_and_runtime_and_every_actor_may_restart() -> None:
         for actor in ("cri", "adopt", "frontdoor"):
             await node.command("chaos", "kill", actor)
         await node.end_pod(first, after=0.0)
-        await until("the same picture", lambda: same(node), timeout=20)
+        await until("the same picture", lambda: same(node))
         again = await node.agent.watch((RESUME, revision), (SEQUENCE, "1"))
         assert again.headers[REVISION].partition("-")[0] == revision.partition("-")[0]
         assert await next_pod(again) == (PodEvent.DELETED, first, [])
@@ -190,22 +191,26 @@ def test_a_containerd_that_tells_of_no_events_is_polled() -> None:
         assert await next_pod(watch) == (PodEvent.ADDED, uid, ["g0"])
         await node.end_pod(uid)
         assert await next_pod(watch) == (PodEvent.DELETED, uid, [])
-        assert "containerd" in await node.command("status")
+        await until("its word", lambda: says(node, "containerd"))
 
     play(story, Containerd)
 
 
 async def until_uid(watch: PodWatch, uid: str) -> list[Any]:
-    seen = [await watch.next(10)]
+    seen = [await watch.next()]
     while seen[-1].uid != uid:
-        seen.append(await watch.next(10))
+        seen.append(await watch.next())
     return seen
 
 
 async def health(node: Adopted, wanted: int) -> bool:
     stub = health_pb2_grpc.HealthStub(node.agent.channel)
-    answer = await stub.Check(health_pb2.HealthCheckRequest(service="v1.PodResourcesLister"), timeout=5)
+    answer = await stub.Check(health_pb2.HealthCheckRequest(service="v1.PodResourcesLister"), timeout=20)
     return bool(answer.status == wanted)
+
+
+async def says(node: Adopted, words: str) -> bool:
+    return words in await node.command("status")
 
 
 async def same(node: Adopted) -> bool:

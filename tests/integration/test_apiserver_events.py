@@ -84,7 +84,7 @@ def test_watches_of_both_groups_see_a_write_through_either(plane: Plane) -> None
         async with plane.client() as session:
             async with session.get(NEW) as listed:
                 version = (await listed.json())["metadata"]["resourceVersion"]
-            query = f"?watch=true&resourceVersion={version}&timeoutSeconds=10"
+            query = f"?watch=true&resourceVersion={version}&timeoutSeconds=60"
             async with session.get(NEW + query) as new, session.get(CORE + query) as core:
                 old = {"involvedObject": {"kind": "Pod", "namespace": "default"}, "message": "old", "reason": "R"}
                 await session.post(CORE, json={"metadata": {"name": "old"}, **old})

@@ -61,7 +61,7 @@ def test_edits_of_every_kind(plane: Plane) -> None:
 
 def test_delete_waits_until_it_is_gone(plane: Plane) -> None:
     plane.kubectl("apply", "-f", "-", stdin=pod("gone"))
-    assert "deleted" in plane.kubectl("delete", "pod", "gone", "--timeout=10s")
+    assert "deleted" in plane.kubectl("delete", "pod", "gone", "--timeout=60s")
     assert "NotFound" in plane.kubectl("get", "pod", "gone", check=False)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from supervisor.metrics.merge import merge
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
 
 PATH = "/api/v1/namespaces/default/configmaps"
+KEPT = {"group": "", "resource": "configmaps"}
 KIND = {"group", "resource"}
 WHERE = {"group", "version", "resource", "subresource", "scope", "component"}
 SECONDS = "0.005 0.025 0.05 0.1 0.2 0.4 0.6 0.8 1 1.25 1.5 2 3 4 5 6 8 10 15 20 30 45 60"
@@ -95,9 +97,9 @@ async def session_of(plane: Plane) -> None:
         query = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         watch = await client.get(PATH, params={**query, "allowWatchBookmarks": "true"})
         for _ in range(4):
-            await asyncio.wait_for(watch.content.readline(), 15)
+            await asyncio.wait_for(watch.content.readline(), 60)
         await apply(client, "a")
-        await asyncio.wait_for(watch.content.readline(), 15)
+        await asyncio.wait_for(watch.content.readline(), 60)
         async with client.get(f"{PATH}/none") as answer:
             assert answer.status == 404
         plane_page.append(await scrape(plane))
@@ -123,7 +125,21 @@ async def apply(client: Any, name: str) -> None:
 
 
 async def scrape(plane: Plane) -> Page:
-    return Page(merge({name: await plane.metrics(name) for name in ("store", "watchcache", "apiserver-0")}))
+    """Once the processes agree: each is asked at a moment of its own."""
+    deadline = time.monotonic() + 60
+    while True:
+        page = Page(merge({name: await plane.metrics(name) for name in ("store", "watchcache", "apiserver-0")}))
+        if agrees(page):
+            return page
+        assert time.monotonic() < deadline, page.text
+        await asyncio.sleep(0.05)
+
+
+def agrees(page: Page) -> bool:
+    position = page.value("apiserver_watch_cache_resource_version", **KEPT)
+    behind = page.value("nodeplane_replica_behind_revisions", **KEPT)
+    counted = page.value("apiserver_request_total", verb="GET", code="404", **KEPT)
+    return not behind and page.value("nodeplane_replica_revision", **KEPT) == position and counted == 1
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +166,7 @@ def test_each_has_upstream_s_type_labels_and_buckets(
 
 
 def test_the_values_are_what_happened(page: Page) -> None:
-    kind = {"group": "", "resource": "configmaps"}
+    kind = KEPT
     row = {**kind, "version": "v1"}
     requests = {**row, "subresource": "", "component": "apiserver"}
 
@@ -203,6 +219,6 @@ def test_promtool_finds_no_fault(page: Page) -> None:
     if promtool is None:
         pytest.skip("promtool is not there (package prometheus)")
     done = subprocess.run(
-        [promtool, "check", "metrics"], input=page.text, capture_output=True, text=True, timeout=20, check=False
+        [promtool, "check", "metrics"], input=page.text, capture_output=True, text=True, timeout=60, check=False
     )
     assert "error" not in done.stderr.lower(), done.stderr

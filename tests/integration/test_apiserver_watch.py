@@ -50,7 +50,7 @@ class Events:
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self.answer = answer
 
-    async def next(self, timeout: float = 20.0) -> tuple[str, dict[str, Any]]:
+    async def next(self, timeout: float = 60.0) -> tuple[str, dict[str, Any]]:
         line = await asyncio.wait_for(self.answer.content.readline(), timeout)
         if not line:
             return "", {}
@@ -66,6 +66,16 @@ async def watching(session: aiohttp.ClientSession, **query: str) -> AsyncIterato
     async with session.get(CONFIGMAPS, params={"watch": "true", **query}) as answer:
         assert answer.status == 200, await answer.text()
         yield Events(answer)
+
+
+async def served(session: aiohttp.ClientSession, name: str) -> None:
+    """From the server's own memory, which may be as old as a moment."""
+    async with asyncio.timeout(60):
+        while True:
+            async with session.get(f"{CONFIGMAPS}/{name}", params={"resourceVersion": "0"}) as answer:
+                if answer.status == 200:
+                    return
+            await asyncio.sleep(0.02)
 
 
 async def version(session: aiohttp.ClientSession) -> str:
@@ -167,6 +177,7 @@ def test_store_killed_under_writes_and_reads(plane: Plane) -> None:
         async with plane.client() as session:
             start = await create(session, "a")
             async with watching(session, resourceVersion=str(start)) as events:
+                await served(session, "a")
                 plane.kill("store", signal.SIGKILL)
                 async with session.get(CONFIGMAPS, params={"resourceVersion": "0"}) as answer:
                     assert len((await answer.json())["items"]) == 1
@@ -205,6 +216,7 @@ def test_timeout_ends_cleanly_after_a_bookmark(plane: Plane) -> None:
             start = await create(session, "a")
             async with session.post("/api/v1/namespaces/default/secrets", json=secret()) as answer:
                 assert answer.status == 201
+            await version(session)  # from now on the server knows that there is something newer
             query = {"resourceVersion": str(start), "allowWatchBookmarks": "true", "timeoutSeconds": "2"}
             async with watching(session, **query) as events:
                 assert (await events.next())[0] == "BOOKMARK"

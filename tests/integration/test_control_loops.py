@@ -20,7 +20,7 @@ def plane() -> Iterator[Plane]:
         yield running
 
 
-def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
+def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 60.0) -> Any:
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if found := true():
@@ -101,8 +101,10 @@ def test_pods_are_placed_by_devices_and_wait_for_them(plane: Plane) -> None:
     apply(plane, pod("second", 2))
     text = f"0/1 nodes are available: 1 Insufficient {GPU}."
     until(plane, lambda: waits(plane, "second") == text, "why the second waits")
-    events = get(plane, "events", "--field-selector=involvedObject.name=second,reason=FailedScheduling")["items"]
-    assert [(event["message"], event["type"]) for event in events] == [(text, "Warning")]
+    failed = ("events", "--field-selector=involvedObject.name=second,reason=FailedScheduling")
+    until(
+        plane, lambda: [(e["message"], e["type"]) for e in get(plane, *failed)["items"]] == [(text, "Warning")], "told"
+    )
     plane.kubectl("delete", "pod", "first", "--grace-period=0", "--force")
     until(plane, lambda: place_of(plane, "second") == "n1", "its place")
     scheduled = ("events", "--field-selector=involvedObject.name=second,reason=Scheduled")

@@ -30,7 +30,7 @@ def play(story: Story, prepare: Callable[[FakeCri], None] = lambda fake: None, *
         prepare(fake)
         await fake.start()
         try:
-            async with PlegNode(settings(root, fake), **changes) as node, asyncio.timeout(40):
+            async with PlegNode(settings(root, fake), **changes) as node, asyncio.timeout(150):
                 await story(fake, node)
                 assert node.alive(), node.errors()
                 assert "Traceback" not in node.errors()
@@ -57,7 +57,8 @@ def settings(root: Path, fake: FakeCri) -> Settings:
 
 async def heard(node: PlegNode, events: int) -> None:
     """Until pleg has received so many that could be read."""
-    for _ in range(200):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
         if await node.metric("pleg", "evented_pleg_notifications_received") >= events:
             return
         await asyncio.sleep(0.1)
@@ -75,11 +76,12 @@ def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None:
     """S3. No stream was ever opened, so success must not be counted (upstream counts five)."""
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.state.healthy and not node.runtime_state.events_supported, 15)
-        assert node.state.mode == "generic"
-        await asyncio.sleep(2.5)
+        await node.until(lambda: node.state.healthy and not node.runtime_state.events_supported)
+        await node.until(lambda: node.state.mode == "generic")
+        lists, began = fake.count("ListPodSandbox"), time.monotonic()
+        await node.until(lambda: fake.count("ListPodSandbox") >= lists + 3)
+        assert time.monotonic() - began > 1.5, "generic lists each second"
         assert fake.count("GetContainerEvents") == 1
-        assert 2 <= fake.count("ListPodSandbox") <= 6, "generic lists each second"
         assert await node.metric("cri", "kubelet_evented_pleg_connection_success_count") == 0
         assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") == 1
 
@@ -93,17 +95,18 @@ def test_a_call_under_way_outlives_the_event_streams_end() -> None:
         fake.answers["StopContainer"] = ...
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.runtime_state.streaming, 15)
+        await node.until(lambda: node.runtime_state.streaming)
         call = cri.CriCall("StopContainer", b"")
-        asking = asyncio.ensure_future(node.bus.call(cri.OWNER, cri.CALL, call, cri.CriReply, timeout=4))
-        await node.until(lambda: fake.count("StopContainer"), 15)
+        asking = asyncio.ensure_future(node.bus.call(cri.OWNER, cri.CALL, call, cri.CriReply, timeout=60))
+        await node.until(lambda: fake.count("StopContainer"))
         for _ in range(2):
             fake.events.put_nowait(None)  # type: ignore[union-attr]  # there is a stream here
-        await node.until(lambda: fake.count("GetContainerEvents") >= 3, 15)
+        await node.until(lambda: fake.count("GetContainerEvents") >= 3)
         await asyncio.sleep(0.2)
         assert not asking.done(), "the call was cut"
-        with pytest.raises(BusError):
-            await asking
+        fake.answers["StopContainer"] = pb.StopContainerResponse()
+        fake.release.set()
+        await asking
 
     play(story, prepare)
 
@@ -114,12 +117,14 @@ def test_a_stream_that_breaks_at_once_follows_the_table() -> None:
             fake.events.put_nowait(grpc.StatusCode.INTERNAL)  # type: ignore[union-attr]  # there is a stream here
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.runtime_state.failures == 4, 15)
+        began = time.monotonic()
+        await node.until(lambda: node.runtime_state.failures >= 4)
         await asyncio.sleep(0.5)
-        assert fake.count("GetContainerEvents") == 4, "0, 0, 1, 2 s, then 4 s"
-        assert node.state.mode == "generic"
-        assert "INTERNAL" in node.state.why
-        assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") == 4
+        passed = time.monotonic() - began
+        assert passed > 2.5, "0, 0, 1, 2 s, then 4 s"
+        assert 4 <= fake.count("GetContainerEvents") <= 4 + passed // 4
+        await node.until(lambda: node.state.mode == "generic" and "INTERNAL" in node.state.why)
+        assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") >= 4
 
     play(story, prepare)
 
@@ -128,7 +133,7 @@ def test_a_server_that_sends_no_headers_before_its_first_event_is_streaming() ->
     """grpc-go (containerd, CRI-O) does so: on an idle node the mode would stay generic for ever."""
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.runtime_state.streaming and node.state.mode == "evented", 15)
+        await node.until(lambda: node.runtime_state.streaming and node.state.mode == "evented")
 
     play(story, lambda fake: setattr(fake, "headers", False))
 
@@ -154,8 +159,8 @@ def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(sta
         fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)], stamps[stamp])
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.is_in(UID, "c1", "running"), 15)
-        await node.until(lambda: node.state.mode == ("evented" if stamp == "now" else "hint"), 15)
+        await node.until(lambda: node.is_in(UID, "c1", "running"))
+        await node.until(lambda: node.state.mode == ("evented" if stamp == "now" else "hint"))
         for _ in range(50):
             fake.events.put_nowait(b"\xff\xfe garbage")  # type: ignore[union-attr]  # there is a stream here
             for event in BAD_EVENTS:
@@ -174,7 +179,7 @@ def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(sta
 
 def test_an_unknown_state_is_unknown() -> None:
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.is_in(UID, "c1", "unknown"), 15)
+        await node.until(lambda: node.is_in(UID, "c1", "unknown"))
 
     play(story, lambda fake: fake.pod(UID, [container_of("c1", 42)]))
 
@@ -204,14 +209,14 @@ def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, an
     good, prepare = spoilt(method, answer)
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: fake.count(method) >= (1 if answer is ... else 3), 15)
-        await node.until(lambda: node.state.message == "pleg has yet to be successful", 15)
+        await node.until(lambda: fake.count(method) >= (1 if answer is ... else 3))
+        await node.until(lambda: node.state.message == "pleg has yet to be successful")
         assert not node.state.healthy
         if answer is not ...:
             with pytest.raises(BusError, match=says):
-                await node.newer(UID, timeout=1)
+                await node.newer(UID, timeout=20)
             fake.answers = good
-            await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"), 15)
+            await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"))
 
     play(story, prepare)
 
@@ -231,7 +236,7 @@ def test_a_pod_the_runtime_tells_nothing_of_keeps_only_itself_waiting(method: st
         await node.until(lambda: node.state.healthy, what="health of the node")
         assert (await node.newer("uid-of-nobody")).sandboxes == ()
         with pytest.raises(BusError, match=says):
-            await node.newer(UID, timeout=1)
+            await node.newer(UID, timeout=20)
         fake.answers = good
         await node.until(lambda: node.is_in(UID, "c1", "running"), what="news of the pod")
         await node.newer(UID)
@@ -252,8 +257,8 @@ def test_a_list_of_20_mb_is_read_in_pieces_where_the_runtime_can() -> None:
         fake.pieces = {"StreamContainers": [more] * 20 + [whole], "StreamPodSandboxes": []}
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"), 10)
-        assert node.runtime_state.streams_lists
+        await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"))
+        await node.until(lambda: node.runtime_state.streams_lists)
         assert fake.count("StreamContainers") >= 1
         assert await node.metric("cri", 'kubelet_runtime_operations_total{operation_type="list_containers"}') >= 1
 
@@ -269,9 +274,9 @@ def test_a_runtime_that_is_none_is_named_and_not_fatal(answer: Any) -> None:
         fake.answers["Version"] = answer
 
     async def story(fake: FakeCri, node: PlegNode) -> None:
-        await node.until(lambda: node.runtime_state.message, 15)
+        await node.until(lambda: node.runtime_state.message)
         assert not node.runtime_state.connected
         fake.answers = good
-        await node.until(lambda: node.runtime_state.connected, 15)
+        await node.until(lambda: node.runtime_state.connected)
 
     play(story, prepare)

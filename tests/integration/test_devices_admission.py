@@ -59,7 +59,7 @@ def test_too_few_devices_refuse_the_whole_pod() -> None:
             refused.value
         )
         await node.admit("p2", main={RESOURCE: 3})
-        assert node.held() == {"p2": ["a", "b", "c"]}
+        await node.holds({"p2": ["a", "b", "c"]})
 
     play(story, **ONLY)
 
@@ -76,7 +76,7 @@ def test_no_healthy_device_and_failing_plugin_refuse() -> None:
         await node.settled(0, 1)
         with pytest.raises(FailedPrecondition, match=f"no healthy devices present; .* unhealthy devices {RESOURCE}"):
             await node.admit("p2", main={RESOURCE: 1})
-        assert node.held() == {}
+        await node.holds({})
 
     play(story, **ONLY)
 
@@ -90,13 +90,13 @@ def test_a_hung_plugin_delays_only_its_own_pod() -> None:
         hung.hang.clear()
         waiting = asyncio.create_task(node.admit("stuck", main={RESOURCE: 1}))
         await until("the call", lambda: hung.called("allocate"))
-        await node.admit("quick", main={"example.com/nic": 1}, timeout=15)
+        await node.admit("quick", main={"example.com/nic": 1}, timeout=40)
         await node.release("stuck")  # the pod is deleted meanwhile: its device is free at once
         with pytest.raises(Aborted, match="released meanwhile"):
             await waiting
         hung.hang.set()
         await node.admit("next", main={RESOURCE: 1})
-        assert node.held() == {"quick": ["n1"], "next": ["a"]}
+        await node.holds({"quick": ["n1"], "next": ["a"]})
 
     play(story, **ONLY)
 
@@ -112,7 +112,7 @@ def test_preference_is_asked_and_foreign_ids_are_passed_over() -> None:
         [request] = plugin.called("preferred")
         [wanted] = request.container_requests
         assert (list(wanted.available_deviceIDs), wanted.allocation_size) == (["a", "b", "c", "d"], 3)
-        assert node.held() == {"p1": ["a", "c", "d"]}
+        await node.holds({"p1": ["a", "c", "d"]})
         plugin.fail["preferred"] = "no idea"
         with pytest.raises(FailedPrecondition, match=r"device plugin GetPreferredAllocation rpc failed.*no idea"):
             await node.admit("p2", main={RESOURCE: 1})
@@ -127,7 +127,7 @@ def test_devices_come_from_one_numa_node_where_they_fit() -> None:
         await node.settled(4, 4)
         await node.admit("p1", main={RESOURCE: 1})
         await node.admit("p2", main={RESOURCE: 2})
-        assert node.held() == {"p1": ["a"], "p2": ["b", "d"]}
+        await node.holds({"p1": ["a"], "p2": ["b", "d"]})
 
     play(story, **ONLY)
 
@@ -139,7 +139,7 @@ def test_init_containers_pass_their_devices_on() -> None:
         kinds = (("setup", "init"), ("proxy", "sidecar"), ("main", "app"))
         asked = tuple(ContainerRequest(name=name, kind=kind, resources={RESOURCE: 1}) for name, kind in kinds)
         await node.admit_pod(AdmitPod(uid="p1", namespace="default", name="p1", containers=asked))
-        [pod] = node.allocations.items.values()
+        [pod] = await until("the pod", lambda: list(node.allocations.items.values()))
         given = {item.name: item.devices[0].id for item in pod.containers}
         assert given["setup"] == given["proxy"] != given["main"]
 

@@ -101,7 +101,7 @@ def test_answers_that_are_no_messages() -> None:
             raw.answer = answer
             with pytest.raises(FailedPrecondition, match="Allocate failed due to"):
                 await node.admit("p", main={BAD: 1})
-            assert node.held() == {}
+            await node.holds({})
         raw.answer = pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse()]).SerializeToString()
         await node.admit("p", main={BAD: 1})
         await raw.stop()

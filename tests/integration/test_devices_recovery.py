@@ -52,12 +52,12 @@ def test_s21_a_restart_keeps_running_pods_and_refuses_no_one() -> None:
         await plugin.stop()
         await node.restart("devices")
         assert node.figures() == (0, 0)
-        assert node.held() == {"p1": ["a"]}
+        await node.holds({"p1": ["a"]})
         assert await node.admit_pod(pod("p1", running=True)) == before
         await plugin.start()
         await node.settled(2, 2)
         await node.admit("p2", main={RESOURCE: 1})
-        assert node.held() == {"p1": ["a"], "p2": ["b"]}
+        await node.holds({"p1": ["a"], "p2": ["b"]})
         assert len(plugin.called("allocate")) == 2
 
     play(story, **ONLY)
@@ -111,7 +111,7 @@ def test_s24_pods_deleted_meanwhile_are_freed_when_sources_are_ready() -> None:
         await node.admit("left", main={RESOURCE: 1})
         await node.admit("stays", main={RESOURCE: 1})
         await node.restart("devices")
-        assert node.held() == {"left": ["a"], "stays": ["b"]}
+        await node.holds({"left": ["a"], "stays": ["b"]})
         await node.reconcile("stays")
         await until("one freed", lambda: node.held() == {"stays": ["b"]})
         assert len(kubelet.decode(checkpoint(node).read_bytes()).entries or ()) == 1

@@ -20,11 +20,11 @@ def test_s06_s14_s15_sick_devices_init_containers_and_preferences() -> None:
         plugin = await node.stub().with_devices("a").start()
         await node.settled(1, 1)
         await node.admit_pod(pod("s14", ("setup", "init", 1), ("main", "app", 1)))  # both have the only device
-        assert node.held() == {"s14": ["a"]}
+        await node.holds({"s14": ["a"]})
         assert [list(item.container_requests[0].devices_ids) for item in plugin.called("allocate")] == [["a"], ["a"]]
         plugin.set_health(a="Unhealthy")  # S06: the pod goes on, and what is free afterwards is still sick
         await node.settled(0, 1)
-        assert node.held() == {"s14": ["a"]}
+        await node.holds({"s14": ["a"]})
         await node.release("s14")
         await until("free", lambda: node.held() == {})
         assert node.figures() == (0, 1)
@@ -39,8 +39,9 @@ def test_s06_s14_s15_sick_devices_init_containers_and_preferences() -> None:
         assert (list(first.must_include_deviceIDs), first.allocation_size) == ([], 1)
         assert (list(second.must_include_deviceIDs), second.allocation_size) == (["h"], 4)
         assert len(second.available_deviceIDs) == 8
-        assert set(node.held()["s15"]) > {"g", "h"}
-        assert len(node.held()["s15"]) == 4
+        held = await until("its devices", lambda: node.held().get("s15"))
+        assert set(held) > {"g", "h"}
+        assert len(held) == 4
         plugin.fail["preferred"] = "no idea"
         with pytest.raises(FailedPrecondition, match=r"GetPreferredAllocation rpc failed with err: .*no idea"):
             await node.admit_pod(pod("refused", ("main", "app", 1)))

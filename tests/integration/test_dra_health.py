@@ -1,6 +1,7 @@
 """Health of DRA devices on the bus, over real sockets (scenarios S56, S57, S59, S60 of the device facts)."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -122,9 +123,9 @@ def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
         await lab.prepare(asks("p", claim("a")))
         crowd = [told_health(f"x{n}", pool="elsewhere") for n in range(100_000)]
         driver.report(*crowd, told_health("dev-0", 7), health.DeviceHealth())
-        await lab.says(DEVICE, "Unknown", timeout=20.0)
+        await lab.says(DEVICE, "Unknown", timeout=60.0)
         driver.report(told_health("dev-0", health.UNHEALTHY, message="ECC"))
-        await lab.says(DEVICE, "Unhealthy", "ECC", timeout=20.0)
+        await lab.says(DEVICE, "Unhealthy", "ECC", timeout=60.0)
         assert list(lab.health.items) == [DEVICE]
 
     play_dra(story)
@@ -198,9 +199,9 @@ def test_streams_that_end_at_once_are_opened_at_a_bounded_rate() -> None:
         driver._over = True
         driver.change()
         await until("opened again", lambda: driver.streams >= 3)
-        before = driver.streams
+        before, began = driver.streams, time.monotonic()
         await asyncio.sleep(0.5)
-        assert driver.streams - before <= 7  # reopen is 0.1 s here
+        assert driver.streams - before <= 2 + (time.monotonic() - began) / 0.1  # reopen is 0.1 s here
         driver._over = False
         await lab.prepare(asks("p", claim("a")))
         await lab.says(DEVICE, "Healthy")

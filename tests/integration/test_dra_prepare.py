@@ -115,7 +115,7 @@ def test_a_driver_that_hangs_hits_the_deadline_and_holds_up_nobody_else() -> Non
         assert slow.uids("unprepare") == [["a-uid"]]
         assert nic.called("unprepare") == []
 
-    play_dra(story, call=1.0)
+    play_dra(story, call=2.0)
 
 
 def test_a_restart_prepares_again_for_the_next_sandbox_and_gives_back_what_is_gone() -> None:

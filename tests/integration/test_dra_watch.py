@@ -18,7 +18,7 @@ async def prepare(node: DeviceNode, name: str) -> PreparedClaims:
 
     async def tried() -> PreparedClaims | None:
         try:
-            return await node.bus.call("devices", PREPARE_CLAIMS, pod, PreparedClaims, timeout=20.0, idempotent=True)
+            return await node.bus.call("devices", PREPARE_CLAIMS, pod, PreparedClaims, timeout=40.0, idempotent=True)
         except FailedPrecondition:
             return None
 
@@ -67,7 +67,7 @@ def test_a_claim_comes_after_the_pod_and_its_devices_are_told_once() -> None:
             assert shown(listed) == expected
             await prepare(node, "p")
             assert (len(gpu.called("prepare")), shown((await agent.list_all())[0])) == (2, expected)
-            await node.bus.call("devices", UNPREPARE_CLAIMS, UnprepareClaims("p"), Empty, timeout=20.0)
+            await node.bus.call("devices", UNPREPARE_CLAIMS, UnprepareClaims("p"), Empty, timeout=40.0)
             assert (gpu.uids("unprepare"), nic.uids("unprepare")) == ([["a-uid"]], [["a-uid"]])
             await node.release("p")
             deleted = await watch.next()
@@ -100,7 +100,7 @@ def test_devices_killed_in_the_middle_of_each_call_leaves_nothing_with_the_drive
             await until("prepared again", lambda: attempt_one(node, "kept"))
             driver.fail["unprepare"] = "in a moment"
             with suppress(FailedPrecondition):
-                await node.bus.call("devices", UNPREPARE_CLAIMS, UnprepareClaims("kept"), Empty, timeout=20.0)
+                await node.bus.call("devices", UNPREPARE_CLAIMS, UnprepareClaims("kept"), Empty, timeout=40.0)
             await node.restart("devices")
             driver.fail.clear()
             await node.reconcile()
@@ -117,7 +117,7 @@ async def attempt_one(node: DeviceNode, uid: str) -> bool:
     """One try to prepare the pod's own claim, which bears its name."""
     with suppress(BusError):
         pod = asks(uid, claim(uid), container="main")
-        await node.bus.call("devices", PREPARE_CLAIMS, pod, PreparedClaims, timeout=20.0)
+        await node.bus.call("devices", PREPARE_CLAIMS, pod, PreparedClaims, timeout=40.0)
         return True
     return False
 
@@ -126,5 +126,5 @@ async def attempt(node: DeviceNode, nic: StubDriver, times: int) -> bool:
     """One more try; whether there were as many."""
     pod = asks("p", claim("a", GPU, NIC), container="main")
     with suppress(FailedPrecondition):
-        await node.bus.call("devices", PREPARE_CLAIMS, pod, PreparedClaims, timeout=20.0)
+        await node.bus.call("devices", PREPARE_CLAIMS, pod, PreparedClaims, timeout=40.0)
     return len(nic.called("prepare")) >= times

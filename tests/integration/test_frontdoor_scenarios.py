@@ -101,7 +101,7 @@ def test_s35_ten_devices_change_hands_a_thousand_times_before_a_slow_and_a_fast_
     async def read(watch: PodWatch, pause: float) -> None:
         owners: dict[str, str] = {}
         for _ in range(10 + 2 * rounds):
-            event = await watch.next(20)
+            event = await watch.next()
             owners = {id: uid for id, uid in owners.items() if uid != event.uid}
             if event.action != PodEvent.DELETED:
                 got = ids(event.pod_resources[0].containers[0].devices)
@@ -186,7 +186,7 @@ def test_s40_resume_from_a_list_while_five_hundred_pods_churn() -> None:
         lineage, count = last.split("-")
         assert revision.startswith(f"{lineage}-")
         while not watch.seen or watch.seen[-1].sequence < int(count):
-            await watch.next(10)
+            await watch.next()
         assert fold(start, watch.seen) == fold(final, [])
         whole = await agent.watch((SNAPSHOT, "1"), (SEQUENCE, "1"))
         seen = await whole.take(len(final) + 1)

@@ -49,9 +49,9 @@ def test_list_get_and_allocatable_of_a_node() -> None:
         with pytest.raises(grpc.aio.AioRpcError, match="pod zz in namespace default not found") as unknown:
             await agent.get("zz")
         assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
-        assert await agent.allocatable() == ["a", "b", "c"]
+        await until("all of them", lambda: offers(agent, ["a", "b", "c"]))
         plugin.set_health(b="Unhealthy")
-        await until("b gone", lambda: gone(agent, ["a", "c"]))
+        await until("b gone", lambda: offers(agent, ["a", "c"]))
         old = await LIST_V1ALPHA1.unary(agent.channel)(v1alpha1.ListPodResourcesRequest())
         assert [item.name for item in old.pod_resources[1].containers] == ["main", "bare"]
 
@@ -233,9 +233,9 @@ def test_allocatable_events_are_whole_actions() -> None:
 def test_unary_calls_are_limited_and_watches_are_not() -> None:
     async def story(node: DeviceNode, agent: Agent) -> None:
         watch = await agent.watch()
-        answers = await asyncio.gather(*(agent.list_all() for _ in range(60)), return_exceptions=True)
+        answers = await asyncio.gather(*(agent.list_all() for _ in range(400)), return_exceptions=True)
         refused = [error for error in answers if isinstance(error, grpc.aio.AioRpcError)]
-        assert 10 <= len(answers) - len(refused) < 60
+        assert 10 <= len(answers) - len(refused) < 400
         assert {error.code() for error in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
         assert {error.details() for error in refused} == {"rejected by rate limit"}
         await node.admit("p1", main={})
@@ -251,7 +251,7 @@ def test_watches_are_bounded_in_number() -> None:
             await agent.watch_allocatable()
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         watches[0].call.cancel()
-        await until("a free place", lambda: opened(agent), timeout=15)
+        await until("a free place", lambda: opened(agent))
 
     with_agent(story)
 
@@ -267,7 +267,7 @@ def test_socket_is_private_and_garbage_disturbs_nobody() -> None:
             with contextlib.suppress(ConnectionError):
                 writer.write(garbage)
                 writer.write_eof()
-                await asyncio.wait_for(reader.read(), 10)
+                await asyncio.wait_for(reader.read(), 60)
             writer.close()
         await node.admit("p1", main={})
         assert (await watch.next()).uid == "p1"
@@ -283,7 +283,7 @@ def test_orderly_stop_ends_watches_with_unavailable() -> None:
         with pytest.raises((grpc.aio.AioRpcError, EOFError)):
             await watch.next()
         assert await watch.call.code() is grpc.StatusCode.UNAVAILABLE
-        assert await asyncio.to_thread(process.wait, 5) == 0
+        assert await asyncio.to_thread(process.wait, 60) == 0
 
     with_agent(story)
 
@@ -293,8 +293,8 @@ async def listed(agent: Agent, count: int) -> list[v1.PodResources] | None:
     return pods if len(pods) == count else None
 
 
-async def gone(agent: Agent, left: list[str]) -> bool:
-    return await agent.allocatable() == left
+async def offers(agent: Agent, devices: list[str]) -> bool:
+    return await agent.allocatable() == devices
 
 
 async def opened(agent: Agent) -> bool:

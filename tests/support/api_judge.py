@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-ANSWER_SECONDS = 8.0
+ANSWER_SECONDS = 30.0
 """Longer than the three seconds a read may wait for its revision; whoever needs more hangs."""
 REASONS = {
     400: {"BadRequest"},

@@ -29,6 +29,7 @@ from cryptography.x509.oid import NameOID
 from protocols.bus import Bus, BusOptions
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.settings import Settings, save_settings
+from tests.support.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 USERS = {
@@ -38,7 +39,7 @@ USERS = {
     "podworker": ("system:node:n1", "system:nodes"),
     "stranger": ("stranger", ""),
 }
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 
 
 class Authority:
@@ -91,7 +92,7 @@ class Plane:
     def __init__(self, sharing: "Plane | None" = None, **changes: Any) -> None:
         self._sharing = sharing
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         settings = Settings(
@@ -122,6 +123,19 @@ class Plane:
         self.wait_ready()
         if self._sharing is None:
             self.create_namespaces("default", "kube-node-lease")
+            self.await_default_roles()
+
+    def await_default_roles(self) -> None:
+        """They are written once the server is ready; from then on it writes nothing by itself."""
+        path = f"{self.url}/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+        deadline = time.monotonic() + READY_SECONDS
+        while b'"system:node"' not in self._read(path):
+            assert time.monotonic() < deadline, f"the default roles are not there:\n{self.logs()}"
+            time.sleep(0.02)
+
+    def _read(self, url: str) -> bytes:
+        with urllib.request.urlopen(url, timeout=30, context=self.tls()) as answer:
+            return bytes(answer.read())
 
     def prepare(self) -> None:
         layout = self.settings.layout
@@ -148,7 +162,7 @@ class Plane:
             request = urllib.request.Request(
                 f"{self.url}/api/v1/namespaces", body, {"Content-Type": "application/json"}
             )
-            with urllib.request.urlopen(request, timeout=5, context=self.tls()) as answer:
+            with urllib.request.urlopen(request, timeout=30, context=self.tls()) as answer:
                 assert answer.status == 201
 
     def spawn(self, instance: str) -> None:
@@ -162,7 +176,7 @@ class Plane:
     def kill(self, instance: str, number: int = signal.SIGKILL) -> int:
         process = self.processes.pop(instance)
         process.send_signal(number)
-        return process.wait(15)
+        return process.wait(30)
 
     def wait_ready(self) -> None:
         deadline = time.monotonic() + READY_SECONDS
@@ -178,7 +192,7 @@ class Plane:
 
     def get_text(self, path: str) -> tuple[int, str]:
         """One anonymous GET, by hand."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as raw:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=15) as raw:
             context = ssl.create_default_context(cafile=str(self.settings.layout.ca_cert))
             with context.wrap_socket(raw, server_hostname="127.0.0.1") as tls:
                 tls.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -194,7 +208,7 @@ class Plane:
         for process in self.processes.values():
             process.kill()
         for process in self.processes.values():
-            process.wait(10)
+            process.wait(30)
         shutil.rmtree(self.root, ignore_errors=True)
 
     def tls(self, user: str = "admin") -> ssl.SSLContext:
@@ -234,7 +248,7 @@ class Plane:
         command = self.command(*arguments)
         environment = self.environment
         done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=30, env=environment, check=False
+            command, input=stdin, capture_output=True, text=True, timeout=90, env=environment, check=False
         )
         if check and done.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}\n{self.logs()}")
@@ -261,9 +275,3 @@ def running_plane(sharing: Plane | None = None, **changes: Any) -> Iterator[Plan
         yield plane
     finally:
         plane.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -48,7 +48,7 @@ def why_not() -> str:
 @functools.cache
 def pleg_mode() -> str:
     """Of a node on the containerd that is installed here (none stamps its statuses)."""
-    told = subprocess.run(["containerd", "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
+    told = subprocess.run(["containerd", "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
     major, minor = (int(part) for part in told.split()[2].lstrip("v").split(".")[:2])
     return "hint" if (major, minor) >= EVENTS_SINCE else "generic"
 
@@ -92,7 +92,7 @@ class Containerd(RuntimeProcess):
         archive = self.home / "image.tar"
         archive.write_bytes(image(name, command))
         ctr = ["ctr", "-a", str(self.socket), "-n", "k8s.io", "images", "import", str(archive)]
-        done = subprocess.run(ctr, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(ctr, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
 
     async def create(self, sandbox: str, *command: str, image: str = BUSYBOX, **fields: Any) -> str:
@@ -111,7 +111,7 @@ class Containerd(RuntimeProcess):
         return str(reply.container_id)
 
     async def ready(self) -> None:
-        await asyncio.wait_for(self._settled(), 20)
+        await asyncio.wait_for(self._settled(), 60)
 
     async def _settled(self) -> None:
         while True:

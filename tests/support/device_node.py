@@ -43,7 +43,7 @@ def play(story: Callable[["DeviceNode"], Coroutine[Any, Any, None]], **settings:
     async def whole() -> None:
         node = DeviceNode(**settings)
         try:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(100):
                 await node.open()
                 await story(node)
         except BaseException:
@@ -55,7 +55,7 @@ def play(story: Callable[["DeviceNode"], Coroutine[Any, Any, None]], **settings:
     asyncio.run(whole())
 
 
-async def until(what: str, holds: Callable[[], Any], timeout: float = 20.0) -> Any:
+async def until(what: str, holds: Callable[[], Any], timeout: float = 60.0) -> Any:
     deadline, answer = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
         got = holds()
@@ -128,7 +128,7 @@ class DeviceNode:
             await plugin.stop()
         for process in reversed(self.processes.values()):
             process.terminate()
-        codes = {name: await asyncio.to_thread(process.wait, 10) for name, process in self.processes.items()}
+        codes = {name: await asyncio.to_thread(process.wait, 30) for name, process in self.processes.items()}
         await self.bus.close()
         left = [path for path in self.root.rglob("*") if stat.S_ISSOCK(path.lstat().st_mode)]
         shutil.rmtree(self.root)
@@ -196,11 +196,11 @@ class DeviceNode:
 
     # what podworker does
 
-    async def admit(self, uid: str, timeout: float = 20.0, **containers: dict[str, int]) -> AdmittedPod:
+    async def admit(self, uid: str, timeout: float = 40.0, **containers: dict[str, int]) -> AdmittedPod:
         asked = tuple(ContainerRequest(name=name, resources=wanted) for name, wanted in containers.items())
         return await self.admit_pod(AdmitPod(uid=uid, namespace="default", name=uid, containers=asked), timeout)
 
-    async def admit_pod(self, pod: AdmitPod, timeout: float = 20.0) -> AdmittedPod:
+    async def admit_pod(self, pod: AdmitPod, timeout: float = 40.0) -> AdmittedPod:
         return await self.bus.call("devices", messages.ADMIT, pod, AdmittedPod, timeout=timeout, idempotent=True)
 
     async def release(self, uid: str) -> None:
@@ -216,7 +216,7 @@ class DeviceNode:
         await self._order(messages.PRE_START, PreStart(uid, container, resources))
 
     async def _order(self, method: str, request: Any) -> None:
-        await self.bus.call("devices", method, request, Empty, timeout=10, idempotent=True)
+        await self.bus.call("devices", method, request, Empty, timeout=30, idempotent=True)
 
     # what the streams say
 
@@ -231,6 +231,10 @@ class DeviceNode:
 
     async def settled(self, allocatable: int, capacity: int, resource: str = RESOURCE) -> None:
         await until(f"{allocatable}/{capacity}", lambda: self.figures(resource) == (allocatable, capacity))
+
+    async def holds(self, held: dict[str, list[str]]) -> None:
+        """Wait for the stream to show it; answers of calls travel apart from it."""
+        await until(f"held: {held}", lambda: self.held() == held)
 
     def held(self) -> dict[str, list[str]]:
         """Device ids by pod."""

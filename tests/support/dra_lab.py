@@ -55,7 +55,7 @@ def play_dra(story: Callable[["DraLab"], Coroutine[Any, Any, None]], **limits: f
     async def whole() -> None:
         lab = DraLab(**limits)
         try:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(100):
                 await lab.open()
                 await story(lab)
         finally:
@@ -196,7 +196,7 @@ class DraLab:
         if self.disk_full:
             raise CheckpointNotWritten("no space")
 
-    async def says(self, device: str, health: str, message: str | None = None, timeout: float = 20.0) -> None:
+    async def says(self, device: str, health: str, message: str | None = None, timeout: float = 60.0) -> None:
         """Wait until the stream shows this of a device, `DRIVER/POOL/DEVICE`."""
 
         def holds() -> bool:

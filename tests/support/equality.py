@@ -29,8 +29,8 @@ Versions = dict[str, int]
 def replicas_equal(plane: Plane, watch: PodWatch) -> None:
     """Who goes on being written to meets its owner's state within seconds, and never stays apart."""
     for prefix, path in COLLECTIONS.items():
-        until(f"{path} equal to the store", lambda prefix=prefix, path=path: not _apart(plane, prefix, path), 10)  # type: ignore[misc] # bound at once
-    until("the front door equal to the device manager's checkpoint", lambda: watch.listed() == checkpointed(plane), 10)
+        until(f"{path} equal to the store", lambda prefix=prefix, path=path: not _apart(plane, prefix, path), 60)  # type: ignore[misc] # bound at once
+    until("the front door equal to the device manager's checkpoint", lambda: watch.listed() == checkpointed(plane), 60)
     given, running = checkpointed(plane), _running(plane)
     assert all(devices <= given.get(pod, frozenset()) for pod, devices in running.items()), (given, running)
 
@@ -47,7 +47,7 @@ def _stored(plane: Plane, prefix: str) -> Versions:
         f"unix:{plane.root}/run/store.sock", [("grpc.default_authority", "localhost")]
     ) as channel:
         request = etcd_pb2.RangeRequest(key=key, range_end=key[:-1] + b"0", keys_only=True)
-        found = etcd_pb2_grpc.KVStub(channel).Range(request, timeout=5).kvs
+        found = etcd_pb2_grpc.KVStub(channel).Range(request, timeout=20).kvs
     return {each.key.decode().removeprefix(prefix): each.mod_revision for each in found}
 
 
@@ -90,7 +90,7 @@ def _running(plane: Plane) -> dict[str, Holdings]:
 
 def nothing_left(plane: Plane) -> None:
     """No file of a pod that is gone, and none half written."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (left := strays(plane)) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not left, f"files without an owner: {[str(path) for path in left]}"

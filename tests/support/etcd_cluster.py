@@ -10,7 +10,8 @@ from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.settings import EtcdFiles
 from supervisor.pki.certificates import Certificate, Wanted
 from supervisor.pki.issue import issue
-from tests.support.store_lab import free_port, short_directory, until
+from tests.support.ports import free_port
+from tests.support.store_lab import short_directory, until
 
 LOCAL = ("127.0.0.1", "localhost")
 
@@ -65,7 +66,7 @@ class Cluster:
     def wait(self) -> None:
         """All members that were started serve."""
         for member in self._processes:
-            until(f"member {member} serves", lambda member=member: self._serves(member), 20.0)  # type: ignore[misc]
+            until(f"member {member} serves", lambda member=member: self._serves(member), 60.0)  # type: ignore[misc]
 
     def kill(self, *members: int) -> None:
         """-9, all at once."""
@@ -73,7 +74,7 @@ class Cluster:
         for member in chosen:
             self._processes[member].kill()
         for member in chosen:
-            self._processes.pop(member).wait(10)
+            self._processes.pop(member).wait(30)
 
     def signal(self, member: int, number: int) -> None:
         self._processes[member].send_signal(number)
@@ -85,7 +86,7 @@ class Cluster:
     def _serves(self, member: int) -> bool:
         """Its client port opens once it has joined the cluster."""
         try:
-            with socket.create_connection(("127.0.0.1", self._clients[member]), 0.2):
+            with socket.create_connection(("127.0.0.1", self._clients[member]), 5.0):
                 return True
         except OSError:
             return False

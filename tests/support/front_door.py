@@ -102,7 +102,7 @@ def serve(story: Callable[[Door], Coroutine[Any, Any, None]], limits: DoorLimits
         door = Door(limits)
         await door.start()
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(100):
                 await story(door)
         finally:
             await door.close()

@@ -48,11 +48,11 @@ class HealthPlane:
     def close(self) -> None:
         self.on_driver(self.driver.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(30)
         self._loop.close()
 
     def on_driver(self, action: Coroutine[Any, Any, Any]) -> None:
-        asyncio.run_coroutine_threadsafe(action, self._loop).result(20)
+        asyncio.run_coroutine_threadsafe(action, self._loop).result(60)
 
     def start_plugin(self) -> "subprocess.Popen[bytes]":
         flags = ["--resource", "example.com/gpu", "--devices", str(GPUS), "--health-file", str(self.file)]
@@ -79,7 +79,7 @@ class HealthPlane:
             self.driver.devices[uid] = [v1.Device(pool_name="n1", device_name=f"dev-{slot}", request_names=["gpu"])]
         until("the plugin's devices", lambda: allocatable(self.plane) == str(GPUS), every=0.1)
         self.plane.apply({"apiVersion": "v1", "kind": "List", "items": pods()})
-        until("every pod in its state", self._in_their_states, 40, every=0.2)
+        until("every pod in its state", self._in_their_states, 100, every=0.2)
         shown = {one for devices in self.shown().values() for one in devices}
         self.ids = sorted(one for one in shown if not one.startswith(f"{DRIVER}/"))
 
@@ -121,7 +121,7 @@ class HealthPlane:
 
         return look
 
-    def expect(self, what: str, holds: Callable[[], object], seconds: float = 40) -> None:
+    def expect(self, what: str, holds: Callable[[], object], seconds: float = 90) -> None:
         """`until`, and the whole picture when it does not come about."""
         try:
             until(what, holds, seconds, every=0.1)

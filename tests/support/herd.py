@@ -35,12 +35,12 @@ class Herd:
 
     def __enter__(self) -> "Herd":
         self._thread.start()
-        until("all watches open", lambda: self.opened >= len(self.seen), 30)
+        until("all watches open", lambda: self.opened >= len(self.seen), 60)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join(15)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def judge(self, prefix: str) -> None:
@@ -48,7 +48,7 @@ class Herd:
         stop = oracle.revision(self._plane)
         expected = [revision for _, revision, _ in oracle.stored_events(self._plane, prefix, self.start, stop)]
         assert expected
-        until("every watch at the store's revision", lambda: all(s and s[-1] >= expected[-1] for s in self.seen), 20)
+        until("every watch at the store's revision", lambda: all(s and s[-1] >= expected[-1] for s in self.seen), 60)
         wrong = [number for number, seen in enumerate(self.seen) if seen != expected]
         assert not wrong, f"{len(wrong)} of {len(self.seen)} watches differ from what was stored"
         assert self.refused == []

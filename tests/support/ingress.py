@@ -1,7 +1,6 @@
 """traefik as somebody would run it on this API: its resource definitions, one service behind one route, its process."""
 
 import json
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.apiserver_plane import Plane
+from tests.support.ports import free_port
 
 PROGRAM = Path(sys.executable).parent / "traefik"
 GROUP, VERSION = "traefik.io", "v1alpha1"
@@ -60,13 +60,14 @@ def endpoints(name: str, address: str) -> dict[str, Any]:
 class Traefik:
     def __init__(self, log: Path) -> None:
         self.log = log
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
 
     def servers(self) -> set[str]:
         """The addresses it sends requests for the route to."""
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/http/services") as answer:
+        with (
+            suppress(OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/http/services", timeout=20) as answer,
+        ):
             found = [each.get("loadBalancer", {}).get("servers", []) for each in json.load(answer)]
             return {server["url"].split("/")[2].partition(":")[0] for servers in found for server in servers}
         return set()
@@ -87,4 +88,4 @@ def traefik(plane: Plane) -> Iterator[Traefik]:
             assert process.poll() is None, running.log.read_text()[-2000:]
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(30)

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from tests.support.store_lab import Lab, answers, etcd_command, free_port, lab, short_directory, until
+from tests.support.ports import free_port
+from tests.support.store_lab import Lab, answers, etcd_command, lab, listened_at, short_directory, until
 
 
 class Killable(Protocol):
@@ -43,14 +44,14 @@ class Etcd:
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(30)
 
 
 @contextmanager
 def our_store(door: bool = False) -> Iterator[Killable]:
     """`door`: its clients come through the second door."""
     with lab("store", store_sync="full") as made:
-        until("the store listens", made.socket.exists)
+        until("the store listens", lambda: listened_at(made.socket))
         yield OurStore(made, made.door if door else made.target)
 
 

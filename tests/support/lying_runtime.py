@@ -33,6 +33,7 @@ from tests.support.lies import (
     no_stamps,
 )
 from tests.support.runtime import RuntimeProcess, until
+from tests.support.store_lab import listened_at
 
 OPTIONS = [
     ("grpc.default_authority", "localhost"),
@@ -58,13 +59,13 @@ class LyingRuntime:
         self.socket.parent.mkdir(mode=0o700, exist_ok=True)
         self.lie("")
         self._process = self._spawn()
-        await until(self.socket.exists, what="the lying runtime's socket")
+        await until(lambda: listened_at(self.socket), what="the lying runtime's socket")
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         if self._process is not None:
             self._process.kill()
-            await asyncio.to_thread(self._process.wait, 10)
+            await asyncio.to_thread(self._process.wait, 30)
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         arguments = [str(self._runtime.socket), str(self.socket), self._dialect]

@@ -21,7 +21,7 @@ class Late(AssertionError):
     """Raised when something that had to come about did not within its time."""
 
 
-def until(what: str, holds: Callable[[], T], timeout: float = 20.0, every: float = 0.05) -> T:
+def until(what: str, holds: Callable[[], T], timeout: float = 60.0, every: float = 0.05) -> T:
     """Poll `holds` until it gives something true; Late names what was waited for and the last answer."""
     deadline, answer = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
@@ -57,16 +57,16 @@ class Plane:
 
     def up(self) -> str:
         flags = ["--port", "0", "--metrics-port", "0", "--store-sync", "normal", *self.flags]
-        return self.nodeplane("up", "--detach", *flags, timeout=60)
+        return self.nodeplane("up", "--detach", *flags, timeout=100)
 
     def down(self) -> None:
-        self.nodeplane("down", timeout=60)
+        self.nodeplane("down", timeout=100)
 
     def end(self) -> None:
         for plugin in self.plugins:
             stop(plugin)
         if (self.root / "run").exists():
-            self.nodeplane("down", timeout=60, check=False)
+            self.nodeplane("down", timeout=100, check=False)
         left = until_nothing(self.processes)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
@@ -98,10 +98,10 @@ class Plane:
 
     # commands
 
-    def nodeplane(self, *arguments: str, timeout: float = 20, check: bool = True) -> str:
+    def nodeplane(self, *arguments: str, timeout: float = 60, check: bool = True) -> str:
         return run([str(BIN / "nodeplane"), *arguments], self.environment, timeout, check)
 
-    def kubectl(self, *arguments: str, stdin: str = "", timeout: float = 30, check: bool = True) -> str:
+    def kubectl(self, *arguments: str, stdin: str = "", timeout: float = 90, check: bool = True) -> str:
         home = {"HOME": str(self.root)}
         return run([str(BIN / "kubectl"), *arguments], self.environment | home, timeout, check, stdin)
 
@@ -133,21 +133,21 @@ class Plane:
 
     # waiting
 
-    def pod_phase(self, name: str, phase: str, timeout: float = 30) -> dict[str, Any]:
+    def pod_phase(self, name: str, phase: str, timeout: float = 60) -> dict[str, Any]:
         def holds() -> dict[str, Any]:
             pod = self.get("pod", name)
             return pod if pod.get("status", {}).get("phase") == phase else {}
 
         return until(f"pod {name} {phase}", holds, timeout, every=0.2)
 
-    def pod_ready(self, name: str, timeout: float = 30) -> dict[str, Any]:
+    def pod_ready(self, name: str, timeout: float = 60) -> dict[str, Any]:
         def holds() -> dict[str, Any]:
             pod = self.get("pod", name)
             return pod if condition(pod, "Ready") == "True" else {}
 
         return until(f"pod {name} Ready", holds, timeout, every=0.2)
 
-    def settled(self, timeout: float = 20) -> dict[str, dict[str, Any]]:
+    def settled(self, timeout: float = 60) -> dict[str, dict[str, Any]]:
         """Every actor live and every replica at its owner's position."""
         return until("all actors live and synced", lambda: settled_view(self.status()), timeout, every=0.2)
 
@@ -188,13 +188,13 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(5)
+            process.wait(20)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(5)
+            process.wait(20)
 
 
-def until_nothing(find: Callable[[], dict[int, str]], timeout: float = 5.0) -> dict[int, str]:
+def until_nothing(find: Callable[[], dict[int, str]], timeout: float = 30.0) -> dict[int, str]:
     deadline = time.monotonic() + timeout
     while (left := find()) and time.monotonic() < deadline:
         time.sleep(0.1)

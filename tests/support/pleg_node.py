@@ -86,7 +86,7 @@ class PlegNode:
     async def end(self, name: str, number: int) -> None:
         process = self.processes.pop(name)
         process.send_signal(number)
-        await asyncio.to_thread(process.wait, 10)
+        await asyncio.to_thread(process.wait, 30)
 
     def errors(self) -> str:
         return "".join(
@@ -146,26 +146,26 @@ class PlegNode:
 
     # questions
 
-    async def newer(self, uid: str, min_ns: int | None = None, timeout: float = 20.0) -> pleg.PodStatus:
+    async def newer(self, uid: str, min_ns: int | None = None, timeout: float = 60.0) -> pleg.PodStatus:
         question = pleg.GetNewerThan(uid=uid, min_ns=time.time_ns() if min_ns is None else min_ns)
         return await self.bus.call(pleg.OWNER, pleg.GET_NEWER_THAN, question, pleg.PodStatus, timeout=timeout)
 
     async def chaos(self, fault: str, count: int = 0, seconds: float = 0.0) -> None:
-        await self.bus.call(cri.OWNER, cri.CHAOS, cri.ChaosRuntime(fault, count, seconds), cri.Empty, timeout=5)
+        await self.bus.call(cri.OWNER, cri.CHAOS, cri.ChaosRuntime(fault, count, seconds), cri.Empty, timeout=20)
 
     async def metric(self, actor: str, start: str) -> float:
         """Sum of all samples whose line begins so."""
-        text = (await self.bus.call(actor, METRICS, Empty(), MetricsText, timeout=5)).text
+        text = (await self.bus.call(actor, METRICS, Empty(), MetricsText, timeout=20)).text
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(start))
 
-    async def evented(self, timeout: float = 20.0) -> None:
+    async def evented(self, timeout: float = 60.0) -> None:
         """Until pleg believes events' content, and this test has heard of it."""
         await eventually(self._is_evented, timeout, "evented mode")
 
     def _is_evented(self) -> bool:
         return self.state.mode == "evented" and self.state.healthy and self.runtime_state.streaming
 
-    async def until(self, holds: Callable[[], Any], timeout: float = 20.0, what: str = "") -> None:
+    async def until(self, holds: Callable[[], Any], timeout: float = 60.0, what: str = "") -> None:
         await eventually(holds, timeout, f"{what}; pleg {self.state}, runtime {self.runtime_state}")
 
 
@@ -184,7 +184,7 @@ async def truth(runtime: Any) -> dict[str, Any]:
     return {uid: (sorted(sandboxes), sorted(known)) for uid, (sandboxes, known) in pods.items()}
 
 
-async def agrees(node: PlegNode, runtime: Any, timeout: float = 20.0) -> None:
+async def agrees(node: PlegNode, runtime: Any, timeout: float = 60.0) -> None:
     deadline = time.monotonic() + timeout
     while (real := await truth(runtime)) != node.view():
         assert time.monotonic() < deadline, f"pleg knows {node.view()}, the runtime holds {real}"
@@ -192,7 +192,7 @@ async def agrees(node: PlegNode, runtime: Any, timeout: float = 20.0) -> None:
     assert not node.backwards, node.backwards
 
 
-async def eventually(holds: Callable[[], Any], timeout: float = 20.0, what: str = "") -> None:
+async def eventually(holds: Callable[[], Any], timeout: float = 60.0, what: str = "") -> None:
     deadline = time.monotonic() + timeout
     while not holds():
         assert time.monotonic() < deadline, f"did not come about within {timeout:g} s: {what}"

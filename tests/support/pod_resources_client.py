@@ -26,23 +26,23 @@ class Agent:
         self.channel = unix_channel(socket)
 
     async def list_all(self) -> list[v1.PodResources]:
-        return list((await LIST.unary(self.channel)(v1.ListPodResourcesRequest(), timeout=5)).pod_resources)
+        return list((await LIST.unary(self.channel)(v1.ListPodResourcesRequest(), timeout=20)).pod_resources)
 
     async def list_at(self) -> tuple[list[v1.PodResources], str]:
         """List and the revision it shows."""
-        call = LIST.unary(self.channel)(v1.ListPodResourcesRequest(), timeout=5)
+        call = LIST.unary(self.channel)(v1.ListPodResourcesRequest(), timeout=20)
         headers = dict(await call.initial_metadata())
         return list((await call).pod_resources), str(headers[REVISION])
 
     async def get(self, name: str, namespace: str = "default") -> v1.PodResources:
         request = v1.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
-        return (await GET.unary(self.channel)(request, timeout=5)).pod_resources
+        return (await GET.unary(self.channel)(request, timeout=20)).pod_resources
 
     async def allocatable(self) -> list[str]:
         return ids((await self.machine()).devices)
 
     async def machine(self) -> v1.AllocatableResourcesResponse:
-        return await GET_ALLOCATABLE.unary(self.channel)(v1.AllocatableResourcesRequest(), timeout=5)
+        return await GET_ALLOCATABLE.unary(self.channel)(v1.AllocatableResourcesRequest(), timeout=20)
 
     async def watch(self, *metadata: tuple[str, str]) -> "PodWatch":
         call = LIST_AND_WATCH.stream(self.channel)(v1.ListAndWatchPodResourcesRequest(), metadata=metadata)
@@ -60,7 +60,7 @@ class Agent:
 
 async def headers_of(call: Any) -> dict[str, str]:
     """Sent at once by a server that accepts the watch; raises the call's error otherwise."""
-    headers = dict(await asyncio.wait_for(call.initial_metadata(), 15))
+    headers = dict(await asyncio.wait_for(call.initial_metadata(), 60))
     if not headers:
         await call.read()
     return headers
@@ -73,7 +73,7 @@ class PodWatch:
         self.call, self.headers = call, headers
         self.seen: list[Any] = []
 
-    async def next(self, timeout: float = 20.0) -> Any:
+    async def next(self, timeout: float = 60.0) -> Any:
         event = await asyncio.wait_for(self.call.read(), timeout)
         if event is grpc.aio.EOF:
             raise EOFError(await self.call.code())

@@ -30,13 +30,13 @@ class PodWatch:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        until("pod resources watch joined", lambda: self.snapshots, 15)
+        until("pod resources watch joined", lambda: self.snapshots, 60)
 
     def close(self) -> None:
         self._stop.set()
         if self._call:
             self._call.cancel()
-        self._thread.join(5)
+        self._thread.join(30)
         assert not self._thread.is_alive()
 
     def is_consistent(self) -> None:
@@ -47,7 +47,7 @@ class PodWatch:
 
     def listed(self) -> dict[str, Holdings]:
         with grpc.insecure_channel(self._socket, OPTIONS) as channel:
-            answer = stubs.PodResourcesListerStub(channel).List(wire.ListPodResourcesRequest(), timeout=5)
+            answer = stubs.PodResourcesListerStub(channel).List(wire.ListPodResourcesRequest(), timeout=20)
         return {pod.name: holdings(pod) for pod in answer.pod_resources}
 
     def _run(self) -> None:

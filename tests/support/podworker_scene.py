@@ -56,7 +56,7 @@ class Scene:
     def status(self):
         return self.fake.statuses.last if self.fake.statuses.history else {}
 
-    async def until(self, condition, timeout=15.0):
+    async def until(self, condition, timeout=60.0):
         async with asyncio.timeout(timeout):
             while not condition():  # noqa: ASYNC110 # many unlike things are waited for
                 await asyncio.sleep(0.002)

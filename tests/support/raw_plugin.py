@@ -36,7 +36,7 @@ class RawPlugin:
     async def stop(self) -> None:
         if self._server is not None:
             self._over.set()
-            await self._server.stop(0.2)
+            await self._server.stop(5.0)
 
     async def _empty(self, request: bytes, context: Any) -> bytes:
         return b""

@@ -103,7 +103,7 @@ class Crowd:
         async with self._session.get(self.planes[0].url + self._path, params={"limit": "1"}) as answer:
             return int((await answer.json())["metadata"]["resourceVersion"])
 
-    async def caught_up(self, rv: int, within: float = 20.0) -> None:
+    async def caught_up(self, rv: int, within: float = 60.0) -> None:
         await until(lambda: all(c.seen and c.seen[-1] >= rv for c in self.clients), f"all watches at {rv}", within)
 
     def check(self, expected: list[int]) -> None:
@@ -140,7 +140,7 @@ class Crowd:
         return True
 
 
-async def until(holds: object, what: str, within: float = 20.0) -> None:
+async def until(holds: object, what: str, within: float = 60.0) -> None:
     assert callable(holds)
     deadline = time.monotonic() + within
     while not holds():

@@ -25,7 +25,7 @@ OPTIONS = [
 ]
 
 
-async def until(holds: Callable[[], Any], timeout: float = 20.0, what: str = "") -> Any:
+async def until(holds: Callable[[], Any], timeout: float = 60.0, what: str = "") -> Any:
     deadline = time.monotonic() + timeout
     while not (found := holds()):
         assert time.monotonic() < deadline, what or "did not come about in time"
@@ -122,7 +122,7 @@ class RuntimeProcess:
         if self._channel is not None:
             await self._channel.close()
         self._channel = grpc.aio.insecure_channel(f"unix:{self.socket}", options=OPTIONS)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 await self.call("Version")
@@ -148,7 +148,7 @@ class RuntimeProcess:
             await self._channel.close()
             self._channel = None
         process.send_signal(number)
-        await asyncio.to_thread(process.wait, 10)
+        await asyncio.to_thread(process.wait, 30)
 
     # CRI
 
@@ -163,7 +163,7 @@ class RuntimeProcess:
         stub: Any = self._channel.unary_unary(
             f"/runtime.v1.{service}/{method}", response_deserializer=answer.FromString
         )
-        return await stub(data, timeout=20)
+        return await stub(data, timeout=40)
 
     @staticmethod
     def request(method: str, service: str = "RuntimeService") -> Any:
@@ -179,7 +179,7 @@ class RuntimeProcess:
             response_deserializer=pb.ContainerEventResponse.FromString,
         )
         call = stub(pb.GetEventsRequest())
-        await asyncio.wait_for(call.initial_metadata(), 15)
+        await asyncio.wait_for(call.initial_metadata(), 60)
         return call
 
     async def sandbox(self, name: str = "", attempt: int = 0, host: bool = False, **fields: Any) -> str:
@@ -216,7 +216,7 @@ class RuntimeProcess:
     async def status(self, id: str) -> Any:
         return (await self.call("ContainerStatus", container_id=id)).status
 
-    async def ended(self, id: str, timeout: float = 20.0) -> Any:
+    async def ended(self, id: str, timeout: float = 60.0) -> Any:
         deadline = time.monotonic() + timeout
         while (status := await self.status(id)).state != pb.CONTAINER_EXITED:
             assert time.monotonic() < deadline, f"{id} runs on"

@@ -75,7 +75,7 @@ class Life:
             await asyncio.wait(tasks, timeout=0.2)
 
 
-async def until(what: str, holds: Callable[[], Any], seconds: float = 20.0) -> Any:
+async def until(what: str, holds: Callable[[], Any], seconds: float = 60.0) -> Any:
     end = asyncio.get_running_loop().time() + seconds
     while not (found := holds()):
         assert asyncio.get_running_loop().time() < end, f"{what} did not come about"

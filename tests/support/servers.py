@@ -98,7 +98,7 @@ class Stream:
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
 
-    async def next(self, within: float = 20.0) -> tuple[str, int, str]:
+    async def next(self, within: float = 30.0) -> tuple[str, int, str]:
         """(type, version, name); ("", 0, "") at a clean end; an ERROR is ("ERROR", code, message)."""
         line = await asyncio.wait_for(self._answer.content.readline(), within)
         if not line:
@@ -133,7 +133,7 @@ def version_of(obj: dict[str, Any]) -> int:
     return int(obj["metadata"]["resourceVersion"])
 
 
-async def reaches(server: Server, rv: int, resource: str = "configmaps", within: float = 20.0) -> None:
+async def reaches(server: Server, rv: int, resource: str = "configmaps", within: float = 60.0) -> None:
     """Its watch cache and its API process come to this version."""
     deadline = time.monotonic() + within
     while (seen := min(await server.cache_rv(resource), await server.replica_rv(resource))) < rv:

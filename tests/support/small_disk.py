@@ -34,10 +34,10 @@ def small_disk(path: Path, mib: int) -> Iterator[SmallDisk]:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     here = dict(os.environ)
     try:
-        run(["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=700", "none", str(path)], here, 10, True)
+        run(["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=700", "none", str(path)], here, 60, True)
     except (AssertionError, OSError) as error:
         pytest.skip(f"cannot mount a small disk here: {error}")
     try:
         yield SmallDisk(path)
     finally:
-        run(["umount", str(path)], here, 10, True)
+        run(["umount", str(path)], here, 60, True)

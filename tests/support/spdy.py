@@ -40,7 +40,7 @@ class SpdyClient:
 
     async def until_the_end(self) -> None:
         """Of the error stream, which is the last to end."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while data := await self._reader.read(65536):
                 for frame in self._frames.feed(data):
                     if frame.kind == 0:

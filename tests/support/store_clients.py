@@ -162,8 +162,8 @@ class Follower:
             self._told.set()
 
     async def reach(self, revision: int) -> None:
-        """Until the watch has told it, 10 s at most."""
-        async with asyncio.timeout(10):
+        """Until the watch has told it, 60 s at most."""
+        async with asyncio.timeout(60):
             while not self.events or self.events[-1].kv.mod_revision < revision:
                 self._told.clear()
                 await self._told.wait()

@@ -25,6 +25,7 @@ from protocols.etcd.door import door_channel
 from protocols.etcd.options import DOOR, door_of
 from protocols.settings import Settings, save_settings
 from protocols.wire import etcd_pb2 as pb
+from tests.support.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -54,7 +55,7 @@ def serialize(message: Any) -> bytes:
 class Api:
     """Raw calls: `await api.put(pb.PutRequest(...))`."""
 
-    def __init__(self, target: str, timeout: float = 10.0) -> None:
+    def __init__(self, target: str, timeout: float = 30.0) -> None:
         """`door:PATH` goes through the embedded store's second door; streams it does not have use its socket."""
         self._timeout = timeout
         path = target.removeprefix(DOOR)
@@ -93,7 +94,7 @@ class Api:
         raise AssertionError(f"expected an error, got {answer!r}")
 
 
-async def read(stream: Any, within: float = 5.0) -> Any:
+async def read(stream: Any, within: float = 30.0) -> Any:
     return await asyncio.wait_for(stream.read(), within)
 
 
@@ -120,7 +121,7 @@ def listened_at(path: Path) -> bool:
     return True
 
 
-def until(what: str, holds: Callable[[], Any], within: float = 20.0) -> Any:
+def until(what: str, holds: Callable[[], Any], within: float = 60.0) -> Any:
     deadline = time.monotonic() + within
     while not (answer := holds()):
         assert time.monotonic() < deadline, f"{what} did not come about within {within:g} s"
@@ -183,7 +184,7 @@ class Lab:
 
     def kill(self, actor: str) -> None:
         self._processes[actor].send_signal(signal.SIGKILL)
-        self._processes[actor].wait(10)
+        self._processes[actor].wait(30)
 
     def signal(self, actor: str, number: int) -> None:
         self._processes[actor].send_signal(number)
@@ -197,13 +198,13 @@ class Lab:
             if process.poll() is None:
                 process.terminate()
         for process in self._earlier:
-            process.wait(10)
+            process.wait(30)
         for name, process in self._processes.items():
             try:
-                code = process.wait(10)
+                code = process.wait(30)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGABRT)
-                process.wait(10)
+                process.wait(30)
                 raise AssertionError(f"{name} did not stop: {self.log(name)}") from None
             assert code in (0, 1, -signal.SIGKILL), f"{name} ended with {code}: {self.log(name)}"
 
@@ -220,12 +221,6 @@ def lab(*actors: str, **changes: Any) -> Iterator[Lab]:
         for actor in actors:
             made.start(actor)
         yield made
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def etcd_command(binary: str, data: Path, client: int, peer: int) -> list[str]:
@@ -256,12 +251,12 @@ def etcd_process(binary: str, data: Path | None = None) -> Iterator[str]:
             yield target
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(30)
 
 
 def answers(target: str) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2])), 0.2):
+        with socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2])), 5.0):
             return True
     except OSError:
         return False

@@ -80,7 +80,7 @@ class StubDriver:
         self.change()
         self.hang.set()
         ending = {path: server for path, server in self._servers.items() if deregister or path == self.socket}
-        await asyncio.gather(*(server.stop(0.2) for server in ending.values()))
+        await asyncio.gather(*(server.stop(5.0) for server in ending.values()))
         for path in ending:
             del self._servers[path]
             path.unlink(missing_ok=True)

@@ -56,7 +56,7 @@ class StubPlugin:
             version=version, resource_name=resource or self.resource, endpoint=endpoint or self.endpoint
         )
         async with unix_channel(self.directory / "kubelet.sock") as channel:
-            await REGISTER.unary(channel)(request, timeout=20)
+            await REGISTER.unary(channel)(request, timeout=40)
 
     async def start(self) -> "StubPlugin":
         await self.serve()
@@ -66,21 +66,21 @@ class StubPlugin:
     async def start_soon(self) -> "StubPlugin":
         """As start, but the node may still be on its way."""
         await self.serve()
-        for _ in range(100):
-            try:
-                await self.register()
-            except grpc.aio.AioRpcError:
-                await asyncio.sleep(0.05)
-            else:
-                return self
-        raise AssertionError("the node does not take our registration")
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await self.register()
+                except grpc.aio.AioRpcError:
+                    await asyncio.sleep(0.05)
+                else:
+                    return self
 
     async def stop(self) -> None:
         if self._server is not None:
             self._over = True
             self.change()
             self.hang.set()
-            await self._server.stop(0.2)
+            await self._server.stop(5.0)
             self._server = None
 
     def change(self) -> None:

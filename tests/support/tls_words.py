@@ -12,12 +12,12 @@ CONFIGMAPS = b"/api/v1/namespaces/default/configmaps"
 
 @contextlib.contextmanager
 def connected(plane: Plane, user: str = "admin") -> Iterator[ssl.SSLSocket]:
-    raw = socket.create_connection(("127.0.0.1", plane.port), timeout=5)
+    raw = socket.create_connection(("127.0.0.1", plane.port), timeout=30)
     with plane.tls(user).wrap_socket(raw, server_hostname="127.0.0.1") as tls:
         yield tls
 
 
-def said(plane: Plane, words: bytes, seconds: float = 5.0, user: str = "admin") -> bytes:
+def said(plane: Plane, words: bytes, seconds: float = 30.0, user: str = "admin") -> bytes:
     """The whole answer, to its last byte; what came until then if the server does not close."""
     with connected(plane, user) as tls:
         tls.settimeout(seconds)

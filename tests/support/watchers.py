@@ -45,7 +45,7 @@ class ApiWatcher:
         if self._connection and self._connection.sock:
             with contextlib.suppress(OSError):
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
-        self._thread.join(5)
+        self._thread.join(30)
         assert not self._thread.is_alive()
 
     def _list(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class ApiWatcher:
             self.events.append(Seen(event["type"], self.rv, metadata["name"], event["object"]))
 
 
-def connect(root: Path, timeout: float = 10.0) -> http.client.HTTPSConnection:
+def connect(root: Path, timeout: float = 30.0) -> http.client.HTTPSConnection:
     """A connection to the plane's API as its kubeconfig says, with the admin's certificate."""
     config = yaml.safe_load((root / "kubeconfig").read_text())
     server = urlsplit(config["clusters"][0]["cluster"]["server"])
