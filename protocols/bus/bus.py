@@ -4,6 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from protocols.bus.bodies import body_of, value_of
 from protocols.bus.channel import Sockets
 from protocols.bus.counters import Counters, Garbage
-from protocols.bus.errors import BusNotStarted, FrameInvalid, Internal
+from protocols.bus.errors import BusNotStarted, FrameInvalid, Internal, NameTaken
 from protocols.bus.follower import FollowerOptions
 from protocols.bus.following import Following, FollowingOptions
 from protocols.bus.host import Host
@@ -25,6 +26,7 @@ log = logging.getLogger("bus")
 V = TypeVar("V")
 R = TypeVar("R")
 Q = TypeVar("Q")
+LOOKS, LOOK_S = 50, 0.01
 
 
 class Bus:
@@ -51,7 +53,7 @@ class Bus:
         """Take the name and bind. Raises NameTaken when another process holds it."""
         self.options.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.options.name:
-            self.epoch = self._lock.take()
+            self.epoch = await self._take_name()
         try:
             self._sockets = Sockets(self.options.run_dir)
             if self.options.name:
@@ -60,6 +62,14 @@ class Bus:
             self._lock.release()
             raise
         self._set_timer(self.options.tick)
+
+    async def _take_name(self) -> int:
+        """Whoever only looks whether it is held, holds it for a moment."""
+        for _ in range(LOOKS):
+            with suppress(NameTaken):
+                return self._lock.take()
+            await asyncio.sleep(LOOK_S)
+        return self._lock.take()
 
     async def close(self) -> None:
         """End handlers and calls, close sockets, then give the name free: in this order, so that no successor's socket

@@ -1,7 +1,7 @@
 """The grammar of scripts. Pure: text in, steps out; the whole script is understood before its first line is played.
 
 A line is an order or an expectation; `#` begins a comment, ` &` at its end lets the script go on meanwhile, and
-`within SECONDS` gives it another time than 20 s.
+`within SECONDS` gives it another time than 60 s.
 """
 
 from collections.abc import Iterator

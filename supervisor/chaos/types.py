@@ -4,7 +4,7 @@ import msgspec
 
 from supervisor.errors import SupervisorError, Usage
 
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 """How long an expectation may take to come about, and an order to be taken, when the line does not say."""
 
 

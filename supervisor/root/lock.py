@@ -14,7 +14,7 @@ from protocols.messages.supervisor import ROOT_NAME
 from supervisor.errors import AlreadyRunning
 
 PLANE = "plane.lock"
-LOOKS, LOOK_S = 10, 0.01
+LOOKS, LOOK_S = 50, 0.01
 
 
 class Held:

@@ -10,7 +10,7 @@ from pathlib import Path
 from supervisor.root.lock import held
 
 ENDPOINTS = (".rpc", ".pub")
-WAIT_S = 2.0
+WAIT_S = 5.0
 
 
 def clean(run_dir: Path) -> None:

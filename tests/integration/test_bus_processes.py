@@ -1,6 +1,7 @@
 """The bus between real processes that are killed, stopped, slow, or talk nonsense."""
 
 import asyncio
+import fcntl
 import os
 import shutil
 import signal
@@ -174,6 +175,20 @@ def test_a_second_holder_of_a_name_is_refused_and_disturbs_nothing(workers: Work
             with pytest.raises(NameTaken):
                 await Bus(options("owner", workers.run_dir)).start()
             assert await put(bus, "owner", 1) == process.pid
+
+    run(story)
+
+
+def test_who_only_looks_at_a_name_is_in_nobodys_way(workers: Workers) -> None:
+    """The supervisor sees whether a name is held by holding it for a moment."""
+
+    async def story() -> None:
+        workers.run_dir.mkdir(mode=0o700, parents=True)
+        look = os.open(workers.run_dir / "owner.lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(look, fcntl.LOCK_SH)
+        asyncio.get_running_loop().call_later(0.1, os.close, look)
+        async with bus_of("owner", workers.run_dir) as bus:
+            assert bus.epoch
 
     run(story)
 
