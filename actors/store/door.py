@@ -106,6 +106,10 @@ class Visitor(asyncio.Protocol):
         self._writable.set()
         self._regulate()
 
+    def _left(self) -> bool:
+        """A write that failed closes the transport; `connection_lost` comes only after all that is ready to run."""
+        return self._transport is None or self._transport.is_closing()
+
     def _regulate(self) -> None:
         """Who does not read answers, or asks too much at once, is not listened to meanwhile."""
         transport = self._transport
@@ -151,7 +155,7 @@ class Visitor(asyncio.Protocol):
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if self._backlog and self._transport is not None:
+        if self._backlog and not self._left():
             self._take(*self._backlog.popleft())
         if len(self._tasks) == AT_ONCE - 1 or (self._transport and not self._transport.is_reading()):
             self._regulate()
@@ -160,7 +164,7 @@ class Visitor(asyncio.Protocol):
         # Of large answers only one waits to be read, the others are not made yet.
         while not self._writable.is_set():
             await self._writable.wait()
-        if self._transport is None:
+        if self._left():
             return  # nobody would read it: a thousand large answers at once would hold everybody else up
         try:
             self._send(call, OK, (await method(body)).SerializeToString())
