@@ -19,7 +19,7 @@ Story = Callable[[RuntimeProcess, PlegNode], Coroutine[Any, Any, None]]
 def play(story: Story, **changes: Any) -> None:
     async def whole() -> None:
         async with RuntimeProcess() as runtime, PlegNode(runtime.settings, **changes) as node:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 await node.until(lambda: node.state.healthy, what="first relist")
                 await story(runtime, node)
             assert node.alive(), node.errors()
@@ -32,19 +32,23 @@ async def lives(runtime: RuntimeProcess, node: PlegNode, name: str = "p") -> Non
     """One container from start to removal; each step must reach the stream soon."""
     sandbox, uid = await runtime.sandbox(name), f"uid-{name}"
     id_ = await runtime.run(sandbox, "sleep", "1000")
-    await node.until(lambda: node.is_in(uid, id_, "running"), 15, "running")
+    await node.until(lambda: node.is_in(uid, id_, "running"), what="running")
     running = 'kubelet_running_containers{container_state="running"}'
     assert (await node.metric("pleg", "kubelet_running_pods "), await node.metric("pleg", running)) == (1, 1)
     os.kill(await pid_of(runtime, id_), signal.SIGKILL)
-    await node.until(lambda: node.is_in(uid, id_, "exited"), 15, "exited")
+    await node.until(lambda: node.is_in(uid, id_, "exited"), what="exited")
     item = node.container(uid, id_)
     assert item is not None
     assert item.exit_code == 137
     await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
-    await node.until(lambda: uid not in node.statuses.items, 15, "gone")
+    await node.until(lambda: uid not in node.statuses.items, what="gone")
     assert (await node.metric("pleg", "kubelet_running_pods "), await node.metric("pleg", running)) == (0, 0)
-    types = [type_ for who, type_, what in node.heard.events if what == id_]
-    assert types == ["ContainerStarted", "ContainerDied", "ContainerRemoved"]
+
+    def types() -> list[str]:
+        return [type_ for _, type_, what in node.heard.events if what == id_]
+
+    await node.until(lambda: len(types()) >= 3, what="its life on the other stream")
+    assert types() == ["ContainerStarted", "ContainerDied", "ContainerRemoved"]
 
 
 async def pid_of(runtime: RuntimeProcess, id_: str) -> int:
@@ -89,9 +93,9 @@ def test_newer_than_is_strict_and_released_by_an_inspection() -> None:
         began = time.monotonic()
         assert (await node.newer("uid-p")).timestamp_ns > asked
         assert (await node.newer("uid-of-nobody")).sandboxes == ()
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 60
         with pytest.raises(BusError, match="nothing newer"):
-            await node.newer("uid-p", time.time_ns() + 10**12, timeout=0.5)
+            await node.newer("uid-p", time.time_ns() + 10**12, timeout=3)
 
     play(story)
 
@@ -114,11 +118,11 @@ def test_nothing_is_lost_when_one_is_killed_while_containers_change(victim: str)
             await runtime.call("RemovePodSandbox", pod_sandbox_id=sandboxes[1])
             await runtime.run(sandboxes[2], "true", name="late")
             node.start(victim)
-        await node.until(lambda: node.is_in("uid-p0", ids[0], "exited"), 15, "the death during the gap")
+        await node.until(lambda: node.is_in("uid-p0", ids[0], "exited"), what="the death during the gap")
         os.kill(pids[3], signal.SIGKILL)
-        await node.until(lambda: node.is_in("uid-p3", ids[3], "exited"), 15, "the death after it")
+        await node.until(lambda: node.is_in("uid-p3", ids[3], "exited"), what="the death after it")
         await agrees(node, runtime)
-        await node.evented(15)
+        await node.evented()
 
     play(story)
 
@@ -130,12 +134,12 @@ def test_a_quick_restart_of_the_runtime_brings_the_stream_back_at_once() -> None
         await node.evented()
         opened = await node.metric("cri", "kubelet_evented_pleg_connection_success_count")
         await runtime.kill()
-        await node.until(lambda: not node.runtime_state.streaming, 15, "noticed")
+        await node.until(lambda: not node.runtime_state.streaming, what="noticed")
         assert node.state.mode == "generic" or not node.runtime_state.streaming
         await runtime.start()
         began = time.monotonic()
-        await node.until(lambda: node.runtime_state.streaming, 15, "streaming again")
-        assert time.monotonic() - began < 10
+        await node.until(lambda: node.runtime_state.streaming, what="streaming again")
+        assert time.monotonic() - began < 40
         await node.evented()
         assert await node.metric("cri", "kubelet_evented_pleg_connection_success_count") == opened + 1
         assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") >= 1
@@ -151,13 +155,13 @@ def test_a_stopped_runtime_is_told_and_recovers() -> None:
         pid = await pid_of(runtime, id_)
         os.kill(runtime.pid, signal.SIGSTOP)
         try:
-            await node.until(lambda: not node.runtime_state.connected, 12, "a hung runtime is noticed")
-            await node.until(lambda: node.state.mode == "generic", 15)
+            await node.until(lambda: not node.runtime_state.connected, what="a hung runtime is noticed")
+            await node.until(lambda: node.state.mode == "generic")
             os.kill(pid, signal.SIGKILL)
         finally:
             os.kill(runtime.pid, signal.SIGCONT)
-        await node.until(lambda: node.is_in("uid-p", id_, "exited"), 10, "the death meanwhile")
-        await node.evented(15)
+        await node.until(lambda: node.is_in("uid-p", id_, "exited"), what="the death meanwhile")
+        await node.evented()
         await agrees(node, runtime)
 
     play(story)

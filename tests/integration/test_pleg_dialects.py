@@ -28,7 +28,7 @@ def play(dialect: str, story: Story) -> None:
             RuntimeProcess() as runtime,
             LyingRuntime(runtime, dialect) as liar,
             PlegNode(liar.settings) as node,
-            asyncio.timeout(100),
+            asyncio.timeout(200),
         ):
             await node.until(lambda: node.state.healthy, what="first relist")
             await story(runtime, node, liar)
@@ -47,13 +47,13 @@ def test_lives_and_deaths(dialect: str) -> None:
     async def story(runtime: RuntimeProcess, node: PlegNode, liar: LyingRuntime) -> None:
         old = await runtime.sandbox("p")
         ids = [await runtime.run(old, "true", name=f"c{n}") for n in range(10)]
-        await node.until(lambda: node.state.mode == MODES[dialect], 10, dialect)
-        await node.until(lambda: all(node.is_in("uid-p", id_, "exited") for id_ in ids), 15, "short lives")
+        await node.until(lambda: node.state.mode == MODES[dialect], what=dialect)
+        await node.until(lambda: all(node.is_in("uid-p", id_, "exited") for id_ in ids), what="short lives")
         broken = await runtime.create(old, "/no/such/program", name="broken")
         with pytest.raises(Exception, match="no/such/program"):
             await runtime.call("StartContainer", container_id=broken)
         assert node.container("uid-p", broken) is None or (await node.newer("uid-p")).uid
-        await node.until(lambda: node.is_in("uid-p", broken, "exited"), 15, "the failed start, without an event")
+        await node.until(lambda: node.is_in("uid-p", broken, "exited"), what="the failed start, without an event")
         await runtime.call("StopPodSandbox", pod_sandbox_id=old)
         new = await runtime.sandbox("p", attempt=1)
         lives = await runtime.run(new, "sleep", "1000", name="lives")
@@ -66,8 +66,8 @@ def test_lives_and_deaths(dialect: str) -> None:
             known = node.container("uid-p", starved)
             return known.reason if known is not None and known.state == "exited" else ""
 
-        await node.until(lambda: reason() == "OOMKilled", 15, "why it was killed, which no event tells")
-        await agrees(node, runtime, 15)
+        await node.until(lambda: reason() == "OOMKilled", what="why it was killed, which no event tells")
+        await agrees(node, runtime)
         assert node.is_in("uid-p", lives, "running"), "the older sandbox took the newer one's container with it"
         assert not [event for event in node.heard.events if event[1:] == ("ContainerDied", lives)]
 
@@ -83,22 +83,24 @@ def test_a_backlog_is_no_news(dialect: str) -> None:
     async def story(runtime: RuntimeProcess, node: PlegNode, liar: LyingRuntime) -> None:
         stays = await runtime.run(await runtime.sandbox("stays"), "sleep", "1000")
         doomed = await runtime.sandbox("doomed")
-        await node.until(lambda: node.state.mode == MODES[dialect], 10, dialect)
-        await node.until(lambda: ("uid-stays", "ContainerStarted", stays) in node.heard.events, 15, "its start")
+        await node.until(lambda: node.state.mode == MODES[dialect], what=dialect)
+        await node.until(lambda: ("uid-stays", "ContainerStarted", stays) in node.heard.events, what="its start")
         heard = len(node.heard.events)
         await node.end("cri", signal.SIGKILL)
         os.kill(int(runtime.started(stays)["pid"]), signal.SIGKILL)
         await runtime.ended(stays)
         await runtime.call("RemovePodSandbox", pod_sandbox_id=doomed)
         node.start("cri")
-        await node.until(lambda: node.is_in("uid-stays", stays, "exited"), 15, "the death nobody heard of")
-        await node.until(lambda: "uid-doomed" not in node.statuses.items, 15)
-        await node.until(lambda: node.runtime_state.streaming and node.state.mode == MODES[dialect], 20)
+        await node.until(lambda: node.is_in("uid-stays", stays, "exited"), what="the death nobody heard of")
+        await node.until(lambda: "uid-doomed" not in node.statuses.items)
+        await node.until(lambda: node.runtime_state.streaming and node.state.mode == MODES[dialect])
+        died = ("uid-stays", "ContainerDied", stays)
+        await node.until(lambda: died in node.heard.events, what="the death on the other stream")
         await asyncio.sleep(0.3)
         told = [type_ for _, type_, id_ in node.heard.events[heard:] if id_ == stays]
         assert told == ["ContainerDied"], "the backlog was taken for news"
         assert "uid-doomed" not in node.statuses.items, "a late event brought a deleted pod back"
-        await agrees(node, runtime, 15)
+        await agrees(node, runtime)
 
     play(dialect, story)
 
@@ -108,7 +110,7 @@ def test_a_pleg_that_is_held_up_holds_nobody_else_up() -> None:
     pleg that read the stream itself would lose it here."""
 
     async def story() -> None:
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node, asyncio.timeout(100):
+        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node, asyncio.timeout(200):
             await node.until(lambda: node.state.healthy and node.state.mode == "evented")
             errors = "kubelet_evented_pleg_connection_error_count"
             before = await node.metric("cri", errors)
@@ -122,6 +124,6 @@ def test_a_pleg_that_is_held_up_holds_nobody_else_up() -> None:
                 assert await node.metric("cri", errors) == before
             finally:
                 node.processes["pleg"].send_signal(signal.SIGCONT)
-            await agrees(node, runtime, 20)
+            await agrees(node, runtime)
 
     asyncio.run(story())

@@ -155,8 +155,9 @@ def _change_directory(path: str) -> None:
 
 
 def _sleep() -> NoReturn:
-    os.closerange(_FIRST_OPEN, _LAST_OPEN)  # there is no exec to close the shim's descriptors, the report among them
+    # Blocked before the report is closed: whoever reads there that it runs may send SIGTERM at once.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    os.closerange(_FIRST_OPEN, _LAST_OPEN)  # there is no exec to close the shim's descriptors, the report among them
     signal.sigwait((signal.SIGTERM, signal.SIGINT))
     os._exit(0)
 
