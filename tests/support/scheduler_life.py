@@ -75,6 +75,12 @@ class Life:
             await asyncio.wait(tasks, timeout=0.2)
 
 
+async def heard() -> None:
+    """News of all that was done is taken in: by turns of the loop, since a busy machine may sleep through time."""
+    for _ in range(20):
+        await asyncio.sleep(0.003)
+
+
 async def until(what: str, holds: Callable[[], Any], seconds: float = 60.0) -> Any:
     end = asyncio.get_running_loop().time() + seconds
     while not (found := holds()):

@@ -258,7 +258,7 @@ def test_alarms_ring_once_in_time_and_not_when_cancelled() -> None:
         slot = alarms.set(never, now + 0.01)
         alarms.set(soon, now + 0.02)
         alarms.cancel(never, slot)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await over.wait()
         assert asyncio.get_running_loop().time() - now >= 0.3
 

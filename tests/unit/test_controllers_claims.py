@@ -41,7 +41,7 @@ class World:
         """Runs until it holds and nothing is left to do; `late`: news of changes never come."""
         task = asyncio.create_task(self.keeper.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not holds() or (not late and any(each.behind for each in self.followers)):
                     for each in self.followers if not late else ():
                         each.read(100)

@@ -41,7 +41,7 @@ async def run(api: Api, pods: list[dict[str, Any]]) -> None:
     for each in pods:
         keeper.on_add(each)
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
+        async with asyncio.timeout(0.5):
             await keeper.run()
 
 

@@ -78,7 +78,7 @@ class World:
         return [message for _, _, message in self.events.told]
 
     async def until(self, what: str, holds: Callable[[], Any]) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not holds() or any(each.behind for each in self.followers):
             assert time.monotonic() < end, (what, self.told())
             await self.turn()
@@ -94,7 +94,7 @@ def story(tell: Callable[[World], Any]) -> None:
         world = World()
         task = asyncio.create_task(world.evictor.run())
         try:
-            async with asyncio.timeout(50):
+            async with asyncio.timeout(150):
                 await tell(world)
         finally:
             task.cancel()

@@ -63,7 +63,7 @@ def play(monkeypatch: pytest.MonkeyPatch, story: Any) -> None:
 
         stream = EventStream(EventStreamOptions(channel, lambda message: None, on_change))
         running = asyncio.ensure_future(stream.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await story(channel, told)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -109,14 +109,14 @@ def test_a_queue_of_the_kernel_that_overflows_is_a_reason_to_look(tmp_path: Path
             for _ in range(limit // 4 + 100):  # each of them is two events
                 here.rename(there)
                 there.rename(here)
-            await asyncio.wait_for(changes.wait(), 10)
+            await asyncio.wait_for(changes.wait(), 60)
             while True:  # the rest of the queue
                 try:
                     await asyncio.wait_for(changes.wait(), 0.3)
                 except TimeoutError:
                     break
             here.unlink()
-            await asyncio.wait_for(changes.wait(), 10)
+            await asyncio.wait_for(changes.wait(), 60)
         finally:
             changes.close()
 

@@ -38,7 +38,7 @@ def test_one_that_does_not_come_back_is_waited_for_once() -> None:
         await waiting.returned(KNOWN)
         return time.monotonic() - began
 
-    assert 0.2 <= asyncio.run(story()) < 2
+    assert 0.2 <= asyncio.run(story()) < 20
 
 
 def test_nobody_waits_for_what_was_never_here_or_has_reported() -> None:
@@ -48,7 +48,7 @@ def test_nobody_waits_for_what_was_never_here_or_has_reported() -> None:
         generation = inventory.register(KNOWN)
         inventory.report(KNOWN, generation, PluginOptions(), [])
         inventory.disconnect(KNOWN, generation, 0.0)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(20):
             await waiting.returned(KNOWN)
             await waiting.returned("example.com/other")
 

@@ -202,7 +202,7 @@ def test_a_caller_that_gives_up_does_not_let_an_older_state_come_last() -> None:
 
         def save(raw: bytes) -> None:
             if not disk:
-                gate.wait(10)
+                gate.wait(60)
             disk.append({item.name for item in decode(raw)})
 
         keeping = Keeping(KeepingOptions(lambda: claims, save, lambda line: None))

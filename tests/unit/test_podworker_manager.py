@@ -30,7 +30,7 @@ def play(tmp_path, story):
 
 
 async def until(condition):
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 # many unlike things are waited for
             await asyncio.sleep(0.002)
 

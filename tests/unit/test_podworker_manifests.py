@@ -188,4 +188,4 @@ def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
         await holds(lambda: api.deleted)
         task.cancel()
 
-    asyncio.run(asyncio.wait_for(story(), 15))
+    asyncio.run(asyncio.wait_for(story(), 60))

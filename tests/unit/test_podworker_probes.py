@@ -96,19 +96,19 @@ def test_checks_of_real_sockets(tmp_path):
         target = Target("c1", "127.0.0.1")
 
         async def http(path):
-            return await check(world, {"httpGet": {"port": port, "path": path}}, target, 2)
+            return await check(world, {"httpGet": {"port": port, "path": path}}, target, 30)
 
         assert (await http("/200")).outcome is Outcome.SUCCESS
         assert (await http("/399")).outcome is Outcome.SUCCESS
         assert (await http("/here")).outcome is Outcome.SUCCESS
         assert (await http("/500")).output == "HTTP probe failed with statuscode: 500"
         assert (await http("/elsewhere")).warning
-        assert (await check(world, {"tcpSocket": {"port": port}}, target, 2)).outcome is Outcome.SUCCESS
+        assert (await check(world, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.SUCCESS
         server.close()
         await server.wait_closed()
-        assert (await check(world, {"tcpSocket": {"port": port}}, target, 2)).outcome is Outcome.FAILURE
+        assert (await check(world, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.FAILURE
         assert (await http("/200")).outcome is Outcome.FAILURE
-        assert "no port named" in (await check(world, {"tcpSocket": {"port": "x"}}, target, 2)).output
+        assert "no port named" in (await check(world, {"tcpSocket": {"port": "x"}}, target, 30)).output
 
     asyncio.run(story())
 
@@ -133,7 +133,7 @@ def test_grpc_health(tmp_path):
         world, target = FakeWorld(tmp_path).world, Target("c1", "127.0.0.1")
 
         async def ask(service):
-            return await check(world, {"grpc": {"port": port, "service": service}}, target, 2)
+            return await check(world, {"grpc": {"port": port, "service": service}}, target, 30)
 
         assert (await ask("good")).outcome is Outcome.SUCCESS
         assert (await ask("x" * 200 + "good")).outcome is Outcome.SUCCESS

@@ -26,6 +26,7 @@ from tests.support.scheduler_life import (
     Life,
     bound,
     devices,
+    heard,
     held,
     held_by_all,
     node_of,
@@ -46,7 +47,7 @@ def story(tell: Callable[[MemoryApi], Any], seed: int | None = None) -> MemoryAp
     api = MemoryApi(seed)
 
     async def run() -> None:
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(150):
             await tell(api)
 
     asyncio.run(run())
@@ -338,7 +339,7 @@ def test_nobody_joins_a_claim_whose_users_are_driven_off() -> None:
         async with Life(api):
             await until("a bound", lambda: node_of(api, "a"))
             api.put(RESOURCESLICEPATCHES, patch("out", taints=[{"key": "k", "value": "v", "effect": "NoExecute"}]))
-            await asyncio.sleep(0.05)
+            await heard()
             put_pod(api, "b", "c")
             await until("b waits", lambda: "untolerated taint" in says(api, "b"))
             api.drop(RESOURCESLICEPATCHES, "out")

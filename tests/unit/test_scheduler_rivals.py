@@ -18,6 +18,7 @@ from tests.support.scheduler_life import (
     Life,
     bound,
     devices,
+    heard,
     held,
     node_of,
     put_claim,
@@ -142,12 +143,12 @@ def test_without_news_of_the_own_write_nothing_is_bound() -> None:
         api = Watched()
         fill(api, 1)
         async with Life(api):
-            await asyncio.sleep(0.05)
+            await heard()
             api.drop(PODS, "p0", "ns")
             api.deaf.add("resourceclaims")
             put_claim(api, "late")
             api.deaf.clear()
-            await asyncio.sleep(0.05)
+            await heard()
             api.deaf.add("resourceclaims")
             put_pod(api, "q", "late")
             await until("allocated", lambda: held(api, "late"))

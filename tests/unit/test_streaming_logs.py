@@ -115,7 +115,7 @@ def follow(log: Path, steps, **options) -> bytes:
                 async for chunk in chunks:
                     got += chunk
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             reader = asyncio.create_task(read())
             for step, seen in steps:
                 step()

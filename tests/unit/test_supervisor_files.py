@@ -106,7 +106,7 @@ def test_a_reserved_port_takes_our_servers_only() -> None:
         server.listen()
         with pytest.raises(OSError, match="in use"):
             stranger.bind(("127.0.0.1", reservation.port))
-        socket.create_connection(("127.0.0.1", reservation.port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", reservation.port), timeout=60).close()
     reservation.release()
     again = ports.reserve(0, remembered=reservation.port)
     assert again.port == reservation.port

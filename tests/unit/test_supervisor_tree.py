@@ -53,7 +53,7 @@ def test_an_order_not_taken_is_given_again(tmp_path: Path) -> None:
         child = made.child("a")
         assert (child.state, child.reason) == (State.BACKOFF, "the forkserver takes no orders")
         forkserver.takes = True
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while child.state is not State.STARTING:
                 made.changed.clear()
                 await made.changed.wait()
