@@ -177,13 +177,16 @@ def test_the_device_doctor_of_the_examples(made: HealthPlane) -> None:
     plane.kubectl("label", "pod", "runs", "nic", "device-doctor=replace")
     doctor = [str(BIN / "kopf"), "run", "--standalone", "-n", "default", str(DOCTOR)]
     spawned = made.spawn(*doctor, KUBECONFIG=str(plane.root / "kubeconfig"), PATIENCE="0.2")
+    made.expect(
+        "the health of both", lambda: (shown := made.shown()) and all(shown.get(pod) for pod in ("runs", "nic"))
+    )
     (gpu,), (nic,) = made.shown()["runs"], made.shown()["nic"]
     made.set_plugin("Unhealthy", gpu)
     health.write_text(f"{nic.rpartition('/')[2]} Unhealthy link down\n")
     for name, broken in (("runs", gpu), ("nic", nic)):
-        plane.pod_ready(f"{name}-2", 40)
+        plane.pod_ready(f"{name}-2", 90)
         until("the old one gone", lambda name=name: not plane.get("pod", name))
-        until("healthy", lambda name=name: set(made.shown()[f"{name}-2"].values()) == {"Healthy"})
+        until("healthy", lambda name=name: set(made.shown().get(f"{name}-2", {}).values()) == {"Healthy"})
         assert broken not in made.shown()[f"{name}-2"]
     assert plane.kubectl("get", "devicetaintrules", "-o", "name").split() == [
         "devicetaintrule.resource.k8s.io/unhealthy." + nic.replace("/", ".")

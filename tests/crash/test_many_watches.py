@@ -26,7 +26,7 @@ def test_hundreds_of_watches_outlive_all_that_serves_them(plane: Plane) -> None:
             opened = herd.opened
             replaced(plane, hit(plane, *victims))
             if "apiserver-0" in victims:
-                until("all open again", lambda opened=opened: herd.opened >= opened + WATCHES, 30)  # type: ignore[misc] # bound at once
+                until("all open again", lambda opened=opened: herd.opened >= opened + WATCHES)  # type: ignore[misc] # bound at once
             goes_on(witnesses.writer)
         opened = herd.opened
         plane.nodeplane("scale", "watcher", "3")

@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from tests.support.runtime import OPTIONS, RuntimeProcess
 
 LONG = bool(os.environ.get("NODEPLANE_LONG"))
 CAP = 6400 if LONG else 200
-SLEEP_S = 20 if LONG else 3
+SLEEP_S = 20 if LONG else 1
 AWAY_S = 600.0 if LONG else 4.0
+LATE_S = 15.0
+"""So late may a busy machine be; never early."""
 AGE = "kubelet_evented_pleg_connection_latency_seconds"
 MISSED = 'kube_pod_missed_events{cause="runtime"'
 
@@ -34,7 +37,14 @@ async def aged(node: PlegNode) -> tuple[float, float]:
     return count, count - await node.metric("pleg", f'{AGE}_bucket{{le="1.0"}}')
 
 
-@pytest.mark.timeout(1200 if LONG else 60)
+async def reaches(node: PlegNode, count: int, old: int = 0) -> None:
+    """So many events have come, of them so many late: they come on another way than what is known of the pods."""
+    async with asyncio.timeout(60):
+        while (await aged(node))[0] < count or (await aged(node))[1] < old:  # noqa: ASYNC110 # metrics tell nobody
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.timeout(1200 if LONG else 240)
 def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
     async def whole() -> None:
         async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
@@ -46,10 +56,11 @@ def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
                 while size <= CAP and not (await aged(node))[1]:
                     await asyncio.gather(*(load.life(sandbox) for _ in range(size)))
                     size *= 2
-            await agrees(node, runtime, 20)
+            await agrees(node, runtime)
             await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
             await agrees(node, runtime)
-            await node.until(lambda: not node.statuses.items, 15)
+            await node.until(lambda: not node.statuses.items)
+            await reaches(node, int(before) + 4 * (load.made + 1))
             assert (await aged(node))[0] - before == 4 * (load.made + 1), "created, started, stopped, deleted of each"
             assert await node.metric("pleg", MISSED) == 0
             assert await node.metric("pleg", "kubelet_pleg_discard_events") == 0
@@ -71,14 +82,14 @@ def test_k1_a_late_event_shows_as_such() -> None:
             await runtime.ended(id_)
             await asyncio.sleep(1.2)
             await node.chaos("clear")
-            await node.until(lambda: node.is_in("uid-p", id_, "exited"), 15)
-            assert (await aged(node))[1] >= 4
+            await node.until(lambda: node.is_in("uid-p", id_, "exited"))
+            await reaches(node, 4, old=4)
             await agrees(node, runtime)
 
     asyncio.run(whole())
 
 
-@pytest.mark.timeout(700 if LONG else 60)
+@pytest.mark.timeout(900 if LONG else 240)
 def test_s1_attempts_follow_the_table_while_the_runtime_is_away() -> None:
     """0, 0, 1, 3, 7 s ... from the first failure, lists each second meanwhile, and events again at once afterwards."""
     table = [0, 0, 1, 3, 7, 15, 31, 63, *range(127, 1000, 60)]
@@ -89,15 +100,15 @@ def test_s1_attempts_follow_the_table_while_the_runtime_is_away() -> None:
             await node.evented()
             await runtime.kill()
             began, seen = time.monotonic(), []
-            while (now := time.monotonic() - began) < AWAY_S:
-                seen += [now] * (int(await node.metric("cri", errors)) - len(seen))
-                assert node.state.mode == "generic" or now < 1
-                await asyncio.sleep(0.02)
             expected = [at for at in table if at < AWAY_S - 0.5]
-            assert len(seen) == len(expected), (seen, expected)
-            assert all(abs(at - due) < 0.5 for at, due in zip(seen, expected, strict=True)), (seen, expected)
+            while (now := time.monotonic() - began) < AWAY_S or (len(seen) < len(expected) and now < AWAY_S + LATE_S):
+                seen += [now] * (int(await node.metric("cri", errors)) - len(seen))
+                assert node.state.mode == "generic" or now < LATE_S
+                await asyncio.sleep(0.02)
+            assert len(expected) <= len(seen) <= len([at for at in table if at < now + 0.5]), (seen, expected)
+            assert all(due - 0.5 < at < due + LATE_S for at, due in zip(seen, table, strict=False)), (seen, table)
             await runtime.start()
-            await node.evented(15)
+            await node.evented()
 
     asyncio.run(whole())
 
@@ -108,40 +119,48 @@ def pod(name: str, command: list[str], annotations: dict[str, str] | None = None
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations}, "spec": spec}
 
 
-@pytest.mark.timeout(120)
-def test_k2_and_s10_what_ends_while_nobody_looks_is_told_afterwards() -> None:
+@pytest.mark.timeout(240)
+def test_k2_and_s10_what_ends_while_nobody_looks_is_told_afterwards(tmp_path: Path) -> None:
     with Plane() as plane:
         _s10(plane)
-        _k2(plane)
+        _k2(plane, tmp_path / "gate")
+
+
+def kill(pid: int, number: int) -> None:
+    """It may have gone by itself, or with another one."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _s10(plane: Plane) -> None:
     """Who acts on events is stopped while every pod ends; pleg has no channel that could overflow: its statuses are a
     stream of states, of which a late reader gets the newest."""
     names = [f"hollow-{number}" for number in range(12)]
-    for name in names:
-        plane.apply(pod(name, [], {"nodeplane.dev/hollow-duration": "4s"}, "hollow/x"))
-    plane.pod_phase(names[-1], "Running")
+    short = [pod(name, [], {"nodeplane.dev/hollow-duration": "4s"}, "hollow/x") for name in names]
+    plane.apply({"apiVersion": "v1", "kind": "List", "items": short})
+    until("the last begun", lambda: plane.get("pod", names[-1])["status"].get("phase") in ("Running", "Succeeded"))
     stopped = hit(plane, "podworker", number=signal.SIGSTOP)
     time.sleep(3)
-    os.kill(stopped["podworker"], signal.SIGCONT)
+    kill(stopped["podworker"], signal.SIGCONT)
     for name in names:
-        ended = plane.pod_phase(name, "Succeeded", 15)
+        ended = plane.pod_phase(name, "Succeeded")
         assert ended["status"]["containerStatuses"][0]["restartCount"] == 0
     plane.kubectl("delete", "pod", *names, "--wait=false")
 
 
-def _k2(plane: Plane) -> None:
+def _k2(plane: Plane, gate: Path) -> None:
     """The whole plane is killed right after Running; the container ends meanwhile; the next life tells it as it was."""
-    plane.apply(pod("survivor", ["sh", "-c", f"sleep {SLEEP_S}"]))
+    script = f"while [ ! -e {gate} ]; do sleep 0.1; done; sleep {SLEEP_S}"
+    plane.apply(pod("survivor", ["sh", "-c", script]))
     running = plane.pod_phase("survivor", "Running")["status"]["containerStatuses"][0]
     for pid in of_the_plane(plane):
-        os.kill(pid, signal.SIGKILL)
-    assert not until_nothing(lambda: of_the_plane(plane), 5)
+        kill(pid, signal.SIGKILL)
+    assert not until_nothing(lambda: of_the_plane(plane))
+    gate.touch()
     shim = plane.root / "runtime" / "shims" / running["containerID"].rpartition("/")[2]
-    until("the container's end", (shim / "exit.json").exists, SLEEP_S + 10)
+    until("the container's end", (shim / "exit.json").exists, SLEEP_S + 60)
     plane.up()
-    ended = plane.pod_phase("survivor", "Succeeded", 5)["status"]["containerStatuses"][0]
+    ended = plane.pod_phase("survivor", "Succeeded")["status"]["containerStatuses"][0]
     told = ended["state"]["terminated"]
     assert (told["reason"], told["exitCode"], ended["restartCount"]) == ("Completed", 0, 0)
     assert ended["containerID"] == running["containerID"], "a second container was made"

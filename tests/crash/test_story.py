@@ -77,14 +77,14 @@ class Story:
         return lambda: pod_gone(self.plane)
 
 
-@pytest.mark.timeout(180 * ROUNDS)
+@pytest.mark.timeout(600 * ROUNDS)
 @pytest.mark.parametrize("actor", CONTROL + NODE)
 def test_the_story_survives_the_death_of(plane: Plane, actor: str) -> None:
     for round_ in range(ROUNDS):
         tell(plane, [actor], random.Random(f"{SEED} {actor} {round_}"))
 
 
-@pytest.mark.timeout(240 * ROUNDS)
+@pytest.mark.timeout(600 * ROUNDS)
 def test_the_story_survives_two_random_deaths_at_each_step(plane: Plane) -> None:
     for round_ in range(ROUNDS):
         tell(plane, list(CONTROL + NODE), random.Random(f"{SEED} any {round_}"), deaths=2)
@@ -99,8 +99,8 @@ def tell(plane: Plane, victims: list[str], dice: random.Random, deaths: int = 1)
             killers = [killer(plane, dice.choice(victims), dice.uniform(0, 0.4)) for _ in range(deaths)]
             done = step()
             for thread in killers:
-                thread.join(10)
-            until(f"end of {step.__name__} with {victims} killed (seed {SEED})", done, 40, every=0.1)
+                thread.join(60)
+            until(f"end of {step.__name__} with {victims} killed (seed {SEED})", done, 90, every=0.1)
             oracle.no_device_twice(plane)
     finally:
         writer.close()
@@ -145,7 +145,7 @@ def retried(what: str, act: Callable[[], object]) -> None:
             return False
         return True
 
-    until(what, attempt, 30, every=0.2)
+    until(what, attempt, 90, every=0.2)
 
 
 def ready(plane: Plane) -> bool:
