@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.plane import until
 
 POD = {"containers": [{"name": "c", "image": "busybox"}]}
 
@@ -34,18 +35,18 @@ def refused(plane: Plane, *arguments: str, stdin: str = "") -> str:
 
 @contextmanager
 def waiting(plane: Plane, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
-    """A `kubectl wait` that must come true within the block."""
-    command = plane.command("wait", "--timeout=15s", *arguments)
+    """A `kubectl wait` that must come true by what the block does."""
+    command = plane.command("wait", "--timeout=60s", *arguments)
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=plane.environment
     )
     try:
         yield process
-        told = process.communicate(timeout=15)[0]
+        told = process.communicate(timeout=90)[0]
         assert process.returncode == 0, told
     finally:
         process.kill()
-        process.wait(5)
+        process.wait(20)
 
 
 def test_output_forms(plane: Plane) -> None:
@@ -141,11 +142,12 @@ def test_generators_and_who_may_what(plane: Plane) -> None:
     token = plane.kubectl("create", "token", "bot", "--duration=20m").strip()
     as_bot = ["--token", token, "--server", plane.url, "--certificate-authority", str(plane.root / "pki" / "ca.crt")]
     command = [plane.command()[0], "--kubeconfig=/dev/null", *as_bot, "get", "secrets"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, env=plane.environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=plane.environment, check=False)
     assert 'User "system:serviceaccount:default:bot" cannot list resource "secrets"' in done.stderr
-    assert plane.kubectl("auth", "can-i", "list", "pods", "--as=system:serviceaccount:default:bot") == "yes\n"
+    bot = ["--as=system:serviceaccount:default:bot"]
+    until("the role in force", lambda: refused(plane, "auth", "can-i", "list", "pods", *bot) == "yes\n", every=0.2)
     assert refused(plane, "auth", "can-i", "delete", "pods", "--as=eve").startswith("no")
-    assert "pods" in plane.kubectl("auth", "can-i", "--list", "--as=system:serviceaccount:default:bot")
+    assert "pods" in plane.kubectl("auth", "can-i", "--list", *bot)
     assert json.loads(plane.kubectl("auth", "whoami", "-o", "json"))["status"]["userInfo"]["username"] == "admin"
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": []}
     stdin = json.dumps({**role, "metadata": {"name": "reader", "namespace": "default"}})

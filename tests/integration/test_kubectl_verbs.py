@@ -70,7 +70,7 @@ def test_patches_labels_and_annotations(plane: Plane) -> None:
 def kubectl_with(plane: Plane, editor: str, *arguments: str) -> str:
     command = [*plane.command(), *arguments]
     environment = {**plane.environment, "KUBE_EDITOR": editor}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30).stdout
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=90).stdout
 
 
 def test_edit(plane: Plane) -> None:
@@ -86,15 +86,15 @@ def test_watch_wait_and_delete(plane: Plane) -> None:
     try:
         assert watch.stdout is not None
         assert watch.stdout.readline() == "configmap/watched\n"
-        waiting = [*plane.command(), "wait", "--for=delete", "cm/watched", "--timeout=20s"]
+        waiting = [*plane.command(), "wait", "--for=delete", "cm/watched", "--timeout=60s"]
         waiter = subprocess.Popen(waiting, stdout=subprocess.PIPE, text=True, env=plane.environment)
         plane.kubectl("delete", "cm", "watched")
-        assert waiter.wait(20) == 0
+        assert waiter.wait(90) == 0
         assert watch.stdout.readline() == "configmap/watched\n"
         waiter.stdout.close() if waiter.stdout else None
     finally:
         watch.kill()
-        watch.wait(10)
+        watch.wait(30)
         if watch.stdout:
             watch.stdout.close()
 
@@ -103,7 +103,7 @@ def test_wait_for_a_condition(plane: Plane) -> None:
     plane.kubectl("create", "-f", "-", stdin=json.dumps(POD))
     status = '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
     plane.kubectl("patch", "pod", "p", "--subresource=status", "--type=merge", "-p", status)
-    assert "condition met" in plane.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=10s")
+    assert "condition met" in plane.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=60s")
     plane.kubectl("delete", "pods", "--all")
     assert plane.kubectl("get", "pods", "-o", "name") == ""
 
@@ -160,7 +160,7 @@ for event in first.stream(api.list_namespaced_config_map, "default", field_selec
 resumed = first.resource_version
 api.delete_namespaced_config_map("py", "default")
 for event in watch.Watch().stream(api.list_namespaced_config_map, "default", field_selector=field,
-                                  resource_version=resumed, timeout_seconds=10):
+                                  resource_version=resumed, timeout_seconds=60):
     assert event["type"] == "DELETED", event
     break
 else:
@@ -176,5 +176,5 @@ print("done")
 def test_the_python_client(plane: Plane) -> None:
     """In a process of its own: the library takes a while to import, and leaves threads."""
     command = [sys.executable, "-c", CLIENT, str(plane.root / "kubeconfig")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "done\n", done.stderr

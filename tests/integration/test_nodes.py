@@ -25,7 +25,7 @@ def plane() -> Iterator[Plane]:
         plane.nodeplane("node-config", "n3", "-o", str(plane.root / "n3.kubeconfig"))
         join(plane, "n3.kubeconfig")
         yield plane
-        plane.nodeplane("--root", str(joined(plane)), "down", timeout=60)
+        plane.nodeplane("--root", str(joined(plane)), "down", timeout=100)
 
 
 def joined(plane: Plane) -> Path:
@@ -35,13 +35,13 @@ def joined(plane: Plane) -> Path:
 def join(plane: Plane, file: str = "", root: str = "j", check: bool = True) -> str:
     flags = ["--join", str(plane.root / file)] if file else []
     start = ["--root", str(plane.root / root), "up", "--detach", "--metrics-port", "0", *flags]
-    return plane.nodeplane(*start, timeout=60, check=check)
+    return plane.nodeplane(*start, timeout=100, check=check)
 
 
 def refusal(plane: Plane, file: str) -> str:
     command = [str(BIN / "nodeplane"), "--root", str(plane.root / "x"), "up", "--detach", "--metrics-port", "0"]
     done = subprocess.run(
-        [*command, "--join", str(plane.root / file)], env=plane.environment, capture_output=True, text=True, timeout=60
+        [*command, "--join", str(plane.root / file)], env=plane.environment, capture_output=True, text=True, timeout=100
     )
     assert done.returncode in (1, 2), done.stdout
     (line,) = done.stderr.splitlines()
@@ -87,7 +87,7 @@ def test_pods_go_to_the_node_that_has_what_they_want(plane: Plane) -> None:
     assert runs_on(plane, "plugs") == "n3"
     assert runs_on(plane, "claims") == "n1-2"
     for name in ("first", "claims", "plugs"):
-        assert f"I am {name}" in plane.kubectl("logs", name)
+        until("its word", lambda name=name: f"I am {name}" in plane.kubectl("logs", name), every=0.2)
         assert plane.kubectl("exec", name, "--", "echo", "hello").strip() == "hello"
 
 
@@ -138,7 +138,8 @@ def container(plane: Plane, pod: str) -> dict[str, Any]:
 
 
 def serves(status: dict[str, dict[str, Any]], name: str, was: int) -> bool:
-    return status[name]["pid"] not in (0, was) and status[name]["state"] in ("ready", "live")
+    found = status.get(name, {"pid": 0})
+    return found["pid"] not in (0, was) and found["state"] in ("ready", "live")
 
 
 def plane_status(plane: Plane, root: Path) -> dict[str, dict[str, Any]]:
@@ -148,16 +149,17 @@ def plane_status(plane: Plane, root: Path) -> dict[str, dict[str, Any]]:
 
 def test_a_node_that_joined_goes_on_where_it_was(plane: Plane) -> None:
     root = joined(plane)
-    plane.nodeplane("--root", str(root), "down", "--keep-containers", timeout=60)
+    plane.nodeplane("--root", str(root), "down", "--keep-containers", timeout=100)
     assert "ready in" in join(plane), "no file is needed the second time"
     assert set(plane_status(plane, root)) == {"runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor"}
     assert container(plane, "plugs")["restartCount"] == 0
-    assert plane.kubectl("exec", "plugs", "--", "echo", "hello").strip() == "hello"
+    say = ("exec", "plugs", "--", "echo", "hello")
+    until("its node reached", lambda: plane.kubectl(*say, check=False).strip() == "hello", every=0.2)
 
 
 def test_nodes_are_scaled(plane: Plane) -> None:
-    plane.nodeplane("scale", "node", "1", timeout=40)
+    plane.nodeplane("scale", "node", "1", timeout=100)
     assert "node-2" not in plane.status()
-    plane.nodeplane("scale", "node", "2", timeout=40)
+    plane.nodeplane("scale", "node", "2", timeout=100)
     until("it is back", lambda: serves(plane.status(), "node-2", 0))
     assert runs_on(plane, "claims") == "n1-2"

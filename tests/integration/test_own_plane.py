@@ -10,6 +10,7 @@ from tests.support import images
 from tests.support.images import oci_archive
 from tests.support.plane import Plane, until
 
+REASONS = "jsonpath={.items[*].reason}"
 pytestmark = [
     pytest.mark.skipif(not namespaces_allowed(), reason="an image's root needs root with CAP_SYS_ADMIN"),
     pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)"),
@@ -53,8 +54,8 @@ def test_a_pod_waits_for_its_image_and_runs_once_it_is_there(plane):
         plane.nodeplane("image", "rm", "team/box:1")
     with pytest.raises(AssertionError, match="neither index"):
         plane.nodeplane("image", "import", str(images._written(plane.root / "bad.tar", {})))
-    reasons = plane.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}").split()
-    assert {"BackOff", "Failed", "Pulling", "Pulled", "ErrImageNeverPull"} <= set(reasons)
+    wanted, reasons = {"BackOff", "Failed", "Pulling", "Pulled", "ErrImageNeverPull"}, ("get", "events", "-o", REASONS)
+    until("its events", lambda: wanted <= set(plane.kubectl(*reasons).split()), every=0.2)
 
 
 def test_what_a_pod_asks_for_it_has(plane):
@@ -110,4 +111,4 @@ def test_what_a_pod_asks_for_it_has(plane):
     plane.kubectl("delete", "pod", "--all", "--wait=true")
     until("the image free again", lambda: plane.nodeplane("image", "rm", "team/box:1", check=False), every=0.2)
     assert "no image was imported" in plane.nodeplane("image", "ls")
-    assert str(plane.root) not in Path("/proc/mounts").read_text()
+    until("nothing mounted", lambda: str(plane.root) not in Path("/proc/mounts").read_text())

@@ -18,9 +18,9 @@ import podresources_v1_pb2_grpc as api
 
 with grpc.insecure_channel("unix:" + sys.argv[1]) as channel:
     stub = api.PodResourcesListerStub(channel)
-    watch = stub.ListAndWatch(v1.ListAndWatchPodResourcesRequest(), timeout=30)
+    watch = stub.ListAndWatch(v1.ListAndWatchPodResourcesRequest(), timeout=90)
     watch.initial_metadata()
-    listed = stub.List(v1.ListPodResourcesRequest(), timeout=10)
+    listed = stub.List(v1.ListPodResourcesRequest(), timeout=60)
     print("listed", [pod.name for pod in listed.pod_resources], flush=True)
     for event in watch:
         [pod] = event.pod_resources
@@ -39,10 +39,10 @@ def test_the_proto_alone_is_enough() -> None:
         change(door, "a", 2)
         client = await start(door, "client.py", str(door.socket))
         assert client.stdout
-        assert await asyncio.wait_for(client.stdout.readline(), 20) == b"listed ['a']\n"
+        assert await asyncio.wait_for(client.stdout.readline(), 60) == b"listed ['a']\n"
         change(door, "b", 3, "g0")
         change(door, "b", 4, gone=True)
-        told = await asyncio.wait_for(client.stdout.read(), 20)
+        told = await asyncio.wait_for(client.stdout.read(), 60)
         assert told == b"ADDED uid-b b ['g0']\nDELETED uid-b b []\n"
         assert await client.wait() == 0
 
@@ -63,5 +63,5 @@ async def start(door: Door, *words: str) -> asyncio.subprocess.Process:
 
 async def run(door: Door, *words: str) -> None:
     process = await start(door, *words)
-    await asyncio.wait_for(process.communicate(), 30)
+    await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.insults import refused
-from tests.support.plane import REPO, Plane, run
+from tests.support.plane import REPO, Plane, run, until_nothing
 from tests.support.witnesses import Witnesses, lives
 
 FREE_PORTS = ("--port", "0", "--metrics-port", "0")
@@ -92,7 +92,7 @@ def test_a_port_in_use(idle: Plane) -> None:
     assert code == 1
     assert f"port {port} on 127.0.0.1 cannot be used" in line
     assert "--port" in line
-    assert not idle.processes()
+    assert not until_nothing(idle.processes)
 
 
 def test_a_metrics_port_in_use_is_told_and_the_plane_runs(idle: Plane) -> None:
@@ -106,9 +106,9 @@ def test_a_metrics_port_in_use_is_told_and_the_plane_runs(idle: Plane) -> None:
 def test_a_root_that_cannot_be_written(idle: Plane) -> None:
     with read_only(idle.root):
         code, line = refused("up", "--detach", *FREE_PORTS, environment=idle.environment)
+        assert not until_nothing(idle.processes)
     assert code == 1
     assert f"cannot write below {idle.root}" in line
-    assert not idle.processes()
 
 
 def test_a_second_plane_on_the_root_names_the_first(plane: Plane) -> None:
@@ -175,20 +175,20 @@ def test_garbage_in_the_place_of_every_file(idle: Plane) -> None:
             stale.bind(str(path))
     began = time.monotonic()
     idle.up()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 45, "something waited for one of them"
     with Witnesses(idle):
         pass
 
 
 def run_actor(settings: Path, actor: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", f"actors.{actor}.actor", "--settings", str(settings), "--instance", actor]
-    return subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=90, check=False)
 
 
 def run_group(plane: Plane) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "supervisor", "control"]
     return subprocess.run(
-        command, cwd=REPO, env=plane.environment, capture_output=True, text=True, timeout=20, check=False
+        command, cwd=REPO, env=plane.environment, capture_output=True, text=True, timeout=90, check=False
     )
 
 
@@ -201,10 +201,10 @@ def read_only(path: Path) -> Iterator[None]:
         path.chmod(0o700)
         return
     try:
-        run(["mount", "-t", "tmpfs", "-o", "ro,size=1m", "none", str(path)], dict(os.environ), 10, True)
+        run(["mount", "-t", "tmpfs", "-o", "ro,size=1m", "none", str(path)], dict(os.environ), 60, True)
     except (AssertionError, OSError) as error:
         pytest.skip(f"cannot mount here: {error}")
     try:
         yield
     finally:
-        run(["umount", str(path)], dict(os.environ), 10, True)
+        run(["umount", str(path)], dict(os.environ), 60, True)

@@ -1,10 +1,12 @@
 """A plane whose disk takes no byte more: writes say so, reads and watches go on, and with space everything goes on."""
 
+import contextlib
 import http.client
 import json
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -112,18 +114,33 @@ def test_a_start_on_a_full_disk_is_refused(disk_and_plane: tuple[SmallDisk, Plan
         assert main_status(plane.get("pod", "resident"))["restartCount"] == 0
 
 
-def test_a_container_that_ends_on_a_full_disk_is_told_later(disk_and_plane: tuple[SmallDisk, Plane]) -> None:
+def test_a_container_that_ends_on_a_full_disk_is_told_later(
+    disk_and_plane: tuple[SmallDisk, Plane], tmp_path: Path
+) -> None:
     disk, plane = disk_and_plane
-    plane.apply(pod("mortal", "sleep 1; exit 7", restartPolicy="Never"))
+    script = f"while [ ! -e {tmp_path}/end ]; do sleep 0.1; done; exit 7"
+    plane.apply(pod("mortal", script, restartPolicy="Never"))
     plane.pod_ready("mortal")
+    assert len(running(script)) == 1
     with Witnesses(plane):
         disk.fill()
-        until("its end", lambda: "sleep 1; exit 7" not in str(plane.processes()))
+        (tmp_path / "end").touch()
+        until("its end", lambda: not running(script))
         plane.nodeplane("chaos", "kill", "runtime")
         disk.free()
         ended = main_status(plane.pod_phase("mortal", "Failed"))["state"]["terminated"]
         assert ended["exitCode"] == 7
         plane.kubectl("delete", "pod", "mortal")
+
+
+def running(script: str) -> list[int]:
+    """Pids of shells that run exactly this."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and script.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
 
 
 def create(plane: Plane, name: str) -> tuple[int, dict[str, str]]:

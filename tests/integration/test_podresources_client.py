@@ -92,7 +92,7 @@ def test_without_asyncio() -> None:
         assert (await asyncio.to_thread(node.get, "default", "a")).containers == seen[0].pod.containers
         assert (await asyncio.to_thread(node.allocatable)).devices == ()
         node.close()
-        await asyncio.to_thread(thread.join, 10)
+        await asyncio.to_thread(thread.join, 60)
         assert not thread.is_alive()
         assert [(event.action, event.pod.name) for event in seen] == [(Action.ADDED, "a"), (Action.ADDED, "b")]
 

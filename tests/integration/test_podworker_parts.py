@@ -9,6 +9,12 @@ import pytest
 from actors.runtime.mounting import namespaces_allowed
 from tests.support.plane import Plane, until
 
+MEASURED = (
+    "pod_start_duration_seconds_count",
+    "pod_worker_start_duration_seconds_count",
+    "pod_status_sync_duration_seconds_count",
+    'pod_worker_duration_seconds_count{operation_type="create"}',
+)
 root_only = pytest.mark.skipif(not namespaces_allowed(), reason="mounts at their places need root")
 
 
@@ -72,8 +78,8 @@ def test_an_environment_waits_for_what_it_names(plane):
     plane.apply(
         pod("env", shell("a", "echo $PASSWORD-$MILLIS-$C_key; sleep 60", env=env, envFrom=sources, resources=limits))
     )
-    until("config error", lambda: waiting(plane, "env").get("reason") == "CreateContainerConfigError", every=0.2)
-    assert 'secret "late" not found' in waiting(plane, "env")["message"]
+    refused = lambda: [w for w in [waiting(plane, "env")] if w.get("reason") == "CreateContainerConfigError"]  # noqa: E731
+    assert 'secret "late" not found' in until("config error", refused, every=0.2)[0]["message"]
     plane.apply(secret("late", password="pw"))
     plane.kubectl("annotate", "pod", "env", "try=now")
     plane.pod_ready("env", 40)
@@ -127,7 +133,12 @@ def test_probes_hooks_and_last_words(plane, tmp_path):
     alive.touch()
 
     def probe(path):
-        return {"exec": {"command": ["test", "-e", str(path)]}, "periodSeconds": 1, "failureThreshold": 1}
+        return {
+            "exec": {"command": ["test", "-e", str(path)]},
+            "periodSeconds": 1,
+            "timeoutSeconds": 60,
+            "failureThreshold": 1,
+        }
 
     probes = {"readinessProbe": probe(ready), "livenessProbe": probe(alive)}
     hooks = {"preStop": {"exec": {"command": ["sh", "-c", f"echo stopped > {stopped}"]}}}
@@ -142,8 +153,9 @@ def test_probes_hooks_and_last_words(plane, tmp_path):
     plane.settled()
     assert entry(plane, "probed")["ready"]
     alive.unlink()
-    until("restarted", lambda: entry(plane, "probed").get("restartCount") == 1, every=0.2)
+    until("its hook", stopped.exists)
     alive.touch()
+    until("restarted", lambda: entry(plane, "probed").get("restartCount") == 1, every=0.2)
     assert stopped.read_text() == "stopped\n"
     assert entry(plane, "probed")["lastState"]["terminated"]["message"] == "last words\n"
     plane.kubectl("delete", "pod", "probed", "--wait=false")
@@ -164,12 +176,14 @@ def test_durations_are_measured(plane):
     plane.apply(pod("timed", shell("a", "sleep 300")))
     plane.pod_ready("timed")
     address = json.loads(plane.nodeplane("status", "-o", "json"))["endpoints"]["metrics"]
-    with urllib.request.urlopen(address, timeout=5) as answer:
-        page = answer.read().decode()
-    for name in ("pod_start_duration", "pod_worker_start_duration", "pod_status_sync_duration"):
-        name = f"kubelet_{name}_seconds"
-        assert any(line.startswith(f"{name}_count") and not line.endswith(" 0.0") for line in page.splitlines()), name
-    assert 'kubelet_pod_worker_duration_seconds_count{operation_type="create"}' in page.replace(", ", ",")
+
+    def lacks():
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            counts = [line.split() for line in answer.read().decode().splitlines() if "_seconds_count" in line]
+        counted = " ".join(name for name, count in counts if float(count))
+        return [name for name in MEASURED if f"kubelet_{name}" not in counted]
+
+    until("all of them counted", lambda: not lacks() or None)
     plane.kubectl("delete", "pod", "timed", "--wait=false")
 
 
@@ -193,6 +207,6 @@ def test_a_static_pod_has_a_mirror_and_outlives_it(plane):
     plane.settled()
     assert plane.get("pod", name)["metadata"]["uid"] == again["metadata"]["uid"]
     assert entry(plane, name)["containerID"] == id
-    assert "broken.yaml: not YAML" in plane.kubectl("get", "events", "-A")
+    until("the broken one told", lambda: "broken.yaml: not YAML" in plane.kubectl("get", "events", "-A"), every=0.2)
     (directory / "fixed.json").unlink()
     until("the end of the static pod", lambda: not plane.get("pod", name), every=0.2)

@@ -73,6 +73,12 @@ def gone(plane, name):
     until(f"pod {name} gone", lambda: not plane.get("pod", name), every=0.2)
 
 
+def events_of(plane, name):
+    """Their reasons."""
+    query = ("--field-selector", f"involvedObject.name={name}", "-o", "jsonpath={..reason}")
+    return set(plane.kubectl("get", "events", *query).split())
+
+
 def kill_podworker(plane):
     plane.nodeplane("chaos", "kill", "podworker")
 
@@ -112,8 +118,7 @@ def test_init_containers_sidecars_and_the_downward_api(plane):
     assert container(found)["image"] == "busybox:1"
     log = next((plane.root / "pods-logs").glob("default_full_*/a/0.log"))
     until("log line", lambda: "full hello" in log.read_text())
-    events = plane.kubectl("get", "events", "--field-selector", "involvedObject.name=full", "-o", "name")
-    assert events
+    until("its events", lambda: events_of(plane, "full"), every=0.2)
     plane.kubectl("delete", "pod", "full")
     until("its logs gone, a moment after the pod", lambda: not list((plane.root / "pods-logs").glob("default_full_*")))
 
@@ -127,7 +132,7 @@ def test_the_pods_api_shows_what_the_api_shows(plane):
         with grpc.insecure_channel(
             f"unix:{plane.root}/kubelet/pods-api/pods-api.sock", options=CLIENT_OPTIONS
         ) as channel:
-            reply = PodsStub(channel).ListPods(pods_pb.ListPodsRequest(), timeout=10)
+            reply = PodsStub(channel).ListPods(pods_pb.ListPodsRequest(), timeout=30)
         found = [decode_message(message_of("v1", "Pod"), pod) for pod in reply.pods]
         return {item["metadata"]["name"]: item for item in found}.get("seen")
 
@@ -190,9 +195,8 @@ def test_pods_as_people_write_them(plane):
         "who it is",
         lambda: "I am system:serviceaccount:default:default" in plane.kubectl("logs", "people", "-c", "app"),
     )
-    told = plane.kubectl("logs", "people", "-c", "env").splitlines()
-    assert {"MY_DB_SERVICE_HOST=10.96.0.10", "MY_DB_PORT=tcp://10.96.0.10:5432"} <= set(told)
-    assert "KUBERNETES_SERVICE_HOST=127.0.0.1" in told
+    wanted = {"MY_DB_SERVICE_HOST=10.96.0.10", "MY_DB_PORT=tcp://10.96.0.10:5432", "KUBERNETES_SERVICE_HOST=127.0.0.1"}
+    until("its environment", lambda: wanted <= set(plane.kubectl("logs", "people", "-c", "env").splitlines()))
     debugger = {"name": "dbg", "image": "box:1", "command": ["sh", "-c", "exit 3"], "targetContainerName": "app"}
     patch_pod(plane, "ephemeralcontainers", {"ephemeralContainers": [debugger]})
     patch_pod(plane, "resize", {"containers": [{"name": "app", "resources": {"requests": {"cpu": "200m"}}}]})
@@ -205,10 +209,7 @@ def test_pods_as_people_write_them(plane):
 
     status = until("debugged and resized", changed)
     assert [c["restartCount"] for c in status["containerStatuses"]] == [0, 0]
-    events = plane.kubectl(
-        "get", "events", "--field-selector", "involvedObject.name=people", "-o", "jsonpath={..reason}"
-    )
-    assert {"NotEnforced", "ResizeCompleted"} <= set(events.split())
+    until("its events", lambda: {"NotEnforced", "ResizeCompleted"} <= events_of(plane, "people"), every=0.2)
     plane.kubectl("delete", "pod/people", "service/my-db", "--wait=false")
 
 
@@ -242,8 +243,8 @@ def test_what_cannot_run_says_why(plane):
     def waiting(name):
         return container(plane.get("pod", name)).get("state", {}).get("waiting", {})
 
-    until("config error", lambda: waiting("secretive").get("reason") == "CreateContainerConfigError", every=0.2)
-    assert 'secret "x" not found' in waiting("secretive")["message"]
+    error = lambda: [w for w in [waiting("secretive")] if w.get("reason") == "CreateContainerConfigError"]  # noqa: E731
+    assert 'secret "x" not found' in until("config error", error, every=0.2)[0]["message"]
     until("back-off", lambda: waiting("absent").get("reason") == "CrashLoopBackOff", every=0.2)
     ended = container(plane.get("pod", "absent"))["lastState"]["terminated"]
     assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)

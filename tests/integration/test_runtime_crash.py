@@ -20,6 +20,12 @@ from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess, alive, until
 
 
+@pytest.fixture(scope="module", autouse=True)
+def others() -> set[int]:
+    """Children that this process has of other modules' tests, such as what multiprocessing keeps."""
+    return set(children())
+
+
 def with_runtime(scenario: Callable[[RuntimeProcess], Awaitable[None]]) -> None:
     async def run() -> None:
         async with RuntimeProcess() as runtime:
@@ -63,7 +69,7 @@ def test_containers_live_on_and_are_taken_over() -> None:
         await runtime.call("ReopenContainerLog", container_id=id)
         stream = await runtime.events()
         await runtime.call("StopContainer", container_id=id, timeout=10)
-        assert (await asyncio.wait_for(stream.read(), 15)).container_event_type == pb.CONTAINER_STOPPED_EVENT
+        assert (await asyncio.wait_for(stream.read(), 60)).container_event_type == pb.CONTAINER_STOPPED_EVENT
         assert (await runtime.status(id)).exit_code == 143
         await runtime.call("StartContainer", container_id=waiting)
         assert (await runtime.ended(waiting)).exit_code == 4
@@ -110,7 +116,7 @@ def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
         assert (status.exit_code, status.reason) == (137, "ContainerStatusUnknown")
         await until(lambda: not any(map(alive, pids)))
         if not down:
-            kinds = [(await asyncio.wait_for(stream.read(), 15)).container_event_type for _ in range(5)]
+            kinds = [(await asyncio.wait_for(stream.read(), 60)).container_event_type for _ in range(5)]
             assert kinds[-1] == pb.CONTAINER_STOPPED_EVENT
         await until(lambda: b'"exit_code":137' in state_of(runtime, id))
         await runtime.kill()
@@ -193,7 +199,7 @@ def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() -> None:
         await runtime.start()
         assert [item.id for item in (await runtime.call("ListPodSandbox")).items] == [sandbox]
         assert "unusable and was passed over" in runtime.errors()
-        assert not list((runtime.root / "runtime" / "shims").iterdir())
+        await until(lambda: not list((runtime.root / "runtime" / "shims").iterdir()))
 
     with_runtime(scenario)
 
@@ -228,15 +234,16 @@ def test_hollow_lives_go_on_from_their_stored_start() -> None:
     async def scenario(runtime: RuntimeProcess) -> None:
         sandbox = await runtime.sandbox()
         forever = await runtime.run(sandbox, name="forever", image="hollow/app")
-        script = {HOLLOW: "true", HOLLOW_DURATION: "300ms", HOLLOW_EXIT_CODE: "9"}
+        script = {HOLLOW: "true", HOLLOW_DURATION: "600ms", HOLLOW_EXIT_CODE: "9"}
         timed = await runtime.run(sandbox, name="timed", image="app", annotations=script)
-        assert (await runtime.status(timed)).state == pb.CONTAINER_RUNNING
+        status = await runtime.status(timed)
+        assert status.state == pb.CONTAINER_RUNNING or time.time_ns() - status.started_at > 600_000_000
         await runtime.kill()
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.7)
         await runtime.start()
         status = await runtime.status(timed)
         assert (status.state, status.exit_code) == (pb.CONTAINER_EXITED, 9)
-        assert status.finished_at - status.started_at == 300_000_000
+        assert status.finished_at - status.started_at == 600_000_000
         assert (await runtime.status(forever)).state == pb.CONTAINER_RUNNING
         await runtime.call("StopContainer", container_id=forever, timeout=5)
         assert (await runtime.status(forever)).exit_code == 143
@@ -268,7 +275,7 @@ def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None:
         bus = Bus(BusOptions(name="tester", run_dir=runtime.settings.layout.run))
         await bus.start()
         try:
-            await bus.call(OWNER, STOP_CONTAINERS, StopContainers(grace_s=0.3), Empty, timeout=10)
+            await bus.call(OWNER, STOP_CONTAINERS, StopContainers(grace_s=1.5), Empty, timeout=30)
         finally:
             await bus.close()
         assert [(await runtime.status(id)).exit_code for id in (polite, stubborn, hollow)] == [143, 137, 143]
@@ -287,9 +294,9 @@ def test_a_client_that_never_reads_events_loses_its_stream_and_slows_nobody() ->
         stuck, quick = await runtime.events(), await runtime.events()
         counted = asyncio.create_task(count(quick, 8 * (2 + 35 * 4)))
         await asyncio.gather(*(churn(runtime, 35) for _ in range(8)))
-        await asyncio.wait_for(counted, 20)
+        await asyncio.wait_for(counted, 60)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await asyncio.wait_for(count(stuck, 10**9), 20)
+            await asyncio.wait_for(count(stuck, 10**9), 60)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
     async def churn(runtime: RuntimeProcess, rounds: int) -> None:
@@ -306,5 +313,5 @@ def test_a_client_that_never_reads_events_loses_its_stream_and_slows_nobody() ->
     with_runtime(scenario)
 
 
-def test_this_process_has_no_children_left() -> None:
-    assert children() == []
+def test_this_process_has_no_children_left(others: set[int]) -> None:
+    assert set(children()) <= others

@@ -109,7 +109,7 @@ def test_stop_waits_for_the_grace_and_kills_every_descendant() -> None:
         pids = [int(note.read_text()) for note in notes]
         began = time.monotonic()
         await runtime.call("StopContainer", container_id=id, timeout=1)
-        assert 0.9 < time.monotonic() - began < 5
+        assert 0.9 < time.monotonic() - began < 30
         assert (await runtime.status(id)).exit_code == 137
         assert not any(map(alive, pids))
 
@@ -151,7 +151,7 @@ def test_events_tell_each_step_in_order_with_the_pods_state() -> None:
             *((gone, deleted) for gone in (other, id, bad)),
             (sandbox, deleted),
         ]
-        events = [await asyncio.wait_for(stream.read(), 15) for _ in expected]
+        events = [await asyncio.wait_for(stream.read(), 60) for _ in expected]
         assert [(event.container_id, event.container_event_type) for event in events] == expected
         stamps = [event.created_at for event in events]
         assert stamps == sorted(set(stamps))

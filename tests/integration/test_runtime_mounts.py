@@ -79,7 +79,7 @@ def test_exec_sees_the_same_mounts(tmp_path: Path) -> None:
         mount = pb.Mount(container_path=str(place), host_path=str(directory))
         id = await runtime.create(await runtime.sandbox(), "sleep", "60", mounts=[mount])
         await runtime.call("StartContainer", container_id=id)
-        answer = await runtime.call("ExecSync", container_id=id, cmd=["cat", f"{place}/key"], timeout=5)
+        answer = await runtime.call("ExecSync", container_id=id, cmd=["cat", f"{place}/key"], timeout=30)
         assert answer.stdout == b"value"
         os.rmdir(place)
 

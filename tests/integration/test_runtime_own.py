@@ -16,7 +16,7 @@ from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
 from protocols.wire import cri_pb2 as pb
 from tests.support.images import docker_archive
-from tests.support.runtime import RuntimeProcess
+from tests.support.runtime import RuntimeProcess, until
 
 Scenario = Callable[[RuntimeProcess], Awaitable[None]]
 HOG = "exec python3 -c 'x = bytearray(80 << 20); import time; time.sleep(60)'"
@@ -52,6 +52,10 @@ def linux(resources: dict[str, Any] | None = None, **context: Any) -> pb.LinuxCo
 async def said(runtime: RuntimeProcess, id: str) -> str:
     status = await runtime.ended(id)
     return text_of(status.log_path)
+
+
+def log_of(runtime: RuntimeProcess, container: str, pod: str = "pod-1") -> Path:
+    return runtime.logs / pod / container / "0.log"
 
 
 def text_of(log: str) -> str:
@@ -123,9 +127,9 @@ def test_process_numbers_and_host_name_of_its_own() -> None:
         id = await runtime.run(sandbox, "sh", "-c", script, name="own", linux=own)
         done = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", "echo $$; hostname; cat /proc/1/comm"])
         seen = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", "cat /proc/[0-9]*/comm"])
-        assert set(seen.stdout.decode().split()) <= {"sh", "sleep", "cat", "ls", "wc"}, (
-            "trap 31: no process of the host's"
-        )
+        ours = {"sh", "sleep", "cat", "ls", "wc", "hostname"}
+        assert set(seen.stdout.decode().split()) <= ours, "trap 31: no process of the host's"
+        await until(lambda: (log := log_of(runtime, "own")).exists() and text_of(str(log)).count("\n") == 2)
         number, name, first = done.stdout.decode().split()
         assert int(number) < 20
         assert name == "inner"
@@ -182,7 +186,7 @@ async def imported(runtime: RuntimeProcess, name: str = "box:1") -> ImageInfo:
     await bus.start()
     try:
         path = docker_archive(runtime.root / "box.tar", name)
-        return await bus.call(OWNER, IMPORT_IMAGE, ImportImage(str(path)), ImageInfo, timeout=20)
+        return await bus.call(OWNER, IMPORT_IMAGE, ImportImage(str(path)), ImageInfo, timeout=60)
     finally:
         await bus.close()
 
@@ -201,11 +205,12 @@ def test_an_image_with_its_files_command_environment_and_user() -> None:
         args = await runtime.run(sandbox, name="args", image="box:1", args=["cat /etc/made-in; ls /home /old"])
         assert (await said(runtime, args)).split() == ["two", "layers", "/home:", "box", "/old:", "stays"]
         (runtime.root / "volume").mkdir()
-        (runtime.root / "volume" / "file").write_text("mine")
+        (runtime.root / "volume" / "file").write_text("mine\n")
         mounts = [pb.Mount(host_path=f"{runtime.root}/volume", container_path="/deep/in", readonly=True)]
         root = linux(run_as_user=pb.Int64Value(value=0))
         script = "touch /etc/new /deep/in/x; cat /deep/in/file; exec sleep 60"
         held = await runtime.run(sandbox, "sh", "-c", script, name="held", image="box:1", mounts=mounts, linux=root)
+        await until(lambda: (log := log_of(runtime, "held", "box-pod")).exists() and "mine" in text_of(str(log)))
         await runtime.kill()
         await runtime.start()
         script = "ls /etc/new; id -u; test -e /usr/bin/python3 || echo alone; ls /proc/self/exe"

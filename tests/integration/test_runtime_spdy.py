@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from tests.support.runtime import RuntimeProcess
 from tests.support.spdy import SpdyClient
 
+SIZES = "stty size; read x; until stty size | grep -q '22 44'; do sleep 0.05; done; stty size"
 V4, OLD = "v4.channel.k8s.io", ("v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 
 
@@ -31,7 +32,7 @@ def test_exec_without_and_with_a_terminal() -> None:
         assert (client.received["stdout"], client.received["stderr"]) == (b"x" * 100_000, b"bad\n")
         status = json.loads(client.received["error"])
         assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
-        asked = {"container_id": id, "cmd": ["sh", "-c", "stty size; read x; stty size"], "stdin": True, "stdout": True}
+        asked = {"container_id": id, "cmd": ["sh", "-c", SIZES], "stdin": True, "stdout": True}
         client = SpdyClient("error", "stdin", "stdout", "resize")
         await client.open((await runtime.call("Exec", tty=True, **asked)).url, V4)
         client.say("resize", b'{"Width": 99, "Height": 33}\n{"Wid')

@@ -8,7 +8,7 @@ import grpc
 
 from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.wire import etcd_pb2 as pb
-from tests.support.store_lab import Api, Lab, lab, play, read, until
+from tests.support.store_lab import Api, Lab, lab, listened_at, play, read, until
 
 PAIRS = 12
 
@@ -34,7 +34,9 @@ async def write_on(api: Api, worker: int, acknowledged: dict[int, int], start: i
 
 async def storm(api: Api, lab: Lab, acknowledged: dict[int, int], tried: int) -> None:
     writers = [asyncio.create_task(write_on(api, each, acknowledged, tried)) for each in range(PAIRS)]
-    await asyncio.sleep(0.25)
+    async with asyncio.timeout(60):
+        while min(acknowledged.get(each, tried) for each in range(PAIRS)) < tried + 8:  # noqa: ASYNC110 # they tell nobody
+            await asyncio.sleep(0.01)
     await asyncio.to_thread(lab.kill, "store")
     await asyncio.gather(*writers)
 
@@ -54,7 +56,7 @@ def test_kill_9_during_concurrent_writes() -> None:
         acknowledged: dict[int, int] = {}
         highest = 0
         for _ in range(4):
-            api = Api(lab.target)
+            api = Api(lab.target, timeout=10)
             await storm(api, lab, acknowledged, highest)
             await api.close()
             lab.start("store")
@@ -65,7 +67,7 @@ def test_kill_9_during_concurrent_writes() -> None:
         assert highest > 20
 
     with lab("store") as made:
-        until("the store listens", made.socket.exists)
+        until("the store listens", lambda: listened_at(made.socket))
         asyncio.run(story(made))
 
 
@@ -111,4 +113,4 @@ def test_leases_expire_across_a_restart() -> None:
         play(made.target, grant)
         made.restart("store")
         play(made.target, wait_gone)
-        assert 1.5 < time.monotonic() - begun < 10.0
+        assert 1.5 < time.monotonic() - begun < 40.0

@@ -16,7 +16,7 @@ from actors.store.wal import wal_of
 from protocols.wire import etcd_pb2 as pb
 from tests.integration.test_store_bad_input import options
 from tests.support.small_disk import small_disk
-from tests.support.store_lab import Api, Authority, lab, short_directory, until
+from tests.support.store_lab import Api, Authority, lab, listened_at, short_directory, until
 
 WRITES = 120
 """Fewer than a checkpoint takes: so all of them are in the log only."""
@@ -34,7 +34,7 @@ def killed() -> Iterator[Path]:
         await api.close()
 
     with lab("store") as made:
-        until("the store listens", made.socket.exists)
+        until("the store listens", lambda: listened_at(made.socket))
         asyncio.run(fill(made.target))
         made.kill("store")
         yield made.layout.store
@@ -205,10 +205,10 @@ def test_a_full_disk_ends_when_space_is_back_without_a_restart() -> None:
         ballast = made.layout.store / "ballast"
         ballast.write_bytes(bytes(3 << 20))
         made.start("store")
-        until("the store listens", made.socket.exists)
+        until("the store listens", lambda: listened_at(made.socket))
         asyncio.run(story(made.target, ballast.unlink))
         made.restart("store")
-        until("it is back", made.socket.exists)
+        until("it is back", lambda: listened_at(made.socket))
         asyncio.run(until_written(made.target))
         made.stop()
         disk.free()

@@ -22,7 +22,7 @@ class Ctl:
     def command(self, *arguments: str, user: str = "store-client") -> list[str]:
         pki = self._lab.layout.pki
         tls = [f"--cacert={pki}/ca.crt", f"--cert={pki}/{user}.crt", f"--key={pki}/{user}.key"]
-        limits = ["--command-timeout=5s", "--dial-timeout=2s"]
+        limits = ["--command-timeout=30s", "--dial-timeout=20s"]
         return [self._binary, f"--endpoints=https://{self.endpoint}", *tls, *limits, *arguments]
 
     @property
@@ -33,7 +33,7 @@ class Ctl:
         """What it prints; with `fails` what it complains of."""
         environment = {**os.environ, "ETCDCTL_API": "3"}
         command = self.command(*arguments)
-        done = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, timeout=20)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, timeout=90)
         assert (done.returncode != 0) == fails, done.stderr
         return done.stderr.splitlines()[-1] if fails else done.stdout
 
@@ -80,7 +80,7 @@ def test_watch(ctl: Ctl) -> None:
         lines = [watching.stdout.readline().strip() for _ in range(8)]
     finally:
         watching.kill()
-        watching.wait(10)
+        watching.wait(30)
         watching.stdout.close()
     assert lines == ["PUT", "/w", "1", "PUT", "/w", "1", "/w", "2"]
 
@@ -160,6 +160,6 @@ def test_no_certificate_no_service(ctl: Ctl) -> None:
     for identity in (strange, []):
         environment = {**os.environ, "ETCDCTL_API": "3"}
         done = subprocess.run(
-            [*command, "--command-timeout=1s", *identity], capture_output=True, env=environment, timeout=20, check=False
+            [*command, "--command-timeout=1s", *identity], capture_output=True, env=environment, timeout=90, check=False
         )
         assert done.returncode != 0

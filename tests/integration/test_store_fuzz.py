@@ -16,7 +16,7 @@ from protocols.wire import mvcc_pb2
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.etcd_script import Script, answer
 from tests.support.seed import seed_of
-from tests.support.store_lab import Api, etcd_process, lab, read, until
+from tests.support.store_lab import Api, etcd_process, lab, listened_at, read, until
 
 ROUNDS = int(os.environ.get("NODEPLANE_STORE_ROUNDS", "1"))
 SEED = seed_of("NODEPLANE_STORE_SEED")
@@ -61,7 +61,7 @@ async def same_answers(ours: Api, etcd: Api, seed: int) -> None:
     assert heard[0] == heard[1], f"NODEPLANE_STORE_SEED={SEED}"
 
 
-@pytest.mark.timeout(60 + 20 * ROUNDS)
+@pytest.mark.timeout(120 + 20 * ROUNDS)
 def test_random_requests_are_answered_as_etcd_answers_them() -> None:
     async def story(ours: str, theirs: str) -> None:
         async with api_of(ours) as one, api_of(theirs) as other:
@@ -69,5 +69,5 @@ def test_random_requests_are_answered_as_etcd_answers_them() -> None:
                 await same_answers(one, other, seed)
 
     with lab("store") as made, etcd_process(etcd_binary()) as etcd:
-        until("the store listens", made.socket.exists)
+        until("the store listens", lambda: listened_at(made.socket))
         asyncio.run(story(made.target, etcd))

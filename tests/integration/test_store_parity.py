@@ -1,7 +1,7 @@
 """What a client of etcd sees, exactly: every test runs against our store and against Debian's etcd."""
 
-import asyncio
 import hashlib
+import time
 from typing import Any
 
 from protocols.wire import etcd_pb2 as pb
@@ -376,7 +376,7 @@ def test_a_snapshot_ends_with_its_digest(backend: str) -> None:
     async def story(api: Api) -> None:
         await put(api, b"sn/a", b"x" * 100_000)
         stub = api.channel.unary_stream("/etcdserverpb.Maintenance/Snapshot", serialize, pb.SnapshotResponse.FromString)
-        pieces = [piece async for piece in stub(pb.SnapshotRequest(), timeout=10)]
+        pieces = [piece async for piece in stub(pb.SnapshotRequest(), timeout=30)]
         whole = b"".join(piece.blob for piece in pieces)
         assert hashlib.sha256(whole[:-32]).digest() == whole[-32:]
         left = [piece.remaining_bytes for piece in pieces]
@@ -388,7 +388,7 @@ def test_a_snapshot_ends_with_its_digest(backend: str) -> None:
 def test_health_checks_are_answered(backend: str) -> None:
     async def story(api: Api) -> None:
         check = api.channel.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)
-        assert await check(b"", timeout=5) == b"\x08\x01"
+        assert await check(b"", timeout=30) == b"\x08\x01"
 
     play(backend, story)
 
@@ -417,6 +417,8 @@ def test_progress_on_request_and_by_itself(backend: str) -> None:
         ask = pb.WatchRequest(progress_request=pb.WatchProgressRequest())
         await stream.write(ask)
         asked = await read(stream)
+        while asked.watch_id == 0:  # what comes by itself may come first
+            asked = await read(stream)
         assert (asked.watch_id, asked.header.revision, len(asked.events)) == (-1, revision, 0)
         revision = await put(api, b"pr/other")
         told = await read(stream)
@@ -464,7 +466,7 @@ def test_leases(backend: str) -> None:
         await put(api, b"l/b", lease=granted.ID)
         await put(api, b"l/a", lease=granted.ID)
         left = await api.time_to_live(pb.LeaseTimeToLiveRequest(ID=granted.ID, keys=True))
-        assert (left.grantedTTL, sorted(left.keys), 590 < left.TTL <= 600) == (600, [b"l/a", b"l/b"], True)
+        assert (left.grantedTTL, sorted(left.keys), 500 < left.TTL <= 600) == (600, [b"l/a", b"l/b"], True)
         assert granted.ID in [each.ID for each in (await api.leases(pb.LeaseLeasesRequest())).leases]
         revision = await put(api, b"l/b")  # the lease lets go of it
         revoked = await api.revoke(pb.LeaseRevokeRequest(ID=granted.ID))
@@ -479,29 +481,24 @@ def test_leases(backend: str) -> None:
 
 def test_leases_expire_and_are_kept_alive(backend: str) -> None:
     async def story(api: Api) -> None:
-        short = await api.grant(pb.LeaseGrantRequest(TTL=1))
-        kept = await api.grant(pb.LeaseGrantRequest(TTL=2))
-        assert (short.TTL, kept.TTL) == (2, 2)
-        await put(api, b"ex/short", lease=short.ID)
-        await put(api, b"ex/kept", lease=kept.ID)
+        assert (await api.grant(pb.LeaseGrantRequest(TTL=1))).TTL == 2, "none lives for less"
         watch = api.watch()
-        await watch.write(create(b"ex/", range_end=b"ex0"))
+        await watch.write(create(b"ex/", range_end=b"ex0", filters=[pb.WatchCreateRequest.NOPUT]))
         await read(watch)
+        kept = await api.grant(pb.LeaseGrantRequest(TTL=20))
+        await put(api, b"ex/kept", lease=kept.ID)
+        short = await api.grant(pb.LeaseGrantRequest(TTL=3))
+        await put(api, b"ex/short", lease=short.ID)
         alive = api.stream("Lease/LeaseKeepAlive", pb.LeaseKeepAliveResponse)
         await alive.write(pb.LeaseKeepAliveRequest(ID=12345))
         assert ((await read(alive)).TTL) == 0
-
-        async def keep() -> None:
-            while True:
-                await alive.write(pb.LeaseKeepAliveRequest(ID=kept.ID))
-                assert (await read(alive)).TTL == 2
-                await asyncio.sleep(0.5)
-
-        keeper = asyncio.create_task(keep())
         gone = (await events(watch, 1))[0]
         assert (gone.type, gone.kv.key) == (mvcc_pb2.Event.DELETE, b"ex/short")
-        keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
+        asked = time.monotonic()
+        await alive.write(pb.LeaseKeepAliveRequest(ID=kept.ID))
+        assert (await read(alive)).TTL == 20
+        left = (await api.time_to_live(pb.LeaseTimeToLiveRequest(ID=kept.ID))).TTL
+        assert left >= 19 - (time.monotonic() - asked), "its time begins anew"
         alive.cancel()
         watch.cancel()
 

@@ -34,7 +34,7 @@ def through(answer: bytes, scenario: Callable[[aiohttp.ClientSession, str, list[
             except RuntimeAway as error:
                 return web.Response(status=error.http, text=str(error))
 
-        async with asyncio.timeout(10), await asyncio.start_server(runtime, "127.0.0.1", 0) as server:
+        async with asyncio.timeout(60), await asyncio.start_server(runtime, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             runner = web.ServerRunner(web.Server(node, handler_cancellation=True))
             await runner.setup()

@@ -27,7 +27,7 @@ REPO = HERE.parents[1]
 T = TypeVar("T")
 
 
-def until(holds: Callable[[], T], what: str, timeout: float = 15.0) -> T:
+def until(holds: Callable[[], T], what: str, timeout: float = 60.0) -> T:
     deadline, answer = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
         answer = holds()
@@ -92,14 +92,18 @@ class FakePlane:
                     found.append(int(entry.name))
         return found
 
+    def is_over(self) -> None:
+        """What the supervisor leaves when it ends goes by itself, a moment later at most."""
+        until(lambda: not self.processes(), "no process left")
+
     def finish(self) -> None:
         for process in self.started:
             if process.poll() is None:
                 process.kill()
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
         if self.status():
             nodeplane(["--root", str(self.root), "down"])
-        until(lambda: not self.processes(), "no process left", 15)
+        self.is_over()
 
 
 @pytest.fixture
@@ -115,7 +119,7 @@ def plane() -> Iterator[FakePlane]:
 
 def end(process: "subprocess.Popen[str]", number: int = signal.SIGTERM) -> tuple[int, str, str]:
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     return process.returncode, out, err
 
 
@@ -139,7 +143,7 @@ def test_up_tells_once_and_ends_in_reverse_order(plane: FakePlane) -> None:
     assert order[2:] == ["b", "a"]
     assert sockets(plane.root) == []
     assert "WARNING a: look at me" in (plane.root / "logs" / "a.log").read_text()
-    assert not plane.processes()
+    plane.is_over()
 
 
 def test_a_killed_actor_is_back_at_once_and_nobody_else_notices(plane: FakePlane) -> None:
@@ -148,7 +152,7 @@ def test_a_killed_actor_is_back_at_once_and_nobody_else_notices(plane: FakePlane
     begin = time.monotonic()
     os.kill(pids["a"], signal.SIGKILL)
     new = plane.replaced("a", pids["a"])
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 30
     assert (new.restarts, new.last_reason) == (1, "killed by SIGKILL")
     assert plane.actor("b").pid == pids["b"]
 
@@ -210,23 +214,23 @@ def test_one_that_cannot_start_fails_alone_and_says_why(plane: FakePlane) -> Non
     until(lambda: plane.status() and plane.actor("bad").state == plane.actor("worse").state == "failed", "both failed")
     assert plane.actor("bad").last_reason.endswith("exit 3: the disk ate my homework")
     assert plane.actor("worse").last_reason.endswith("RuntimeError: no such luck")
-    assert plane.actor("a").state in ("ready", "live")
+    until(lambda: plane.actor("a").state in ("ready", "live"), "the good one runs")
     assert plane.actor("a").restarts == 0
 
 
 def test_a_critical_one_ends_the_plane(plane: FakePlane) -> None:
     process = plane.up("a", "bad:crashing!")
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "nodeplane: bad cannot be kept running: died 3 times before it was ready" in err
-    assert not plane.processes()
+    plane.is_over()
 
 
 def test_nothing_outlives_a_killed_supervisor_and_the_next_cleans_up(plane: FakePlane) -> None:
     process = plane.start("a", "b")
     process.kill()
-    process.communicate(timeout=10)
-    until(lambda: not plane.processes(), "no orphan", 15)
+    process.communicate(timeout=60)
+    until(lambda: not plane.processes(), "no orphan")
     assert sockets(plane.root)
     (plane.root / "run" / "gone.rpc").touch()
     end(plane.start("a"))
@@ -236,7 +240,7 @@ def test_nothing_outlives_a_killed_supervisor_and_the_next_cleans_up(plane: Fake
 def test_a_second_supervisor_is_refused_by_pid(plane: FakePlane) -> None:
     first = plane.start("a")
     second = plane.up("a")
-    _, err = second.communicate(timeout=15)
+    _, err = second.communicate(timeout=60)
     assert second.returncode == 1
     assert f"supervisor (pid {first.pid})" in err
     assert plane.actor("a").restarts == 0
@@ -248,7 +252,7 @@ def test_a_killed_forkserver_costs_one_restart(plane: FakePlane) -> None:
     os.kill(parent(old), signal.SIGKILL)
     assert plane.replaced("a", old).last_reason == "the forkserver died"
     until(lambda: plane.all_in("ready", "live"), "all back")
-    assert len(plane.processes()) == 3
+    until(lambda: len(plane.processes()) == 3, "one forkserver and two actors")
 
 
 def test_a_stopped_forkserver_is_continued_at_no_cost(plane: FakePlane) -> None:
@@ -264,10 +268,10 @@ def test_a_stopped_forkserver_is_continued_at_no_cost(plane: FakePlane) -> None:
 def test_a_run_directory_that_is_removed_ends_the_plane_before_another_can_start(plane: FakePlane) -> None:
     process = plane.start("a", "b")
     shutil.rmtree(plane.root / "run")
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"{plane.root}/run was removed or emptied under the running plane; start it again" in err
-    assert not plane.processes()
+    plane.is_over()
     plane.start("a", "b")
 
 
@@ -287,25 +291,25 @@ def test_a_second_interrupt_ends_at_once(plane: FakePlane) -> None:
     time.sleep(0.2)
     begin = time.monotonic()
     end(process, signal.SIGINT)
-    assert time.monotonic() - begin < 8
-    assert not plane.processes()
+    assert time.monotonic() - begin < 30
+    plane.is_over()
     assert sockets(plane.root) == []
 
 
 def test_detach_and_down(plane: FakePlane) -> None:
     process = plane.up("--detach", "a", "b")
-    out, err = process.communicate(timeout=15)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert "ready in" in out
     assert plane.all_in("ready", "live")
     assert nodeplane(["--root", str(plane.root), "down"]) == 0
     assert sockets(plane.root) == []
-    assert not plane.processes()
+    plane.is_over()
 
 
 def test_detach_says_what_failed(plane: FakePlane) -> None:
     process = plane.up("--detach", "a", "bad:crashing!")
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "bad" in err
     assert "the disk ate my homework" in err
@@ -327,29 +331,33 @@ def test_groups_side_by_side_are_one_plane(plane: FakePlane) -> None:
     until(lambda: (status := plane.status()) and len(status.actors) == 2, "two groups")
     until(lambda: plane.all_in("ready", "live"), "both ready")
     twice = plane.up("--group=node", "b")
-    _, err = twice.communicate(timeout=15)
+    _, err = twice.communicate(timeout=60)
     assert f"supervisor-node (pid {node.pid})" in err
     stranger = plane.up("--group=watcher", "apiserver-0", NODEPLANE_NODE_NAME="n2")
-    _, err = stranger.communicate(timeout=15)
+    _, err = stranger.communicate(timeout=60)
     assert "node_name is 'n2' here but 'n1' in the groups that run already" in err
     old = plane.actor("b").pid
     assert nodeplane(["--root", str(plane.root), "chaos", "kill", "b"]) == 0
     plane.replaced("b", old)
     assert nodeplane(["--root", str(plane.root), "down"]) == 0
-    assert (control.wait(5), node.wait(5)) == (0, 0)
+    assert (control.wait(60), node.wait(60)) == (0, 0)
     assert sockets(plane.root) == []
 
 
 def test_metrics_page(plane: FakePlane) -> None:
     plane.start("a", "b")
     url = until(plane.status, "status").endpoints["metrics"]
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        page = answer.read().decode()
-    assert 'nodeplane_actor_up{actor="a"} 1' in page
-    assert 'process_open_fds{actor="b"}' in page
+
+    def whole() -> str:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            page = str(answer.read().decode())
+        wanted = 'nodeplane_actor_up{actor="a"} 1', *(f'process_open_fds{{actor="{name}"}}' for name in ("a", "b"))
+        return page if all(part in page for part in wanted) else ""
+
+    page = until(whole, "a page that tells of both")
     assert page.count("# TYPE process_open_fds gauge") == 1
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(url.replace("metrics", "x"), timeout=5)
+        urllib.request.urlopen(url.replace("metrics", "x"), timeout=30)
     caught.value.close()
     assert caught.value.code == 404
 
@@ -364,7 +372,8 @@ def test_garbage_on_the_supervisors_socket_disturbs_nobody(plane: FakePlane) -> 
         for frames in ([b""], [b"\xff" * 50], [b"a", b"b", b"c"], [b"\x81"]):
             sock.send_multipart(frames)
         time.sleep(0.1)
-    assert plane.actor("a").state in ("ready", "live")
+    until(lambda: plane.actor("a").state in ("ready", "live"), "it runs on")
+    assert plane.actor("a").restarts == 0
 
 
 def test_groups_that_start_together_agree_anew(plane: FakePlane) -> None:

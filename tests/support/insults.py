@@ -17,6 +17,8 @@ Address = Path | int
 """A unix socket, or a port on 127.0.0.1."""
 
 MIB = 1024 * 1024
+TAKEN_S = 0.3
+"""Who takes no more bytes for so long will take none: the rest is not sent."""
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 ZMTP = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16) + b"\x00" + bytes(31)
 """A whole greeting of ZeroMQ's wire protocol, mechanism NULL."""
@@ -82,12 +84,15 @@ def shouted(address: Address, data: bytes) -> Iterator[socket.socket]:
 def _connected(address: Address) -> socket.socket:
     """Stream sockets but for the shims', which take packets."""
     if isinstance(address, int):
-        return socket.create_connection(("127.0.0.1", address), timeout=0.3)
+        open_ = socket.create_connection(("127.0.0.1", address), timeout=30)
+        open_.settimeout(TAKEN_S)
+        return open_
     for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         sock = socket.socket(socket.AF_UNIX, kind)
-        sock.settimeout(0.3)
+        sock.settimeout(30)
         try:
             sock.connect(str(address))
+            sock.settimeout(TAKEN_S)
             return sock
         except OSError as error:
             sock.close()
@@ -122,7 +127,7 @@ def _shout(held: contextlib.ExitStack, sock: "zmq.Socket[bytes]", path: Path, fr
         sock.send_multipart([b"one", b"two", b"three"])
 
 
-def refused(*arguments: str, environment: dict[str, str] | None = None, timeout: float = 20) -> tuple[int, str]:
+def refused(*arguments: str, environment: dict[str, str] | None = None, timeout: float = 90) -> tuple[int, str]:
     """Exit code and the one line a nodeplane command that must fail says."""
     done = subprocess.run(
         [str(BIN / "nodeplane"), *arguments],

@@ -16,6 +16,9 @@ import yaml
 
 from tests.support.plane import Plane, until
 
+SILENCE_S = 90.0
+"""Longer than it takes to the next bookmark: a watch of which nothing comes is no broken one."""
+
 
 @dataclass
 class Seen:
@@ -65,7 +68,7 @@ class ApiWatcher:
             time.sleep(0.02)
 
     def _watch(self) -> None:
-        connection = self._connection = connect(self._plane.root, timeout=5.0)
+        connection = self._connection = connect(self._plane.root, timeout=15.0)
         try:
             query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={self.rv}"
             connection.request("GET", self._path + query)
@@ -73,6 +76,8 @@ class ApiWatcher:
             if answer.status != 200:
                 answer.read()
                 return
+            if connection.sock is not None:
+                connection.sock.settimeout(SILENCE_S)
             self.reconnects += 1
             while not self._stop.is_set():
                 try:
