@@ -21,9 +21,10 @@ State = tuple[tuple[int, int, int], ...]
 class Renewed(Generic[Made]):
     """What is made of some files, made again when one of them is another. Raises what `make` does, at once only."""
 
-    def __init__(self, files: Iterable[Path | None], make: Callable[[], Made]) -> None:
+    def __init__(self, files: Iterable[Path | None], make: Callable[[], Made], what: str = "certificates") -> None:
         self._files = tuple(path for path in files if path is not None)
         self._make = make
+        self._what = what
         self._seen = _state(self._files)
         self._made = make()
 
@@ -35,7 +36,7 @@ class Renewed(Generic[Made]):
             try:
                 self._made = self._make()
             except (OSError, ValueError, NodeplaneError) as error:
-                log.warning("new certificates are not used yet, the last ones stay: %s", error)
+                log.warning("new %s are not used yet, the last ones stay: %s", self._what, error)
         return self._made
 
 

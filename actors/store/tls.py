@@ -1,23 +1,54 @@
-"""The store's certificates for loopback TCP, looked at before gRPC does, which only says that it cannot listen."""
+"""The store's certificates for loopback TCP, looked at before gRPC does, which only says that it cannot listen.
+
+Files that are replaced serve new connections without a restart; while they do not fit together, the last good ones do.
+"""
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import grpc
 
 from actors.store.errors import StoreUnusable
 from actors.store.options import StoreOptions
+from protocols.tls import Renewed
 
 MEND = "remove the file, and `nodeplane up` makes a new one"
+Pair = grpc.ServerCertificateConfiguration
 
 
 def server_credentials(options: StoreOptions) -> grpc.ServerCredentials | None:
     """None where the certificates are not there: then there is no TCP. Raises StoreUnusable."""
-    if not all(path.exists() for path in (options.ca, options.cert, options.key)):
+    files = (options.ca, options.cert, options.key)
+    if not all(path.exists() for path in files):
         return None
+    pairs = _Pairs(options, files)
+    fresh = cast(Callable[[], Pair], pairs.fresh)  # its stubs know nothing of the None that gRPC's documents promise
+    return grpc.dynamic_ssl_server_credentials(pairs.given, fresh, require_client_authentication=True)
+
+
+class _Pairs:
+    """Asked by gRPC from threads of its own, before each handshake."""
+
+    def __init__(self, options: StoreOptions, files: tuple[Path, ...]) -> None:
+        self._pairs = Renewed(files, lambda: _pair(options))
+        self.given = self._pairs.now()
+
+    def fresh(self) -> Pair | None:
+        """None while nothing is new: then gRPC keeps what it made of the last one."""
+        pair = self._pairs.now()
+        if pair is self.given:
+            return None
+        self.given = pair
+        return pair
+
+
+def _pair(options: StoreOptions) -> Pair:
+    """Raises StoreUnusable."""
     _check(options)
     pair = (_read(options.key), _read(options.cert))
-    return grpc.ssl_server_credentials([pair], _read(options.ca), require_client_auth=True)
+    return grpc.ssl_server_certificate_configuration([pair], _read(options.ca))
 
 
 def _check(options: StoreOptions) -> None:

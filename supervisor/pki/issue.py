@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocols.files import write_atomic
@@ -154,13 +154,26 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def _service_account_keys(directory: Path) -> None:
-    """The pair that will sign service-account tokens; kept for ever, since tokens outlive certificates."""
-    if certificates.whole(directory / "sa.key") and certificates.whole(directory / "sa.pub"):
+    """The key that signs service account tokens, kept for ever, since tokens outlive certificates; and beside it those
+    that are believed, to which people may add."""
+    private, public = directory / "sa.key", directory / "sa.pub"
+    if certificates.whole(private) and certificates.whole(public):
         return
-    key = ec.generate_private_key(ec.SECP256R1())
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    _write_key(directory / "sa.key", key)
-    write_atomic(directory / "sa.pub", public, 0o644)
+    key = _private_key(private)
+    if key is None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        _write_key(private, key)
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    write_atomic(public, key.public_key().public_bytes(serialization.Encoding.PEM, form), 0o644)
+
+
+def _private_key(path: Path) -> Key | rsa.RSAPrivateKey | None:
+    """None where there is none that signs."""
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError):
+        return None
+    return key if isinstance(key, Key | rsa.RSAPrivateKey) else None
 
 
 def _write_key(path: Path, key: Key) -> None:

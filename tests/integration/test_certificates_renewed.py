@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import grpc
 import pytest
 
 from actors.apiserver.request.server import ServerOptions, tls_context
+from actors.store.options import StoreOptions
+from actors.store.server import Routes
+from actors.store.tls import server_credentials
 from protocols.etcd import EtcdOptions
 from protocols.etcd.channel import contexts_of
 from protocols.tls import Renewed, serving
@@ -91,3 +95,41 @@ def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None:
         await bound.wait_closed()
 
     asyncio.run(story())
+
+
+def test_the_stores_port_serves_new_files_without_a_restart(root: Path) -> None:
+    used = root / "used"
+    files = {"ca": used / "ca.crt", "cert": used / "server.crt", "key": used / "server.key"}
+    credentials = server_credentials(StoreOptions(directory=root, socket=root / "s", address_file=root / "a", **files))
+    assert credentials is not None
+
+    async def story() -> None:
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((Routes({}),))
+        port = server.add_secure_port("127.0.0.1:0", credentials)
+        await server.start()
+
+        def channel(generation: str) -> grpc.aio.Channel:
+            files = (root / generation / name for name in ("ca.crt", "client.key", "client.crt"))
+            proof = grpc.ssl_channel_credentials(*(file.read_bytes() for file in files))
+            own = [("grpc.use_local_subchannel_pool", 1)]  # else it shares a connection with its like
+            return grpc.aio.secure_channel(f"127.0.0.1:{port}", proof, own)
+
+        async with channel("old") as first, channel("old") as late, channel("new") as second:
+            await healthy(first)
+            (used / "server.key").write_text("half written")
+            await healthy(late)  # what does not fit together is not used
+            use(root, "new", "server", "ca")
+            await healthy(second)
+            await healthy(first)  # an open connection stays
+            async with channel("old") as gone:
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await healthy(gone, wait=False)
+        await server.stop(None)
+
+    asyncio.run(story())
+
+
+async def healthy(channel: grpc.aio.Channel, wait: bool = True) -> None:
+    call = channel.unary_unary("/grpc.health.v1.Health/Check")
+    assert await call(b"", timeout=15, wait_for_ready=wait) == b"\x08\x01"

@@ -25,11 +25,13 @@ from actors.apiserver.authentication.tokens.claims import (
 from actors.apiserver.authentication.tokens.file import TokenFile
 from actors.apiserver.authentication.tokens.jwt import BadToken, decode_token, encode_token
 from actors.apiserver.authentication.tokens.keys import (
+    Keys,
     NoSigningKey,
     SigningKey,
     decode_segment,
     encode_segment,
     load_key,
+    load_keys,
 )
 from actors.apiserver.authentication.tokens.request import read_request
 from actors.apiserver.authentication.user import User
@@ -49,6 +51,7 @@ def pem(kind: str) -> bytes:
 
 KEYS = {kind: SigningKey(pem(kind), Path("sa.key")) for kind in ("ES256", "RS256")}
 KEY = KEYS["ES256"]
+OURS = Keys(KEY)
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -60,15 +63,15 @@ def claims(**changes: Any) -> dict[str, Any]:
 def test_a_token_proves_what_it_says(kind: str) -> None:
     key = KEYS[kind]
     token = encode_token(key, claims())
-    found = decode_token(key, token)
+    found = decode_token(Keys(key), token)
     check_times(found, time.time())
     user = user_of_claims(found)
     assert (user.name, user.uid) == ("system:serviceaccount:ns:bot", "u-bot")
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
     assert dict(user.extra)["authentication.kubernetes.io/pod-name"] == ("p",)
     assert [(each.resource, each.name) for each in references_of(found)] == [("serviceaccounts", "bot"), ("pods", "p")]
-    assert key.jwk()["kid"] == key.kid
-    assert key.jwk()["alg"] == kind
+    assert key.public.jwk()["kid"] == key.public.kid
+    assert key.public.jwk()["alg"] == kind
 
 
 @given(st.integers(min_value=0), st.integers(min_value=1, max_value=255))
@@ -77,7 +80,7 @@ def test_one_changed_byte_proves_nothing(place: int, change: int) -> None:
     place %= len(token)
     broken = token[:place] + bytes([token[place] ^ change]) + token[place + 1 :]
     try:
-        assert decode_token(KEY, broken.decode("latin-1")) == decode_token(KEY, token.decode())
+        assert decode_token(OURS, broken.decode("latin-1")) == decode_token(OURS, token.decode())
     except BadToken:
         return
     # base64 has spare bits in the last letter of a part: another letter, the same bytes
@@ -96,12 +99,12 @@ def test_forged_headers_prove_nothing() -> None:
     for header in (b'{"alg":"none"}', b'{"alg":"HS256"}', b'{"alg":"ES256","kid":"other"}', b"[]", b"{", b"\xff"):
         for signature in ("", encode_segment(b"x" * 64), encode_segment(b"\0" * 64)):
             with pytest.raises(BadToken):
-                decode_token(KEY, f"{encode_segment(header)}.{body}.{signature}")
+                decode_token(OURS, f"{encode_segment(header)}.{body}.{signature}")
     for token in ("..", "a.b.c", "a.b", "é.é.é", "x" * 20000, ".".join(["e30"] * 3)):
         with pytest.raises(BadToken):
-            decode_token(KEY, token)
+            decode_token(OURS, token)
     with pytest.raises(BadToken):
-        decode_token(KEYS["RS256"], encode_token(KEY, claims()))
+        decode_token(Keys(KEYS["RS256"]), encode_token(KEY, claims()))
 
 
 @pytest.mark.parametrize(
@@ -154,10 +157,52 @@ def test_tokens_end_with_what_they_are_bound_to(tmp_path: Path) -> None:
 def test_a_plane_without_its_key_says_so(tmp_path: Path) -> None:
     with pytest.raises(NoSigningKey, match=r"sa\.key"):
         load_key(tmp_path / "sa.key")
-    for content in (b"", b"no key", KEY.kid.encode()):
+    for content in (b"", b"no key", KEY.public.kid.encode()):
         (tmp_path / "sa.key").write_bytes(content)
         with pytest.raises(NoSigningKey, match="delete it"):
             load_key(tmp_path / "sa.key")
+
+
+def public_pem(private: bytes) -> bytes:
+    key = serialization.load_pem_private_key(private, password=None).public_key()
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def test_a_new_key_signs_at_once_and_old_tokens_stay_good_while_the_old_one_is_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    private, public = tmp_path / "sa.key", tmp_path / "sa.pub"
+    keys = {name: pem(kind) for name, kind in (("first", "ES256"), ("second", "RS256"), ("third", "ES256"))}
+    grant = Grant(ACCOUNT, (ISSUER,), 3600)
+
+    async def story() -> None:
+        made = authority(tmp_path, {"serviceaccounts/bot": ACCOUNT})
+        private.write_bytes(keys["first"])
+        old, _ = await made.issue(grant)
+        public.write_bytes(public_pem(keys["first"]) + b"\nof today:\n" + public_pem(keys["second"]))
+        private.write_bytes(keys["second"])
+        new, _ = await made.issue(grant)
+        believed = (await made.keys()).believed
+        assert [key.algorithm for key in believed.values()] == ["RS256", "ES256"]
+        for token in (old, new):
+            assert (await made.prove(token)).user.name == "system:serviceaccount:ns:bot"
+        public.write_bytes(b"half written")
+        assert (await made.prove(old)).user.uid == "u-bot", "what cannot be used changes nothing"
+        assert "keys of service account tokens" in caplog.messages[-1]
+        public.write_bytes(keys["third"])  # a private key counts by its public half, as upstream's does
+        assert (await made.prove(new)).user.uid == "u-bot"
+        with pytest.raises(BadToken, match="not signed with our key"):
+            await made.prove(old)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("content", [b"", b"no key", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
+def test_believed_keys_that_are_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "sa.key").write_bytes(pem("ES256"))
+    (tmp_path / "sa.pub").write_bytes(content)
+    with pytest.raises(NoSigningKey, match=r"sa\.pub cannot be used"):
+        load_keys(tmp_path / "sa.key")
 
 
 def write(path: Path, text: str, mode: int = 0o600) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from cryptography import x509
 
+from actors.apiserver.authentication.tokens.keys import load_keys
 from protocols.layout import layout
 from supervisor.errors import AlreadyRunning, PortTaken
 from supervisor.pki import certificates, issue
@@ -179,6 +180,10 @@ def test_certificates_are_renewed_in_time(root: Path) -> None:
             assert not certificates.current(directory, what), "a damaged file"
         (directory / name).write_bytes(good)
     assert certificates.current(directory, what)
+    (directory / "sa.pub").write_bytes(good[:-20])
+    issue.issue(directory, what)
+    assert (directory / "sa.key").read_bytes() == good, "tokens outlive a damaged file beside their key"
+    assert len(load_keys(directory / "sa.key").believed) == 1
     (directory / "admin.key").unlink()
     assert not certificates.current(directory, what)
 

@@ -1,4 +1,4 @@
-"""OpenID discovery: where others learn who signs service account tokens, and with which key."""
+"""OpenID discovery: where others learn who signs service account tokens, and with which keys."""
 
 import msgspec
 
@@ -21,16 +21,18 @@ class OpenId:
         if path not in (CONFIGURATION, KEYS):
             raise unknown_path()
         try:
-            key = await self._authority.key()
+            keys = list((await self._authority.keys()).believed.values())
         except NoSigningKey as error:
             raise ServiceUnavailable(str(error)) from None
         if path == KEYS:
-            return Reply(msgspec.json.encode({"keys": [key.jwk()]}), media_type="application/jwk-set+json")
-        found = {
+            return Reply(
+                msgspec.json.encode({"keys": [key.jwk() for key in keys]}), media_type="application/jwk-set+json"
+            )
+        about = {
             "issuer": ISSUER,
             "jwks_uri": f"https://{self._address}{KEYS}",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [key.algorithm],
+            "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys}),
         }
-        return Reply(msgspec.json.encode(found))
+        return Reply(msgspec.json.encode(about))

@@ -1,4 +1,4 @@
-"""Makes and checks service account tokens, with the key and the replicas at hand."""
+"""Makes and checks service account tokens, with the keys of now and the replicas at hand."""
 
 import asyncio
 import hashlib
@@ -21,9 +21,10 @@ from actors.apiserver.authentication.tokens.claims import (
 )
 from actors.apiserver.authentication.tokens.file import TokenFile
 from actors.apiserver.authentication.tokens.jwt import LONGEST, BadToken, decode_token, encode_token, looks_signed
-from actors.apiserver.authentication.tokens.keys import SigningKey, load_key
+from actors.apiserver.authentication.tokens.keys import Keys, believed_file, load_keys
 from actors.apiserver.authentication.user import User
 from actors.apiserver.objects.paths import Obj
+from protocols.tls import Renewed
 
 REMEMBERED = 1024
 """Tokens whose signature was checked; all else is checked each time."""
@@ -31,6 +32,7 @@ REMEMBERED = 1024
 
 class AuthorityOptions(msgspec.Struct, frozen=True):
     key: Path
+    """Signs; the file of the keys that are believed stands beside it. Both may be replaced at any time."""
     tokens: Path
     """The static token file; need not exist."""
     shown: Callable[[str, str, str], Obj | None]
@@ -50,19 +52,29 @@ class TokenAuthority:
     def __init__(self, options: AuthorityOptions) -> None:
         self._options = options
         self._file = TokenFile(options.tokens)
-        self._key: SigningKey | None = None
+        self._keys: Renewed[Keys] | None = None
+        self._used: Keys | None = None
+        """What was checked was checked with these."""
         self._checked: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
 
-    async def key(self) -> SigningKey:
+    async def keys(self) -> Keys:
         """Raises NoSigningKey."""
-        if self._key is None:
-            self._key = await asyncio.to_thread(load_key, self._options.key)
-        return self._key
+        if self._keys is None:
+            self._keys = await asyncio.to_thread(self._load)
+        keys = self._keys.now()
+        if keys is not self._used:
+            self._used = keys
+            self._checked.clear()
+        return keys
+
+    def _load(self) -> Renewed[Keys]:
+        path = self._options.key
+        return Renewed((path, believed_file(path)), lambda: load_keys(path), "keys of service account tokens")
 
     async def issue(self, grant: Grant) -> tuple[str, float]:
         """A new token and when it ends. Raises NoSigningKey."""
         now = time.time()
-        return encode_token(await self.key(), make_claims(grant, now)), int(now) + grant.seconds
+        return encode_token((await self.keys()).signing, make_claims(grant, now)), int(now) + grant.seconds
 
     async def prove(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> Proven:
         """Raises BadToken, NoSigningKey."""
@@ -82,10 +94,11 @@ class TokenAuthority:
         return Proven(user_of_claims(claims), meant)
 
     async def _claims(self, token: str) -> dict[str, Any]:
+        keys = await self.keys()
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
         found = self._checked.get(digest)
         if found is None:
-            found = self._checked[digest] = decode_token(await self.key(), token)
+            found = self._checked[digest] = decode_token(keys, token)
             if len(self._checked) > REMEMBERED:
                 self._checked.popitem(last=False)
         else:

@@ -1,10 +1,10 @@
-"""Compact JSON web tokens of one issuer and one key."""
+"""Compact JSON web tokens of one issuer, signed with its key, checked with all it believes."""
 
 from typing import Any, ClassVar
 
 import msgspec
 
-from actors.apiserver.authentication.tokens.keys import SigningKey, decode_segment, encode_segment
+from actors.apiserver.authentication.tokens.keys import Keys, SigningKey, decode_segment, encode_segment
 from protocols.errors import NodeplaneError
 
 LONGEST = 16 * 1024
@@ -23,12 +23,12 @@ def looks_signed(token: str) -> bool:
 
 
 def encode_token(key: SigningKey, claims: dict[str, Any]) -> str:
-    header = {"alg": key.algorithm, "kid": key.kid}
+    header = {"alg": key.public.algorithm, "kid": key.public.kid}
     message = ".".join(encode_segment(msgspec.json.encode(part)) for part in (header, claims))
     return f"{message}.{encode_segment(key.sign(message.encode()))}"
 
 
-def decode_token(key: SigningKey, token: str) -> dict[str, Any]:
+def decode_token(keys: Keys, token: str) -> dict[str, Any]:
     """The claims of a token with a good signature; times and audiences are not looked at. Raises BadToken."""
     if len(token) > LONGEST or not token.isascii():
         raise BadToken("the token is too long or no ASCII text")
@@ -40,8 +40,9 @@ def decode_token(key: SigningKey, token: str) -> dict[str, Any]:
         raise BadToken("the token is malformed") from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
         raise BadToken("the token is malformed")
-    if header.get("alg") != key.algorithm or header.get("kid") not in (None, key.kid):
+    fitting = [key for key in keys.of(header.get("kid")) if key.algorithm == header.get("alg")]
+    if not fitting:
         raise BadToken("the token was not signed with our key")
-    if not key.verifies(proof, message.encode()):
+    if not any(key.verifies(proof, message.encode()) for key in fitting):
         raise BadToken("invalid signature")
     return claims
