@@ -13,7 +13,7 @@ from protocols.wire import etcd_pb2, etcd_pb2_grpc
 from tests.support import oracle
 from tests.support.plane import Plane, until
 from tests.support.podwatch import Holdings, PodWatch
-from tests.support.watchers import connect
+from tests.support.watchers import collection
 
 COLLECTIONS = {
     "/registry/pods/": "/api/v1/pods",
@@ -47,18 +47,12 @@ def _stored(plane: Plane, prefix: str) -> Versions:
         f"unix:{plane.root}/run/store.sock", [("grpc.default_authority", "localhost")]
     ) as channel:
         request = etcd_pb2.RangeRequest(key=key, range_end=key[:-1] + b"0", keys_only=True)
-        found = etcd_pb2_grpc.KVStub(channel).Range(request, timeout=20).kvs
+        found = etcd_pb2_grpc.KVStub(channel).Range(request, timeout=20, wait_for_ready=True).kvs
     return {each.key.decode().removeprefix(prefix): each.mod_revision for each in found}
 
 
 def _served(plane: Plane, path: str) -> Versions:
-    connection = connect(plane.root)
-    try:
-        connection.request("GET", f"{path}?resourceVersion=0")
-        items = json.loads(connection.getresponse().read())["items"]
-    finally:
-        connection.close()
-    metas = [item["metadata"] for item in items]
+    metas = [item["metadata"] for item in collection(plane.root, f"{path}?resourceVersion=0").get("items", ())]
     return {"/".join(filter(None, (m.get("namespace"), m["name"]))): int(m["resourceVersion"]) for m in metas}
 
 

@@ -75,12 +75,13 @@ class HealthPlane:
             {"apiVersion": "v1", "kind": "List", "items": [a_slice(), a_class(), *map(a_claim, range(SLOTS))]}
         )
         for slot in range(SLOTS):
-            uid = self.plane.get("resourceclaim", f"slot-{slot}")["metadata"]["uid"]
+            claim = until("the claim", lambda slot=slot: self.plane.get("resourceclaim", f"slot-{slot}"))  # type: ignore[misc] # bound at once
+            uid = claim["metadata"]["uid"]
             self.driver.devices[uid] = [v1.Device(pool_name="n1", device_name=f"dev-{slot}", request_names=["gpu"])]
         until("the plugin's devices", lambda: allocatable(self.plane) == str(GPUS), every=0.1)
         self.plane.apply({"apiVersion": "v1", "kind": "List", "items": pods()})
         until("every pod in its state", self._in_their_states, 100, every=0.2)
-        shown = {one for devices in self.shown().values() for one in devices}
+        shown = {one for devices in until("all of them", self.shown).values() for one in devices}
         self.ids = sorted(one for one in shown if not one.startswith(f"{DRIVER}/"))
 
     def set(self, state: str) -> None:

@@ -25,7 +25,7 @@ def stored_events(plane: Plane, prefix: str, start: int, stop: int) -> list[tupl
             key=key, range_end=key[:-1] + bytes([key[-1] + 1]), start_revision=start + 1, progress_notify=True
         )
         asked = iter([etcd_pb2.WatchRequest(create_request=request)])
-        call = etcd_pb2_grpc.WatchStub(channel).Watch(_held_open(asked), timeout=60)
+        call = etcd_pb2_grpc.WatchStub(channel).Watch(_held_open(asked), timeout=60, wait_for_ready=True)
         found: list[tuple[str, int, str]] = []
         for response in call:
             assert not response.compact_revision, "the store compacted what the oracle needs"
@@ -59,7 +59,7 @@ def revision(plane: Plane) -> int:
         f"unix:{plane.root}/run/store.sock", [("grpc.default_authority", "localhost")]
     ) as channel:
         request = etcd_pb2.RangeRequest(key=b"/registry/", count_only=True)
-        return int(etcd_pb2_grpc.KVStub(channel).Range(request, timeout=20).header.revision)
+        return int(etcd_pb2_grpc.KVStub(channel).Range(request, timeout=20, wait_for_ready=True).header.revision)
 
 
 def watch_missed_nothing(plane: Plane, watcher: ApiWatcher, prefix: str) -> None:

@@ -42,7 +42,11 @@ class Plane:
         self.environment = {**os.environ, "NODEPLANE_ROOT": str(self.root), "KUBECONFIG": str(self.root / "kubeconfig")}
 
     def __enter__(self) -> "Plane":
-        self.up()
+        try:
+            self.up()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

@@ -43,11 +43,13 @@ class PodWatch:
         """The fold of all events is what List says now, and no event broke a promise."""
         assert self.problems == []
         assert self.snapshots == 1, "the watch had to begin anew: its place was lost"
-        assert dict(self.pods.values()) == self.listed()
+        until("the fold of all events is what List says", lambda: dict(self.pods.values()) == self.listed())
 
     def listed(self) -> dict[str, Holdings]:
         with grpc.insecure_channel(self._socket, OPTIONS) as channel:
-            answer = stubs.PodResourcesListerStub(channel).List(wire.ListPodResourcesRequest(), timeout=20)
+            answer = stubs.PodResourcesListerStub(channel).List(
+                wire.ListPodResourcesRequest(), timeout=20, wait_for_ready=True
+            )
         return {pod.name: holdings(pod) for pod in answer.pod_resources}
 
     def _run(self) -> None:

@@ -36,7 +36,8 @@ class ApiWatcher:
         self.events: list[Seen] = []
         self.errors: list[dict[str, Any]] = []
         self.reconnects = -1
-        self.start_rv = self.rv = int(self._list()["metadata"]["resourceVersion"])
+        listed = until(f"a list of {path}", lambda: collection(plane.root, path))
+        self.start_rv = self.rv = int(listed["metadata"]["resourceVersion"])
         self._connection: http.client.HTTPSConnection | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -50,16 +51,6 @@ class ApiWatcher:
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
         self._thread.join(30)
         assert not self._thread.is_alive()
-
-    def _list(self) -> dict[str, Any]:
-        connection = connect(self._plane.root)
-        try:
-            connection.request("GET", self._path)
-            answer = connection.getresponse()
-            assert answer.status == 200, answer.read()
-            return dict(json.loads(answer.read()))
-        finally:
-            connection.close()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -97,9 +88,24 @@ class ApiWatcher:
             self.errors.append(event["object"])
             return
         metadata = event["object"]["metadata"]
-        self.rv = int(metadata["resourceVersion"])
+        rv = int(metadata["resourceVersion"])
         if event["type"] != "BOOKMARK":
-            self.events.append(Seen(event["type"], self.rv, metadata["name"], event["object"]))
+            self.events.append(Seen(event["type"], rv, metadata["name"], event["object"]))
+        self.rv = rv  # last: who waits for it then reads the events
+
+
+def collection(root: Path, path: str) -> dict[str, Any]:
+    """What GET answers, {} while nobody serves it: who was broken a moment ago may still be on his way."""
+    connection = connect(root)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+        return dict(json.loads(body)) if answer.status == 200 else {}
+    except (OSError, http.client.HTTPException):
+        return {}
+    finally:
+        connection.close()
 
 
 def connect(root: Path, timeout: float = 30.0) -> http.client.HTTPSConnection:

@@ -5,8 +5,8 @@ import json
 import threading
 import time
 
-from tests.support.plane import Plane
-from tests.support.watchers import connect
+from tests.support.plane import Plane, until
+from tests.support.watchers import collection, connect
 
 
 class Writer:
@@ -49,13 +49,8 @@ class Writer:
 
     def nothing_lost(self) -> None:
         """Every acknowledged write is there, with what was written."""
-        connection = connect(self._plane.root)
-        try:
-            connection.request("GET", "/api/v1/namespaces/default/configmaps")
-            answer = connection.getresponse()
-            items = json.loads(answer.read())["items"]
-        finally:
-            connection.close()
+        path = "/api/v1/namespaces/default/configmaps"
+        items = until("a list of configmaps", lambda: collection(self._plane.root, path))["items"]
         stored = {item["metadata"]["name"]: item.get("data", {}).get("value") for item in items}
         lost = {name for name, value in self.acknowledged.items() if stored.get(name) != value}
         assert not lost, f"acknowledged but lost: {sorted(lost)}"
