@@ -35,11 +35,13 @@ def _resident(plane: Plane) -> Iterator[None]:
     before = container_of(plane, "resident")
     yield
     assert container_of(plane, "resident") == before
+    plane.served()
     assert main_status(plane.get("pod", "resident"))["restartCount"] == 0
 
 
 def visit(plane: Plane) -> None:
     """The whole path works: a pod comes, gets a device, and goes."""
+    plane.served()
     plane.apply(pod("visitor", devices=2))
     plane.pod_ready("visitor")
     plane.kubectl("delete", "pod", "visitor")

@@ -92,7 +92,7 @@ def test_s26_only_patched_devices_match(plane: Plane) -> None:
     until("it waits", lambda: "1 cannot allocate all claims" in waits(plane, "first"))
     patch(plane, "gold", "gpu-2")
     plane.pod_ready("first")
-    until("its environment", lambda: "GPU_EXAMPLE_COM_GPU_2=" in plane.kubectl("logs", "first"))
+    until("its environment", lambda: "GPU_EXAMPLE_COM_GPU_2=" in plane.kubectl("logs", "first", check=False))
     pod(plane, "second")
     until("the only one is taken", lambda: waits(plane, "second"))
     assert holders(plane) == {"gpu-2": "first"}
@@ -161,7 +161,7 @@ def test_an_extended_resource_that_a_class_stands_for(plane: Plane) -> None:
     mine = [device for device, name in holders(plane).items() if name == "classic"]
     assert len(mine) == 2
     for word in (f"GPU_EXAMPLE_COM_{device.upper().replace('-', '_')}=" for device in mine):
-        until(word, lambda word=word: word in plane.kubectl("logs", "classic"))  # type: ignore[misc]  # bound at once
+        until(word, lambda word=word: word in plane.kubectl("logs", "classic", check=False))  # type: ignore[misc]  # bound at once
     plane.kubectl("delete", "pod", "classic")
     until("its claim is gone", lambda: "classic" not in holders(plane).values())
 

@@ -151,6 +151,12 @@ class Plane:
 
         return until(f"pod {name} Ready", holds, timeout, every=0.2)
 
+    def served(self, timeout: float = 60) -> None:
+        """Somebody answers at the API's port, and has all there is: after an API process was killed."""
+        until(
+            "the API answers", lambda: self.kubectl("get", "--raw", "/readyz", check=False) == "ok", timeout, every=0.1
+        )
+
     def settled(self, timeout: float = 60) -> dict[str, dict[str, Any]]:
         """Every actor live and every replica at its owner's position."""
         return until("all actors live and synced", lambda: settled_view(self.status()), timeout, every=0.2)
