@@ -73,8 +73,9 @@ def _call(value: bytes, scope: Scope) -> Worst:
     parts = [_walk(each, scope) for each in ([target] if target else []) + arguments]
     if name == "lists.range":
         parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], arguments[-1:], strict=True)]
-    elif name == "matches" and arguments:
-        parts[-1] = Worst(pattern_cost(_text(arguments[-1])), parts[-1].size)
+    elif name in ("matches", "find", "findAll") and arguments:
+        at = -1 if name == "matches" else -len(arguments)
+        parts[at] = Worst(pattern_cost(_text(arguments[at])), parts[at].size)
     if name == "_?._" and (field := _text(arguments[-1])) is not None:
         return Worst(total(1, *(part.cost for part in parts)), selected(parts[0].size, field))
     own, size = RULES.get(name, linear)([part.size for part in parts])

@@ -8,6 +8,8 @@ from protocols.cel.library import BOOL, DOUBLE, INT, STRING, Function
 
 DYN, LISTS = "dyn", {kind: f"list<{kind}>" for kind in (INT, DOUBLE, STRING, BOOL)}
 ANY_LIST = "list"
+VALUES = (STRING, INT, DOUBLE, BOOL, "uint", "bytes", "timestamp", "duration", "null", "map", ANY_LIST)
+"""All that a value can be."""
 NUMBERS, ORDERED = (INT, DOUBLE), (INT, DOUBLE, STRING, BOOL)
 
 

@@ -16,10 +16,14 @@ FREE = 1000
 """Patterns up to here cost what upstream says: by their length, at the place where they are used."""
 
 
+LARGEST = 6_000_000
+"""What the engine compiles before it refuses a pattern as too large takes no longer than so many units."""
+
+
 def pattern_cost(pattern: str | None) -> int:
-    """In units; a pattern that is no literal cannot be known."""
+    """In units; a pattern that is no literal may be as large as the engine lets any be."""
     if pattern is None:
-        return FAR
+        return LARGEST
     size = len(pattern) + WIDE * len(_WIDE.findall(pattern)) + TABLE * len(_TABLE.findall(pattern))
     for match in _COUNT.finditer(pattern):
         size = min(FAR, size * max(1, int(match[1]), int(match[2] or 0)))

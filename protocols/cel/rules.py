@@ -59,6 +59,19 @@ def _matches(sizes: Sizes) -> int:
     return product(tenth(sizes[0].length + 1), max(1, sizes[1].length // 4))
 
 
+def _found(sizes: Sizes) -> tuple[int, Size]:
+    return product(_matches(sizes), 4), sizes[0]
+
+
+def _all_found(sizes: Sizes) -> tuple[int, Size]:
+    count = sizes[0].length + 1
+    return total(product(_matches(sizes), 4), 2 * count), Size(count, 2 * count)
+
+
+def _place(sizes: Sizes) -> int:
+    return total(1, *map(walked, sizes))
+
+
 def _among(sizes: Sizes) -> int:
     return 1 if sizes[1] in (DOMAINS, ENTRIES) else total(sizes[1].length, tenth(sizes[1].deep))
 
@@ -126,6 +139,9 @@ RULES: Mapping[str, Rule] = {
     "first": _part,
     "last": _part,
     "matches": _yes_or_no(_matches),
+    "find": _found,
+    "findAll": _all_found,
+    **dict.fromkeys(("indexOf", "lastIndexOf", "indexOF", "lastIndexOF"), _yes_or_no(_place)),
     "replace": _replaced,
     "join": _joined,
     "format": _formatted,

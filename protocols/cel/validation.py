@@ -1,14 +1,14 @@
 """The engine for rules of custom resources: an environment to check for each type, one to run for all.
 
 To check, what a rule speaks of has the types of its schema; to run, it comes as plain maps. Functions are those of
-selectors, and those on lists, addresses and URLs.
+selectors, and those on lists, addresses and URLs, and those that find.
 """
 
 import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from protocols.cel import addresses, limits, lists
+from protocols.cel import addresses, finding, limits, lists, places
 from protocols.cel.cost import cost_of
 from protocols.cel.engine import LIBRARIES
 from protocols.cel.errors import CompileError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cel_expr_python import cel
 
 _CONFIG = "name: rules\nextensions:\n" + "".join(f"- name: {name}\n" for name in LIBRARIES)
+_EVERYWHERE = (*addresses.FUNCTIONS, *finding.FUNCTIONS)
 _NAMES = {
     QUANTITY: "kubernetes.Quantity",
     VERSION: "kubernetes.Semver",
@@ -37,7 +38,7 @@ def runner(flag: str) -> tuple["cel.Env", "cel.Type"]:
 
     kinds = cel.Type
     types = _types(cel) | dict.fromkeys(_NAMES, kinds.BYTES)
-    functions = declared(cel, types, True, (*addresses.FUNCTIONS, *lists.RUN))
+    functions = declared(cel, types, True, (*_EVERYWHERE, *lists.RUN, *places.RUN))
     variables = {"self": kinds.DYN, "oldSelf": kinds.DYN, flag: kinds.BOOL}
     env: cel.Env = cel.NewEnv(config=cel.NewEnvConfigFromYaml(_CONFIG), variables=variables, functions=functions)
     return env, kinds.ERROR
@@ -48,7 +49,7 @@ def checker(pool: Any, this: "cel.Type") -> "cel.Env":
     from cel_expr_python import cel
 
     types = _types(cel) | {name: cel.Type.AbstractType(full) for name, full in _NAMES.items()}
-    functions = declared(cel, types, False, (*addresses.FUNCTIONS, *lists.CHECKED))
+    functions = declared(cel, types, False, (*_EVERYWHERE, *lists.CHECKED, *places.CHECKED))
     made: cel.Env = cel.NewEnv(
         descriptor_pool=pool,
         config=cel.NewEnvConfigFromYaml(_CONFIG),
@@ -62,11 +63,13 @@ def compiled(env: "cel.Env", source: str) -> "cel.Expression":
     """Raises CompileError. What could hurt the engine does not reach it."""
     limits.check_length(source)
     limits.check_text(source)
-    limits.check_tokens(tokens(source))
+    found = tokens(source)
+    limits.check_tokens(found)
+    limits.check_formats(found)
     try:
-        return env.compile(source)
+        return env.compile(places.renamed(source, found))
     except (RuntimeError, ValueError) as error:
-        raise CompileError(f"compilation failed: {told_compile(str(error))}") from None
+        raise CompileError(f"compilation failed: {places.as_written(told_compile(str(error)))}") from None
 
 
 def worst(expression: "cel.Expression", names: Mapping[str, Size]) -> int:
@@ -78,5 +81,7 @@ def _types(native: Any) -> dict[str, "cel.Type"]:
     kinds = native.Type
     plain = {STRING: kinds.STRING, BOOL: kinds.BOOL, INT: kinds.INT, DOUBLE: kinds.DOUBLE, lists.DYN: kinds.DYN}
     made = {name: kinds.List(plain[kind]) for kind, name in lists.LISTS.items()}
+    made |= {"uint": kinds.UINT, "bytes": kinds.BYTES, "timestamp": kinds.TIMESTAMP, "duration": kinds.DURATION}
+    made |= {"null": kinds.NULL, "map": kinds.Map(kinds.DYN, kinds.DYN)}
     query = kinds.Map(kinds.STRING, kinds.List(kinds.STRING))
     return {**plain, **made, lists.ANY_LIST: kinds.List(kinds.DYN), addresses.QUERY: query}

@@ -100,6 +100,20 @@ def told(raw: dict[str, Any], spec: Any, old: Any = None) -> list[str]:
          {"namespace": "http://u@h:80/p?a=b"}, {"namespace": "http://i:80/"}),
         ("quantity(self.__namespace__).isGreaterThan(quantity('1Gi'))", {"namespace": "2Gi"}, {"namespace": "1Mi"}),
         ("semver(self.__namespace__).major() == 1", {"namespace": "1.2.3"}, {"namespace": "2.0.0"}),
+        ("self.tags.indexOf('b') == 1 && self.tags.lastIndexOf('b') == 2 && self.tags.indexOf('c') == -1",
+         {"tags": ["a", "b", "b"]}, {"tags": ["b"]}),
+        ("self.grid.indexOf([2]) == 1 && dyn(self.sizes).indexOf(1.0) == 0",
+         {"grid": [[1], [2]], "sizes": [1]}, {"grid": [[2]], "sizes": [1]}),
+        ("self.__namespace__.indexOf('b') == 1 && self.__namespace__.indexOf('b', 2) == 3 && "
+         "self.__namespace__.lastIndexOf('b') == 3 && self.__namespace__.lastIndexOf('b', 2) == 1",
+         {"namespace": "abab"}, {"namespace": "abba"}),
+        ("self.__namespace__.find('([0-9]+)-?') == '12-' && 'x'.find('y') == ''",
+         {"namespace": "a12-3"}, {"namespace": "12"}),
+        ("self.__namespace__.findAll('[0-9]+') == ['1', '23'] && "
+         "self.__namespace__.findAll('[0-9]', 2) == ['1', '2'] && "
+         "self.__namespace__.findAll('[0-9]', 0) == [] && self.__namespace__.findAll('(a)(b)?', -1) == ['a']",
+         {"namespace": "a1-23"}, {"namespace": "a1-2"}),
+        ("'abc'.matches(self.__namespace__)", {"namespace": "^a.c$"}, {"namespace": "^b"}),
         ("self.labels.all(k, v, k == v)", {"labels": {"a": "a"}}, {"labels": {"a": "b"}}),
     ],
 )  # fmt: skip
@@ -140,6 +154,8 @@ def test_how_a_broken_rule_is_told(more: dict[str, Any], told_: str, path: str) 
     [
         ("self.replicas == 1", {}, "no such key: replicas evaluating rule: self.replicas == 1"),
         ("self.tags[3] == ''", {"tags": []}, "index out of bounds: 3 evaluating rule: self.tags[3] == ''"),
+        ("'a'.find('(') == ''", {}, "invalid regular expression: missing ): ( evaluating rule: 'a'.find('(') == ''"),
+        ("'a'.indexOf('b', -1) == 0", {}, "index out of range: -1 evaluating rule: 'a'.indexOf('b', -1) == 0"),
         ("1 / self.replicas == 1", {"replicas": 0}, "divide by zero evaluating rule: 1 / self.replicas == 1"),
         (
             "self.port > 3",
@@ -215,6 +231,14 @@ def test_what_stays_as_it_was_is_not_asked_again_but_transitions_are() -> None:
             schema("self == oldSelf", at="tags/items"),
             "cannot be used on the uncorrelatable portion of the schema within s.properties[spec].properties[tags]",
         ),
+        (
+            schema("self.tags.all(t, t.find(self.__namespace__) == '')"),
+            "estimated rule cost exceeds budget by factor of 3.0x",
+        ),
+        (schema("self.tags.all(format, format.find('a+') == format.findAll('a+')[0])"), ""),
+        (schema("format.uuid().validate('x').hasValue()"), "format.uuid() is not supported by this server"),
+        (schema("self.tags.indexOF('a') == 0"), "undeclared reference to 'indexOF'"),
+        (schema("1.indexOf(2) == 0"), "found no matching overload for 'indexOf' applied to '(int, int)'"),
         (schema("self == 1", at="any"), "failed to retrieve type information for x-kubernetes-validations"),
         (
             schema("self.tags.all(a, self.tags.all(b, self.tags.all(c, self.tags.all(d, a + b == c + d))))"),
