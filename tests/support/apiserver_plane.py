@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,16 +127,21 @@ class Plane:
             self.await_default_roles()
 
     def await_default_roles(self) -> None:
-        """They are written once the server is ready; from then on it writes nothing by itself."""
-        path = f"{self.url}/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+        """They are written once the server is ready; from then on it writes nothing by itself. Lists are counted, so
+        the last of them is asked for by its name."""
+        path = f"{self.url}/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:node"
         deadline = time.monotonic() + READY_SECONDS
-        while b'"system:node"' not in self._read(path):
+        while not self._is_there(path):
             assert time.monotonic() < deadline, f"the default roles are not there:\n{self.logs()}"
             time.sleep(0.02)
 
-    def _read(self, url: str) -> bytes:
-        with urllib.request.urlopen(url, timeout=30, context=self.tls()) as answer:
-            return bytes(answer.read())
+    def _is_there(self, url: str) -> bool:
+        try:
+            with urllib.request.urlopen(url, timeout=30, context=self.tls()) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
 
     def prepare(self) -> None:
         layout = self.settings.layout
