@@ -1,29 +1,36 @@
-"""KEP-4680's planned tests on a whole plane, for device plugins and DRA, with a crash at every change (S51 to S58).
+"""KEP-4680's planned tests on a whole plane, for device plugins and DRA, with a crash at every change (S44 to S60).
 
 One plane for all of it; NODEPLANE_CRASH_SEED fixes the moments of the crashes.
 """
 
 import json
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from protocols.settings import load_settings
 from tests.support.health_plane import (
     DRIVER,
     FIELD,
     NIC,
     Health,
     HealthPlane,
+    container,
     devices_of,
     nic_class,
     nic_pod,
     nic_template,
+    pod,
 )
 from tests.support.plane import BIN, REPO, Plane, stop, until
 from tests.support.seed import ROUNDS, SEED
+from tests.support.tampering import Tampering
+from tests.support.two_drivers import POD, SILENT, TOLD, TwoDrivers
 from tests.support.watchers import ApiWatcher
 
 CRASHES = (
@@ -33,6 +40,7 @@ CRASHES = (
     ("apiserver-0",),
     ("devices", "health", "podworker", "apiserver-0"),
 )
+ENDS = tuple(("podworker", *others) for others in ((), ("health",), ("devices",), ("health", "devices")))
 OVER = ("failed", "burnt")
 DOCTOR = REPO / "examples" / "device-doctor" / "doctor.py"
 
@@ -40,6 +48,11 @@ DOCTOR = REPO / "examples" / "device-doctor" / "doctor.py"
 def known(shown: dict[str, Health]) -> set[str]:
     """Of the pods that are over."""
     return {health for name in OVER for health in shown.get(name, {"": ""}).values()}
+
+
+def all_of(made: HealthPlane, state: str, *names: str) -> bool:
+    shown = made.shown()
+    return all(set(shown.get(name, {}).values()) == {state} for name in names)
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +142,25 @@ def test_nobody_knows_any_more(made: HealthPlane) -> None:
     made.expect(f"known again (seed {SEED})", made.all_are("Healthy"))
 
 
+def test_what_a_pod_had_is_known_whoever_dies_at_its_end(made: HealthPlane) -> None:
+    """Nobody could be told of its end when it came: its device is free again, and the API has not heard why."""
+    plane, dice, fire = made.plane, random.Random(SEED), made.plane.root / "fire"
+    for victims in dice.sample(ENDS * ROUNDS, ROUNDS):
+        burns = container(f"while [ ! -e {fire} ]; do sleep 0.05; done; exit 1", {"limits": {"example.com/gpu": 1}})
+        plane.apply(pod("brief", burns, restartPolicy="Never"))
+        made.expect("its device", lambda: set(made.shown().get("brief", {}).values()) == {"Healthy"})
+        made.kill("apiserver-0", signal=signal.SIGSTOP)
+        fire.touch()
+        made.expect("free again", lambda: "brief" not in plane.nodeplane("devices"))
+        made.kill(*victims)
+        made.kill("apiserver-0")
+        made.expect("its end", lambda: plane.get("pod", "brief").get("status", {}).get("phase") == "Failed")
+        made.expect("still its device", lambda: set(made.shown().get("brief", {}).values()) == {"Healthy"})
+        plane.kubectl("delete", "pod", "brief", "--wait=false")
+        made.expect("it is gone", lambda: (shown := made.shown()) and "brief" not in shown)
+        fire.unlink()
+
+
 def test_what_somebody_else_writes_over_it_is_put_right(made: HealthPlane) -> None:
     """Soon, not at the next resync, a minute later."""
     plane, began = made.plane, time.monotonic()
@@ -136,6 +168,102 @@ def test_what_somebody_else_writes_over_it_is_put_right(made: HealthPlane) -> No
     plane.kubectl("patch", "pod", "shares", "--subresource=status", "--type=json", "-p", nothing)
     made.expect("as it was", made.all_are("Healthy"))
     assert time.monotonic() - began < 50
+
+
+@pytest.fixture
+def tampered(made: HealthPlane) -> Iterator[Tampering]:
+    """podworker's way to the API."""
+    settings = load_settings(made.plane.root / "run" / "settings.json")
+    proxy = Tampering(settings.layout, settings.api_url)
+    made.on_driver(proxy.start())
+    made.settings(api_url=proxy.url)
+    made.kill("podworker")
+    made.expect("podworker goes that way", lambda: proxy.passed)
+    made.plane.settled(40)
+    yield proxy
+    made.settings(api_url=settings.api_url)
+    made.kill("podworker")
+    made.plane.settled(40)
+    made.on_driver(proxy.stop())
+
+
+def other_names(patch: dict[str, Any]) -> None:
+    for status in patch["status"].get("containerStatuses", ()):
+        for entry in status.get(FIELD, ()):
+            entry["name"] = "example.com/not-asked-for"
+
+
+def other_uid(patch: dict[str, Any]) -> None:
+    patch["metadata"]["uid"] = "another"
+
+
+def test_what_the_api_refuses_costs_its_own_pod_a_while_and_nothing_more(
+    made: HealthPlane, tampered: Tampering
+) -> None:
+    """Its own 403, 409 and 422, and a 429: tried again at a bounded rate, told in a line, shown in the end."""
+    log, began = made.plane.root / "logs" / "podworker.log", time.monotonic()
+    before = log.stat().st_size
+    tampered.nobodys, tampered.asked_to_wait = {"runs"}, {"shares"}
+    tampered.spoilt = {"claims": other_uid, "waits": other_names}
+    made.set("Unhealthy")
+    refused = {"runs": 403, "claims": 409, "shares": 429}
+    made.expect("others go on", lambda: all_of(made, "Unhealthy", "crashes", *OVER))
+    made.expect("all but its devices", lambda: tampered.refused("waits", 422) and made.shown().get("waits") == {})
+    made.expect("tried again", lambda: all(tampered.refused(*one) > 1 for one in refused.items()))
+    assert all_of(made, "Healthy", *refused)
+    tampered.honest()
+    made.expect("shown in the end", lambda: all_of(made, "Unhealthy", *refused))
+    for name, code in (*refused.items(), ("waits", 422)):
+        assert tampered.refused(name, code) <= 3 + 2 * (time.monotonic() - began)
+    made.set("Healthy")
+    made.expect("well again", made.all_are("Healthy"))
+    for name in ("runs", "claims", "waits"):
+        assert log.read_text()[before:].count(f"status of pod default/{name} not taken") in (1, 2)
+
+
+@pytest.fixture
+def two(made: HealthPlane) -> Iterator[TwoDrivers]:
+    two = TwoDrivers(made)
+    two.silent.fail["prepare"] = "not yet"
+    two.start()
+    yield two
+    two.close()
+
+
+def test_claims_of_two_drivers_whoever_dies_at_each_step(made: HealthPlane, two: TwoDrivers) -> None:
+    """S44, S45, S46: a driver fails; S49: another is replaced; S59, S60: the health of both."""
+    dice, told, silent = random.Random(SEED), f"{TOLD}/n1/dev-0", f"{SILENT}/n1/dev-0"
+
+    def shows(state: str) -> None:
+        wanted = {told: state, silent: "Unknown"}
+        made.expect(f"{state} (seed {SEED})", lambda: made.shown().get(POD) == wanted)
+
+    made.expect("one driver fails", lambda: two.asked(two.silent, "prepare"))
+    made.kill(*dice.choice(CRASHES))
+    before = two.asked(two.silent, "prepare")
+    made.expect(f"it is asked again (seed {SEED})", lambda: two.asked(two.silent, "prepare") > before)
+    del two.silent.fail["prepare"]
+    shows("Healthy")
+    made.expect("one device of each", lambda: two.devices_kept() == 2)
+    made.kill(*dice.choice(CRASHES))
+    two.say("Unhealthy")
+    shows("Unhealthy")
+    two.update()
+    made.kill(*dice.choice(CRASHES))
+    made.on_driver(two.told.stop())
+    two.say("Healthy")
+    shows("Healthy")
+    two.silent.fail["unprepare"] = "busy"
+    made.plane.kubectl("delete", "pod", POD, "--wait=false")
+    made.expect("one driver does not let go", lambda: two.asked(two.silent, "unprepare"))
+    made.kill(*dice.choice(CRASHES))
+    before = two.asked(two.silent, "unprepare")
+    made.expect(f"it is asked again to (seed {SEED})", lambda: two.asked(two.silent, "unprepare") > before)
+    del two.silent.fail["unprepare"]
+    made.expect(f"the pod is gone (seed {SEED})", lambda: (shown := made.shown()) and POD not in shown)
+    assert not two.devices_kept()
+    for name, driver in ((TOLD, two.second), (SILENT, two.silent)):
+        assert [two.uids[name]] in driver.uids("unprepare")
 
 
 def test_a_device_of_any_driver_can_be_forced(made: HealthPlane) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from actors.podworker.claims.resolve import uses_claims
 from actors.podworker.containers.messages import TerminationMessages
 from actors.podworker.pods.state import PodState
 from actors.podworker.ports import World
@@ -65,7 +66,11 @@ class Reporter:
         return status
 
     def _keep(self, state: PodState, final: bool) -> Keep:
-        """Until admission has answered in this life, the devices may have been freed in an earlier one."""
+        """Until admission has answered in this life, the devices may have been freed in an earlier one; and silence
+        about a pod that has some is no word."""
         if final or not self._world.health.heard:
             return Keep.KNOWN
-        return Keep.UNTOLD if state.grants is None or state.stage is not Stage.SYNCING else Keep.NOTHING
+        if state.grants is None or state.stage is not Stage.SYNCING:
+            return Keep.UNTOLD
+        has = uses_claims(state.spec) or any(grant.held for grant in state.grants.values())
+        return Keep.UNTOLD if has and state.resources is None else Keep.NOTHING

@@ -1,0 +1,113 @@
+"""podworker dies at any moment of a pod's end: what the pod had is never lost, whatever reached the API by then."""
+
+import asyncio
+import random
+
+import pytest
+
+from actors.podworker.pods.worker import PodWorker, WorkerOptions
+from actors.podworker.spec import read_pod
+from actors.podworker.status.device_health import held_in
+from actors.podworker.status.pod import overlay
+from protocols.messages.devices import ContainerGrant
+from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
+from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+from tests.support.podworker_fakes import UID, FakeDevices, FakeStatuses, pod
+from tests.support.podworker_scene import Scene, at_work
+
+HAD = PodHeld((HeldContainer("a", (HeldResource("r/gpu", ("g1",)),)),))
+TOLD = PodResourceStatus(UID, {"a": (ResourceStatus("r/gpu", (ResourceHealth("g1", "Healthy"),)),)})
+
+
+class Devices(FakeDevices):
+    """Durable: it remembers who holds what until the release."""
+
+    def __init__(self, health):
+        super().__init__()
+        self._health = health
+        self.grants = {"a": ContainerGrant(held={"r/gpu": ("g1",)})}
+
+    async def admit(self, request):
+        self._health.holds[UID] = HAD
+        return await super().admit(request)
+
+    async def release(self, uid):
+        await super().release(uid)
+        self._health.holds.pop(uid, None)
+
+
+class Statuses(FakeStatuses):
+    """The API takes what was published some time or other; what it did not take dies with podworker."""
+
+    def __init__(self, api):
+        super().__init__()
+        self.api, self.taken = api, None
+
+    def take(self):
+        if self.history and self.taken is not self.last:
+            self.taken = self.last
+            known = held_in(self.api)
+            self.api |= overlay(self.api, self.last)
+            assert known in (PodHeld(), held_in(self.api)), "the API forgot what the pod had"
+
+    def settled(self, uid):
+        return not self.history or self.taken is self.last
+
+
+class Node:
+    """What outlives podworker, and one life of podworker after the other."""
+
+    def __init__(self, path, seed):
+        self.path, self.dice, self.api = path, random.Random(seed), {"phase": "Pending"}
+        self.first = Scene(path, self.raw())
+        self.fake = self.first.fake
+        self.fake.devices = Devices(self.fake.health)
+        self.fake.runtime.exit_at_once["a"] = 1
+
+    def raw(self):
+        return pod(policy="Never", status=dict(self.api))
+
+    async def live(self, seconds):
+        """One life: `seconds` long, or until all is told."""
+        scene, fake = Scene(self.path, self.raw()), self.fake
+        scene.fake, fake.statuses = fake, Statuses(self.api)
+        fake.health.over.clear()
+        parts = {name: getattr(fake.world, name) for name in fake.world.__struct_fields__}
+        world = type(fake.world)(**{**parts, "devices": fake.devices, "statuses": fake.statuses})
+        scene.worker = PodWorker(WorkerOptions(read_pod(self.raw()), world, lambda: "nodeplane", fence_ns=1))
+        fake.runtime.changed = scene.changed
+        async with at_work(scene):
+            await self._play(scene, asyncio.get_running_loop().time() + seconds)
+
+    async def _play(self, scene, end):
+        fake = self.fake
+        while asyncio.get_running_loop().time() < end and not self.over():
+            if self.dice.random() < 0.5:
+                scene.worker.resources(TOLD if UID in fake.health.holds or fake.health.over.get(UID) else None)
+            if self.dice.random() < 0.5 and not fake.statuses.settled(UID):
+                fake.statuses.take()
+                scene.worker.update(pod(policy="Never", status=dict(self.api)), quiet=True)
+                scene.worker.wake()
+            await asyncio.sleep(self.dice.choice((0, 0, 0.001, 0.003)))
+
+    def over(self):
+        ended = self.fake.health.over.get(UID) == HAD and self.fake.statuses.settled(UID)
+        return ended and self.api["phase"] == "Failed" and health_in(self.api) == [("g1", "Healthy")]
+
+
+def health_in(status):
+    entries = status.get("containerStatuses", [{}])[0].get("allocatedResourcesStatus", ())
+    return [(device["resourceID"], device["health"]) for entry in entries for device in entry["resources"]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_pod_had_outlives_podworker_whenever_it_dies(tmp_path, seed):
+    async def story():
+        node = Node(tmp_path, seed)
+        for _ in range(node.dice.randrange(1, 7)):
+            await node.live(node.dice.uniform(0, 0.03))
+        await node.live(15.0)
+        assert node.over(), (node.api, node.fake.health.over, node.fake.health.holds)
+        assert node.fake.devices.released
+
+    asyncio.run(story())
