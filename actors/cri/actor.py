@@ -134,14 +134,14 @@ class Cri:
 
     # how the runtime is
 
-    def _connected(self, info: RuntimeInfo) -> None:
+    def _connected(self, info: RuntimeInfo, network: str) -> None:
         back = not self._state.connected and self._stream.connection.phase is Phase.BROKEN
         other = self._state.name and (info.name, info.version) != (self._state.name, self._state.version)
         if back or other:
             self._stream.try_again()
         if other or self._lists.streaming is Streaming.UNKNOWN:
             self._context.spawn(self._lists_probed(), "streaming lists")
-        self._publish(connected=True, name=info.name, version=info.version, message=self._reason)
+        self._publish(connected=True, name=info.name, version=info.version, network=network, message=self._reason)
         self._context.ready(self._note())
 
     async def _lists_probed(self) -> None:
@@ -172,6 +172,11 @@ def runtime_note(state: messages.RuntimeState, gate: bool) -> str:
     """One line for people."""
     if not state.connected:
         return f"no runtime: {state.message}"
+    network = f", pods get no network of their own ({state.network})" if state.network else ""
+    return _events_note(state, gate) + network
+
+
+def _events_note(state: messages.RuntimeState, gate: bool) -> str:
     who = f"{state.name} {state.version}"
     if not gate:
         return f"{who}, events off (feature gate EventedPLEG)"

@@ -26,13 +26,21 @@ def read_version(reply: bytes) -> RuntimeInfo:
     return RuntimeInfo(name=answer.runtime_name, version=answer.runtime_version)
 
 
-def read_status(reply: bytes) -> None:
-    """Raises RuntimeRefused when the condition RuntimeReady is missing or false."""
+def read_status(reply: bytes) -> str:
+    """Why pods get no network of their own, empty if they do, in the words upstream's clients know.
+
+    Raises RuntimeRefused when the condition RuntimeReady is missing or false.
+    """
     conditions = {item.type: item for item in _read(cri_pb2.StatusResponse, reply).status.conditions}
     ready = conditions.get("RuntimeReady")
     if ready is None or not ready.status:
         detail = "no condition RuntimeReady" if ready is None else f"{ready.reason}: {ready.message}"
         raise RuntimeRefused(f"the runtime is not ready ({detail}); look at its log")
+    network = conditions.get("NetworkReady")
+    if network is None or network.status:
+        return ""
+    said = f"NetworkReady=false reason:{network.reason} message:{network.message}"
+    return f"container runtime network not ready: {said}"
 
 
 def _read(kind: type[M], reply: bytes) -> M:

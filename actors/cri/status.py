@@ -31,7 +31,8 @@ def patience(good: int, now: float) -> float:
 class StatusWatchOptions:
     run: Callable[[str, bytes, float], Awaitable[bytes]]
     """Operation, request, timeout -> reply; raises BusError."""
-    on_good: Callable[[RuntimeInfo], None]
+    on_good: Callable[[RuntimeInfo, str], None]
+    """Who it is, and why its network is not ready, empty if it is."""
     on_bad: Callable[[str], None]
     on_silent: Callable[[], None]
 
@@ -67,13 +68,13 @@ class StatusWatch:
     async def _check(self) -> bool:
         try:
             info = await self._who()
-            read_status(await self._options.run("Status", b"", STATUS_S))
+            network = read_status(await self._options.run("Status", b"", STATUS_S))
         except (BusError, RuntimeRefused) as error:
             self._bad(error)
             return False
         self._last_good, self._told_silent = time.monotonic(), False
         self._good += 1
-        self._options.on_good(info)
+        self._options.on_good(info, network)
         return True
 
     async def _who(self) -> RuntimeInfo:

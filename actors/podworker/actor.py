@@ -204,6 +204,7 @@ class PodWorkerActor:
             ),
             services=self._services.items,
             room=lambda uid: self._manager.room(uid),
+            network=lambda: self._state.network,
         )
 
     # what others say

@@ -207,5 +207,7 @@ class World(msgspec.Struct, frozen=True):
     site: Site
     services: Callable[[], Iterable[Object]] = tuple
     """All services the API has, as far as they are known."""
+    network: Callable[[], str] = lambda: ""
+    """Why pods get no network of their own; empty: they do."""
     room: Callable[[str], Room] = lambda uid: {}
     """What a pod could have of the node; nothing where that is not known."""

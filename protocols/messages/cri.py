@@ -58,6 +58,8 @@ class RuntimeState(msgspec.Struct, frozen=True):
     version: str = ""
     message: str = ""
     """Why it is not connected or not streaming; empty when all is well."""
+    network: str = ""
+    """Why pods get no network of their own, as the runtime says; empty: they do."""
 
 
 ANSWERED = "answered"

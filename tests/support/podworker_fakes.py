@@ -368,6 +368,7 @@ class FakeRecorder:
 class FakeWorld:
     def __init__(self, root: Path):
         self.room: Callable[[str], Room] = lambda uid: {}
+        self.network: Callable[[], str] = lambda: ""
         self.runtime = FakeRuntime()
         self.pleg = FakePleg(self.runtime)
         self.objects, self.health = FakeObjects(), FakeHealth()
@@ -388,4 +389,5 @@ class FakeWorld:
             health=self.health,
             site=Site(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
             room=lambda uid: self.room(uid),
+            network=lambda: self.network(),
         )

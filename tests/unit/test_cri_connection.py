@@ -1,8 +1,14 @@
 """The event stream's retries follow KEP-3386's table, and only a settled stream clears the count."""
 
+import pytest
+
+from actors.cri.actor import runtime_note
 from actors.cri.backoff import SETTLED_S, retry_delay
 from actors.cri.connection import PROBE_UNSUPPORTED_S, Connection, Phase
+from actors.cri.runtime import read_status
 from actors.cri.status import AWAY_S, CALM_AFTER, CALM_S, SILENCE_S, STATUS_S, patience
+from protocols.messages.cri import RuntimeState
+from protocols.wire import cri_pb2
 
 
 def test_a_runtime_that_is_well_is_asked_less_often_and_its_silence_is_found_as_soon() -> None:
@@ -50,3 +56,22 @@ def test_a_runtime_without_events_is_asked_again_after_ten_minutes() -> None:
     assert connection.phase is Phase.UNSUPPORTED
     connection.opened(700.0)
     assert connection.phase is Phase.STREAMING
+
+
+@pytest.mark.parametrize(
+    ("ready", "says"),
+    [
+        (None, ""),
+        (True, ""),
+        (False, "container runtime network not ready: NetworkReady=false reason:NoPlugin message:no cni"),
+    ],
+)
+def test_a_runtime_whose_network_is_not_ready_says_why(ready: bool | None, says: str) -> None:
+    conditions = [cri_pb2.RuntimeCondition(type="RuntimeReady", status=True)]
+    if ready is not None:
+        network = cri_pb2.RuntimeCondition(type="NetworkReady", status=ready, reason="NoPlugin", message="no cni")
+        conditions.append(network)
+    reply = cri_pb2.StatusResponse(status=cri_pb2.RuntimeStatus(conditions=conditions))
+    assert read_status(reply.SerializeToString()) == says
+    note = runtime_note(RuntimeState(connected=True, streaming=True, name="c", version="1", network=says), True)
+    assert note == ("c 1, events streaming" + (f", pods get no network of their own ({says})" if says else ""))

@@ -222,6 +222,10 @@ class Syncing:
             current = history.current_sandbox(status)
             return Place(current.id, current.attempt, current.ip) if current is not None and plan.start else None
         spec = self._state.spec
+        if not spec.host_network and (fault := self._world.network()):
+            self._world.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
+            self._pause(SANDBOX, "", fault, soon=True)
+            return None
         self._tell_shortfalls(plan)
         config = sandbox_config(spec, plan.create_sandbox, self._world.site.logs, node_resolv(spec))
         await asyncio.to_thread(self._make_log_directory, config.log_directory)
