@@ -118,6 +118,28 @@ def test_what_an_update_may_not_touch() -> None:
     assert [cause.field for cause in strategy.validate_update(new, old)] == ["spec.scope", "status.storedVersions[0]"]
 
 
+@pytest.mark.parametrize(
+    ("stored", "says"),
+    [
+        (["v1"], []),
+        ([], ["status.storedVersions: Invalid value: []: must have at least one stored version"]),
+        (
+            ["v0"],
+            [
+                'status.storedVersions: Invalid value: ["v0"]: must have the storage version v1',
+                'status.storedVersions[0]: Invalid value: "v0": must appear in spec.versions',
+            ],
+        ),
+    ],
+)
+def test_stored_versions_are_told_as_they_are(stored: list[str], says: list[str]) -> None:
+    old = definition()
+    old["status"] = {"storedVersions": ["v1"]}
+    new = {**old, "status": {"storedVersions": stored}}
+    causes = DefinitionStrategy().validate_status(new, old)
+    assert [f"{cause.field}: {cause.message}" for cause in causes] == says
+
+
 class World:
     """Definitions in a store, and several processes that decide on views of it of any age."""
 

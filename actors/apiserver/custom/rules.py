@@ -37,12 +37,17 @@ def changed_causes(new: Obj, old: Obj, established: bool) -> list[Cause]:
 
 
 def stored_causes(obj: Obj) -> list[Cause]:
-    """No version may go while objects may be stored in it."""
-    names = {text(each, "name") for each in items(obj, "spec", "versions")}
+    """No version may go while objects may be stored in it, and the one that is written now must be told."""
+    versions = items(obj, "spec", "versions")
+    names = {text(each, "name") for each in versions}
     stored = at(obj, "status", "storedVersions") or []
     path = "status.storedVersions"
+    if not stored:
+        return [invalid(path, stored, "must have at least one stored version")]
+    written = [text(each, "name") for each in versions if each.get("storage")]
+    causes = [invalid(path, stored, f"must have the storage version {name}") for name in written if name not in stored]
     text_ = "must appear in spec.versions"
-    return [invalid(f"{path}[{i}]", name, text_) for i, name in enumerate(stored) if name not in names]
+    return causes + [invalid(f"{path}[{i}]", name, text_) for i, name in enumerate(stored) if name not in names]
 
 
 def _name_causes(obj: Obj) -> list[Cause]:
