@@ -24,7 +24,10 @@ class WeightedHistogram(Collector):
     def labels(self, *values: str) -> "WeightedChild":
         if len(values) != len(self._labels):
             raise ValueError(f"{self._name} has labels {self._labels}, got {values}")
-        return self._children.setdefault(values, WeightedChild(self._bounds))
+        child = self._children.get(values)
+        if child is None:
+            child = self._children[values] = WeightedChild(self._bounds)
+        return child
 
     def collect(self) -> Iterable[Metric]:
         family = HistogramMetricFamily(self._name, self._help, labels=self._labels)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from time import monotonic
 from typing import Any
 
 import grpc
@@ -19,6 +20,8 @@ twice as long: what a member took from us before the leader died is lost without
 class Answer:
     """An answer, and whether an earlier try of the same call may have reached the store."""
 
+    __slots__ = ("message", "retried")
+
     def __init__(self, message: Any, tries: int) -> None:
         self.message = message
         self.retried = tries > 1
@@ -26,22 +29,24 @@ class Answer:
 
 async def call(method: Method, request: Message, timeout: float, retry: bool) -> Answer:
     """Raises EtcdError. A call waits for the connection inside its deadline; `retry` also repeats one that broke."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout
-    patience = timeout * FIRST_PART if retry and method.members.several else timeout
+    members, several = method.members, method.members.several
+    deadline = monotonic() + timeout
+    patience = timeout * FIRST_PART if retry and several else timeout
     pause, tries = FIRST_PAUSE, 0
     while True:
         tries += 1
-        left = max(0.001, deadline - loop.time())
-        member = await method.members.connected(left)
-        left = max(0.001, min(deadline - loop.time(), patience))
+        member = members.at_hand
+        if member is None:
+            member = await members.connected(max(0.001, deadline - monotonic()))
+        left = max(0.001, min(deadline - monotonic(), patience))
         patience *= 2
         try:
-            return Answer(await ask(method, member, request, left), tries)
-        except EtcdError as failure:
-            error = failure
-        left = deadline - loop.time() - pause
-        if not retry or left <= 0 or not _worth_another(error, method.members.several):
+            answer = await method.stub(member)(request, timeout=left, wait_for_ready=not several)
+            return Answer(answer, tries)
+        except grpc.aio.AioRpcError as failure:
+            error = members.blamed(member, etcd_error(failure))
+        left = deadline - monotonic() - pause
+        if not retry or left <= 0 or not _worth_another(error, several):
             raise error
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(pause * 2, LONGEST_PAUSE)
@@ -53,10 +58,7 @@ async def ask(method: Method, member: int, request: Message, timeout: float) -> 
     try:
         return await method.stub(member)(request, timeout=timeout, wait_for_ready=not members.several)
     except grpc.aio.AioRpcError as failure:
-        error = etcd_error(failure)
-    if isinstance(error, Unavailable):
-        members.blame(member)
-    raise error
+        raise members.blamed(member, etcd_error(failure)) from None
 
 
 def _worth_another(error: EtcdError, several: bool) -> bool:

@@ -1,6 +1,6 @@
 """The etcd v3 API as async methods: used against our store and against clusters."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 from protocols.etcd import guarded
 from protocols.etcd.calls import Answer, ask, call
@@ -112,8 +112,8 @@ class EtcdClient:
         answer = await self._guarded(guarded.delete(key, revision), timeout)
         return guarded.delete_result(answer.message, answer.retried)
 
-    async def _guarded(self, request: pb.TxnRequest, timeout: float | None) -> Answer:
-        return await call(self._txn, request, self._timeout(timeout), retry=True)
+    def _guarded(self, request: pb.TxnRequest, timeout: float | None) -> Awaitable[Answer]:
+        return call(self._txn, request, self._timeout(timeout), retry=True)
 
     async def txn(self, request: pb.TxnRequest, retry: bool = False, timeout: float | None = None) -> pb.TxnResponse:
         """Any transaction; `retry` only when its comparisons make a second run harmless."""

@@ -5,7 +5,7 @@ from protocols.wire import etcd_pb2 as pb
 
 
 def create(key: bytes, value: bytes, lease: int) -> pb.TxnRequest:
-    return _guarded(key, 0, _put(key, value, lease))
+    return _put(_guarded(key, 0), key, value, lease)
 
 
 def create_all(pairs: list[tuple[bytes, bytes]]) -> pb.TxnRequest:
@@ -15,22 +15,28 @@ def create_all(pairs: list[tuple[bytes, bytes]]) -> pb.TxnRequest:
 
 
 def update(key: bytes, value: bytes, revision: int, lease: int) -> pb.TxnRequest:
-    return _guarded(key, revision, _put(key, value, lease))
+    return _put(_guarded(key, revision), key, value, lease)
 
 
 def delete(key: bytes, revision: int) -> pb.TxnRequest:
-    request = pb.DeleteRangeRequest(key=key, prev_kv=True)
-    return _guarded(key, revision, pb.RequestOp(request_delete_range=request))
+    request = _guarded(key, revision)
+    removal = request.success.add().request_delete_range
+    removal.key, removal.prev_kv = key, True
+    return request
 
 
-def _put(key: bytes, value: bytes, lease: int) -> pb.RequestOp:
-    return pb.RequestOp(request_put=pb.PutRequest(key=key, value=value, lease=lease))
+def _put(request: pb.TxnRequest, key: bytes, value: bytes, lease: int) -> pb.TxnRequest:
+    put = request.success.add().request_put
+    put.key, put.value, put.lease = key, value, lease
+    return request
 
 
-def _guarded(key: bytes, revision: int, operation: pb.RequestOp) -> pb.TxnRequest:
-    unchanged = pb.Compare(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=revision)
-    read = pb.RequestOp(request_range=pb.RangeRequest(key=key))
-    return pb.TxnRequest(compare=[unchanged], success=[operation], failure=[read])
+def _guarded(key: bytes, revision: int) -> pb.TxnRequest:
+    """Without what is to be done. Messages are made in their place: given as arguments they would be copied."""
+    request = pb.TxnRequest()
+    request.compare.add(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=revision)
+    request.failure.add().request_range.key = key
+    return request
 
 
 def put_result(response: pb.TxnResponse, value: bytes, retried: bool, guard: int) -> Written:

@@ -14,6 +14,9 @@ LEADER: tuple[Header, ...] = ((b"hasleader", b"true"),)
 """Makes a member without a leader end the stream instead of keeping it silent."""
 
 
+_OVER = b"UNAVAILABLE\0the store ended the call"
+
+
 class EtcdLine:
     def __init__(self, heard: Heard, lost: Callable[[], None]) -> None:
         self._heard = heard
@@ -47,8 +50,8 @@ class EtcdLine:
 
     def on_end(self, number: int, code: str, text: str) -> None:
         """An end without a fault is one to who still waits for a message, too."""
-        told = f"{code}\0{text}" if code != "OK" else "UNAVAILABLE\0the store ended the call"
-        self._heard(number, ERROR, told.encode())
+        told = f"{code}\0{text}".encode() if code != "OK" else _OVER
+        self._heard(number, ERROR, told)
 
 
 async def open_line(place: Place, heard: Heard, lost: Callable[[], None]) -> Line:

@@ -5,11 +5,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.message import Message
 
+from protocols.deadlines import Deadlines
 from protocols.etcd.frames import ERROR, LARGEST_REQUEST
 from protocols.etcd.line import LOST, Dial, Line, rpc_error
 
@@ -43,18 +45,13 @@ class LineChannel:
         self._connecting = asyncio.Lock()
         self._trying: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._deadlines = Deadlines()
+        self._loop: asyncio.AbstractEventLoop
         self._number = 0
         self._streams: set[LineStream] = set()
 
     def unary_unary(self, path: str, request_serializer: Any, response_deserializer: Any) -> Callable[..., Any]:
-        method = path.removeprefix(SERVICE)
-
-        async def ask(request: Message, timeout: float, wait_for_ready: bool = True) -> Any:
-            if not wait_for_ready and not self._stands:
-                raise rpc_error("UNAVAILABLE", LOST)
-            return response_deserializer(await self._ask(method, request_serializer(request), timeout))
-
-        return ask
+        return partial(self._ask, path.removeprefix(SERVICE), request_serializer, response_deserializer)
 
     def stream_stream(self, path: str, request_serializer: Any, response_deserializer: Any) -> Callable[..., Any]:
         method = path.removeprefix(SERVICE)
@@ -68,25 +65,27 @@ class LineChannel:
         return begin
 
     @property
-    def _stands(self) -> bool:
+    def open(self) -> bool:
+        """Whether there is a connection for the next call."""
         return self._line is not None and not self._line.draining
 
     async def stands(self, patience: float) -> bool:
         """Whether there is a connection, after at most one try of `patience` seconds; who asks meanwhile shares it."""
-        if self._stands:
+        if self.open:
             return True
         if self._trying is None or self._trying.done():
             self._trying = asyncio.get_running_loop().create_task(self._try())
         await asyncio.wait((self._trying,), timeout=patience)
-        return self._stands
+        return self.open
 
     async def _try(self) -> None:
         with suppress(OSError):
             async with self._connecting:
-                if not self._stands:
+                if not self.open:
                     self._line = await self._open()
 
     async def close(self, grace: float | None = None) -> None:
+        self._deadlines.close()
         if self._trying is not None:
             self._trying.cancel()
         if self._line is not None:
@@ -94,27 +93,44 @@ class LineChannel:
         for stream in list(self._streams):
             stream.cancel()
 
-    async def _ask(self, method: str, body: bytes, timeout: float) -> bytes:
+    async def _ask(
+        self,
+        method: str,
+        pack: Callable[[Message], bytes],
+        unpack: Callable[[bytes], Any],
+        request: Message,
+        timeout: float,
+        wait_for_ready: bool = True,
+    ) -> Any:
+        """One coroutine for all of it: each further one would cost as much as packing the message."""
+        body = pack(request)
         if len(body) > LARGEST_REQUEST:
             raise rpc_error("INVALID_ARGUMENT", "etcdserver: request is too large")
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
         line = self._line
         if line is None or line.draining:
-            line = await self._connect(timeout)
+            line, timeout = await self._connected(timeout, wait_for_ready)
         self._number = number = self._number % 0xFFFFFFFF + 1
-        answer: asyncio.Future[bytes] = loop.create_future()
+        answer: asyncio.Future[bytes] = self._loop.create_future()
         self._waiting[number] = answer
-        end = loop.call_at(deadline, _expire, answer)
+        end = self._deadlines.add(timeout, _expire, answer)
         line.send(number, method, body, last=True)
         try:
-            return await answer
+            return unpack(await answer)
         except (grpc.aio.AioRpcError, asyncio.CancelledError):
             line.cancel(number)
             raise
         finally:
-            end.cancel()
-            self._waiting.pop(number, None)
+            self._deadlines.remove(end)
+            del self._waiting[number]
+
+    async def _connected(self, timeout: float, wait: bool) -> tuple[Line, float]:
+        """A connection, and the seconds that are left."""
+        if not wait:
+            raise rpc_error("UNAVAILABLE", LOST)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        line = await self._connect(timeout)
+        return line, max(0.0, deadline - loop.time())
 
     async def _connect(self, timeout: float) -> Line:
         try:
@@ -127,6 +143,7 @@ class LineChannel:
             raise rpc_error("DEADLINE_EXCEEDED", text) from None
 
     async def _open(self) -> Line:
+        self._loop = asyncio.get_running_loop()
         made: list[Line] = []
 
         def lost() -> None:
@@ -188,6 +205,15 @@ class LineStream:
             return await self._dial(self._take, self._lose)
         except OSError as error:
             raise rpc_error("UNAVAILABLE", str(error)) from None
+
+    @property
+    def more(self) -> bool:
+        """Whether a message waits to be read."""
+        return bool(self._arrived)
+
+    def hold(self) -> None:
+        """What comes from now on waits in the kernel until the next read, so it wakes nobody."""
+        self._pause(True)
 
     async def read(self) -> Message:
         """The next message. Raises AioRpcError at the end, CancelledError after cancel()."""

@@ -2,14 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from google.protobuf.message import Message
 
 from protocols.etcd.channel import contexts_of, open_channel
-from protocols.etcd.errors import BadEndpoint, Unavailable
+from protocols.etcd.errors import BadEndpoint, EtcdError, Unavailable
 from protocols.etcd.line_channel import LineChannel
 from protocols.etcd.options import EtcdOptions
 
@@ -46,18 +45,20 @@ class Members:
         for channel in channels:
             await channel.close(grace=None)
 
+    @property
+    def at_hand(self) -> int | None:
+        """The member in use, if it can be talked to at once. The only one waits for its connection by itself."""
+        return self.current if self.count == 1 or self.channels[self.current].open else None
+
     def blame(self, member: int) -> None:
         if member == self.current:
             self.current = (member + 1) % self.count
 
-    @contextmanager
-    def blaming(self, member: int) -> Generator[None]:
-        """What fails inside because the member is away or has no leader counts against it."""
-        try:
-            yield
-        except Unavailable:
+    def blamed(self, member: int, error: EtcdError) -> EtcdError:
+        """The error: what failed because the member is away or has no leader counts against it."""
+        if isinstance(error, Unavailable):
             self.blame(member)
-            raise
+        return error
 
     async def connected(self, timeout: float) -> int:
         """A member that can be talked to now. Raises Unavailable when there is none in time. The only member is

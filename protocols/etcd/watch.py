@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from protocols.etcd.errors import Compacted, DeadlineExceeded, Unavailable, WatchCanceled, etcd_error
+from protocols.etcd.errors import Compacted, DeadlineExceeded, EtcdError, Unavailable, WatchCanceled, etcd_error
 from protocols.etcd.members import Method
 from protocols.etcd.types import WatchBatch, WatchEvent, watch_event
 from protocols.wire import etcd_pb2 as pb
@@ -78,6 +78,15 @@ class Watch:
                 self._floor = max(self._floor, reached)
                 return WatchBatch(self._floor, events)
 
+    @property
+    def more(self) -> bool:
+        """Whether the next batch has arrived already."""
+        return bool(self._call.more)
+
+    def hold(self) -> None:
+        """Further batches wait in the kernel until the iteration goes on."""
+        self._call.hold()
+
     async def request_progress(self) -> None:
         """Ask for a batch without events, soon. The store stays silent while the watch is catching up."""
         await self._write(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
@@ -92,27 +101,28 @@ class Watch:
         self._call.cancel()
 
     async def _write(self, request: pb.WatchRequest) -> None:
-        with self._method.members.blaming(self._member):
-            try:
-                await self._call.write(request)
-            except grpc.aio.AioRpcError as error:
-                raise etcd_error(error) from None
-            except asyncio.InvalidStateError:
-                raise Unavailable("the watch is closed") from None
+        try:
+            await self._call.write(request)
+        except grpc.aio.AioRpcError as error:
+            raise self._blamed(etcd_error(error)) from None
+        except asyncio.InvalidStateError:
+            raise self._blamed(Unavailable("the watch is closed")) from None
 
     async def _read(self) -> pb.WatchResponse:
-        with self._method.members.blaming(self._member):
-            try:
-                response = await self._call.read()
-            except asyncio.CancelledError:
-                if self._ended:  # grpc tells our own cancel() like that; any other one is the task's
-                    raise Unavailable("the watch was cancelled") from None
-                raise
-            except grpc.aio.AioRpcError as error:
-                raise etcd_error(error) from None
-            if not isinstance(response, pb.WatchResponse):
-                raise Unavailable("the store ended the watch stream")
-            return response
+        try:
+            response = await self._call.read()
+        except asyncio.CancelledError:
+            if self._ended:  # grpc tells our own cancel() like that; any other one is the task's
+                raise self._blamed(Unavailable("the watch was cancelled")) from None
+            raise
+        except grpc.aio.AioRpcError as error:
+            raise self._blamed(etcd_error(error)) from None
+        if not isinstance(response, pb.WatchResponse):
+            raise self._blamed(Unavailable("the store ended the watch stream"))
+        return response
+
+    def _blamed(self, error: EtcdError) -> EtcdError:
+        return self._method.members.blamed(self._member, error)
 
 
 def _canceled(response: pb.WatchResponse) -> Compacted | WatchCanceled:

@@ -86,7 +86,7 @@ class Session:
         stream.queue(message, last)
         if stream.id:
             self._pump(stream)
-        else:
+        elif self._unopened:
             self._open_some()
 
     def cancel(self, number: int) -> None:
@@ -131,6 +131,14 @@ class Session:
     def _pump(self, stream: Stream) -> None:
         """Send what the windows take; the rest waits for them."""
         pending, at = stream.pending, 0
+        size = len(pending)
+        if size <= stream.window and size <= self._window and size <= self._frame:
+            if size:
+                stream.window -= size
+                self._window -= size
+                self._out.append(pack(h2.DATA, h2.END_STREAM if stream.last else 0, stream.id, pending))
+                stream.pending = b""
+            return
         while at < len(pending):
             size = min(len(pending) - at, stream.window, self._window, self._frame)
             if size <= 0:
@@ -160,7 +168,8 @@ class Session:
         if not stream.id and stream in self._unopened:
             self._unopened.remove(stream)
         self._ended(stream.number, *end)
-        self._open_some()
+        if self._unopened:
+            self._open_some()
 
     def _on_data(self, flags: int, id: int, payload: bytes) -> None:
         self._taken += len(payload)
@@ -174,7 +183,7 @@ class Session:
         if stream.taken >= WINDOW // 2:
             self._out.append(pack(h2.WINDOW_UPDATE, 0, id, stream.taken.to_bytes(4)))
             stream.taken = 0
-        self._deliver(stream, unpadded(flags & ~h2.PRIORITIZED, payload))
+        self._deliver(stream, unpadded(flags & ~h2.PRIORITIZED, payload) if flags & h2.PADDED else payload)
         if flags & h2.END_STREAM and id in self._streams:
             self._finish(stream, stream.end())
 
@@ -187,7 +196,9 @@ class Session:
             self._finish(stream, ("RESOURCE_EXHAUSTED", str(error)))
 
     def _on_headers(self, flags: int, id: int, payload: bytes) -> None:
-        self._on_block(flags, id, unpadded(flags, payload))
+        if flags & (h2.PADDED | h2.PRIORITIZED):
+            payload = unpadded(flags, payload)
+        self._on_block(flags, id, payload)
 
     def _on_continuation(self, flags: int, id: int, payload: bytes) -> None:
         began, first, block = self._block or (0, 0, b"")

@@ -24,9 +24,12 @@ _PREFIX = struct.Struct(">BI")
 
 End = tuple[str, str]
 """Name of the code, and the text."""
+FINE: End = ("OK", "")
 
 
 class Stream:
+    __slots__ = ("_buffer", "_largest", "_told", "headers", "id", "last", "number", "pending", "taken", "window")
+
     def __init__(self, number: int, headers: tuple[Header, ...], largest: int) -> None:
         self.number = number
         """As its caller knows it."""
@@ -42,6 +45,7 @@ class Stream:
         """Bytes received that the server has not been told of."""
         self._largest = largest
         self._buffer = bytearray()
+        """The beginning of a message whose end has not come."""
         self._told: dict[bytes, bytes] = {}
 
     def queue(self, message: bytes, last: bool) -> None:
@@ -50,6 +54,9 @@ class Stream:
 
     def take(self, data: bytes) -> Iterator[bytes]:
         """Whole messages. Raises ValueError for one that cannot be read."""
+        if not self._buffer and self._is_one(data):
+            yield data[_PREFIX.size :]
+            return
         self._buffer += data
         while len(self._buffer) >= _PREFIX.size:
             packed, size = _PREFIX.unpack_from(self._buffer)
@@ -64,6 +71,13 @@ class Stream:
             del self._buffer[:end]
             yield message
 
+    def _is_one(self, data: bytes) -> bool:
+        """Most messages come in one piece and alone."""
+        if len(data) < _PREFIX.size:
+            return False
+        packed, size = _PREFIX.unpack_from(data)
+        return not packed and size <= self._largest and len(data) == _PREFIX.size + size
+
     def hear(self, headers: list[Header]) -> None:
         """At the beginning, and at the end."""
         self._told.update(headers)
@@ -71,6 +85,8 @@ class Stream:
     def end(self) -> End:
         """By what the server told; without a status it is not gRPC that answers."""
         told = self._told.get(b"grpc-status", b"")
+        if told == b"0":
+            return FINE
         if told.isdigit():
             code = int(told)
             text = unquote_to_bytes(self._told.get(b"grpc-message", b"")).decode(errors="replace")

@@ -1,0 +1,93 @@
+"""Deadlines that hardly ever come: many waits share one timer of the loop, which is armed for the earliest of them.
+
+A timer of its own for each call costs more than the rest of waiting for it. Here a wait that ends in time costs an
+entry in a dict, as its deadline mostly lies after the one the timer is armed for.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+Wait = tuple[float, Callable[[Any], None], Any]
+
+
+class Deadlines:
+    """Bound to the running loop at the first wait. The timer may outlive the waits: then it finds nothing."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waits: dict[int, Wait] = {}
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed = float("inf")
+
+    def add(self, seconds: float, late: Callable[[Any], None], what: Any) -> int:
+        """`late(what)` is called in `seconds`, unless the number given here is removed before."""
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        self._number = number = self._number + 1
+        self._waits[number] = (at, late, what)
+        if at < self._armed:
+            self._arm(loop, at)
+        return number
+
+    def remove(self, number: int) -> None:
+        self._waits.pop(number, None)
+
+    def within(self, seconds: float) -> "Limit":
+        """What asyncio.timeout is: raises TimeoutError in the block when it takes longer."""
+        return Limit(self, seconds)
+
+    def close(self) -> None:
+        self._waits.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._armed = None, float("inf")
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed, self._timer = at, loop.call_at(at, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer, self._armed = None, float("inf")
+        now = loop.time()
+        over = [number for number, (at, _, _) in self._waits.items() if at <= now]
+        for number in over:
+            _, late, what = self._waits.pop(number)
+            late(what)
+        if self._waits:
+            self._arm(loop, min(at for at, _, _ in self._waits.values()))
+
+
+class Limit:
+    """As a context manager around what one task awaits; made by Deadlines.within."""
+
+    __slots__ = ("_cancelling", "_deadlines", "_late", "_number", "_seconds", "_task")
+
+    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
+        self._deadlines, self._seconds = deadlines, seconds
+        self._late = False
+
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a limit is for what a task awaits")
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._number = self._deadlines.add(self._seconds, Limit._expire, self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._deadlines.remove(self._number)
+        if self._late and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def _expire(self) -> None:
+        self._late = True
+        self._task.cancel()

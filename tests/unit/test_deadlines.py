@@ -1,0 +1,78 @@
+"""Many waits on one timer: each ends in its own time, and an end in time leaves nothing behind."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocols.deadlines import Deadlines
+
+
+async def _after(seconds: list[float], removed: set[int]) -> list[int]:
+    deadlines, told = Deadlines(), list[int]()
+    numbers = [deadlines.add(each, told.append, place) for place, each in enumerate(seconds)]
+    for place in removed & set(range(len(numbers))):
+        deadlines.remove(numbers[place])
+    await asyncio.sleep(max(seconds, default=0.0) + 0.05)
+    return told
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.01, 0.02, 0.03]), max_size=6), st.sets(st.integers(0, 5)))
+def test_each_that_is_not_removed_is_told_once(seconds: list[float], removed: set[int]) -> None:
+    told = asyncio.run(_after(seconds, removed))
+    assert sorted(told) == [place for place in range(len(seconds)) if place not in removed]
+
+
+def test_an_earlier_one_does_not_wait_for_those_before_it() -> None:
+    async def story() -> None:
+        deadlines, told = Deadlines(), asyncio.Event()
+        deadlines.add(3600.0, lambda _: None, None)
+        deadlines.add(0.01, lambda event: event.set(), told)
+        await asyncio.wait_for(told.wait(), 15)
+        deadlines.close()
+
+    asyncio.run(story())
+
+
+def test_a_limit_is_a_timeout_of_its_task() -> None:
+    async def story() -> None:
+        deadlines = Deadlines()
+        with deadlines.within(3600.0):
+            await asyncio.sleep(0)
+        with pytest.raises(TimeoutError), deadlines.within(0.01):
+            await asyncio.sleep(3600)
+        task = asyncio.current_task()
+        assert task is not None
+        assert not task.cancelling()
+
+    asyncio.run(story())
+
+
+def test_who_is_cancelled_by_others_is_not_late() -> None:
+    async def limited(deadlines: Deadlines, entered: asyncio.Event) -> None:
+        with deadlines.within(3600.0):
+            entered.set()
+            await asyncio.sleep(3600)
+
+    async def story() -> None:
+        entered = asyncio.Event()
+        task = asyncio.create_task(limited(Deadlines(), entered))
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+
+
+def test_the_inner_limit_ends_what_is_inside_alone() -> None:
+    async def story() -> None:
+        deadlines = Deadlines()
+        with deadlines.within(3600.0):
+            with pytest.raises(TimeoutError), deadlines.within(0.01):
+                await asyncio.sleep(3600)
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
