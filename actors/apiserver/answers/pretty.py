@@ -3,6 +3,8 @@
 import msgspec
 from aiohttp import web
 
+from actors.apiserver.endpoints.whole import WholeResponse
+
 AGENTS = ("curl", "Wget", "Mozilla/5.0")
 TRUE = ("1", "t", "T", "TRUE", "true", "True")
 """As Go reads a boolean."""
@@ -15,7 +17,6 @@ def is_for_people(http: web.BaseRequest) -> bool:
 
 def indented(response: web.StreamResponse) -> web.StreamResponse:
     """The same answer, with line breaks, if it is JSON and whole."""
-    body = response.body if isinstance(response, web.Response) else None
-    if isinstance(response, web.Response) and isinstance(body, bytes) and response.content_type == "application/json":
-        response.body = msgspec.json.format(body, indent=2).rstrip() + b"\n"
+    if isinstance(response, WholeResponse) and response.content_type == "application/json":
+        response.body = msgspec.json.format(response.body, indent=2).rstrip() + b"\n"
     return response

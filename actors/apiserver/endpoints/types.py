@@ -9,6 +9,7 @@ from aiohttp import web
 from actors.apiserver.answers.negotiate import Form
 from actors.apiserver.authentication.user import User
 from actors.apiserver.endpoints.long import GZIP_FROM, LongResponse
+from actors.apiserver.endpoints.whole import WholeResponse
 from actors.apiserver.reads.selection import Selection
 from actors.apiserver.request.query import ListOptions
 from actors.apiserver.request.target import Target
@@ -46,7 +47,7 @@ class Reply(msgspec.Struct, frozen=True):
         if self.rest is not None or len(self.body) > GZIP_FROM:
             made = LongResponse(chain((self.body,), self.rest or ()), self.status, headers)
         else:
-            made = web.Response(body=self.body, status=self.status, headers=headers)
+            made = WholeResponse(self.body, self.status, headers)
         left = MAX_WARNINGS
         for warning in self.warnings[:MOST_WARNINGS]:
             told = _quoted(warning)

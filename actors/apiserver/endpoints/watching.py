@@ -9,6 +9,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from actors.apiserver.endpoints.types import Request
+from actors.apiserver.endpoints.whole import WholeResponse
 from actors.apiserver.errors.answers import ServiceUnavailable
 from actors.apiserver.errors.causes import forbidden, invalid_options
 from actors.apiserver.metrics.watches import WatchMetrics
@@ -53,7 +54,7 @@ class Watching:
             opened = await self._open(request, hub)
         except StatusError as fault:
             body = error_bytes(fault.status, request.form)
-            return web.Response(body=body, headers={"Content-Type": request.form.stream_type, **NO_CACHE})
+            return WholeResponse(body, 200, {"Content-Type": request.form.stream_type, **NO_CACHE})
         if request.options.initial_events:
             opened = replace(opened, initial=self._timed(request, opened.initial, began))
         self._begin(request, hub, opened)

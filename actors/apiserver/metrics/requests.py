@@ -1,11 +1,13 @@
 """Requests: how many, of which kind, how long they took, how large the answers were, how many are under way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import TracebackType
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.apiserver.request.target import Target
+from protocols.actor.histogram import WeightedHistogram
 from protocols.actor.metrics import Labelled
 
 SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
@@ -23,34 +25,30 @@ class RequestMetrics:
         asked = ("verb", "dry_run", *WHERE)
         self._total = Labelled(Counter("apiserver_request", "Requests answered.", (*asked, "code"), registry=registry))
         seconds = "apiserver_request_duration_seconds"
-        self._seconds = Labelled(Histogram(seconds, "Time to answer.", asked, buckets=SECONDS, registry=registry))
+        self._seconds = WeightedHistogram(seconds, "Time to answer.", asked, SECONDS, registry)
         sizes = "apiserver_response_sizes"
         self._sizes = Histogram(sizes, "Bytes of answers.", ("verb", *WHERE), buckets=SIZES, registry=registry)
         running = "apiserver_longrunning_requests"
         self._running = Gauge(running, "Watches and streams that are open.", ("verb", *WHERE), registry=registry)
         inflight = "apiserver_current_inflight_requests"
-        self._inflight = Gauge(inflight, "Requests under way.", ("request_kind",), registry=registry)
-        self._reading, self._changing = (self._inflight.labels(kind) for kind in ("readOnly", "mutating"))
+        under_way = Gauge(inflight, "Requests under way.", ("request_kind",), registry=registry)
+        self._reading, self._changing = _Count(), _Count()
+        under_way.labels("readOnly").set_function(self._reading.told)
+        under_way.labels("mutating").set_function(self._changing.told)
 
     def answered(self, place: Place, verb: str, dry_run: bool, code: int, seconds: float) -> None:
         """`verb` as in counted_verb. What is long-running has no latency."""
         labels = (verb, "All" if dry_run else "", *place)
         self._total.of(*labels, str(code)).inc()
         if verb not in ("WATCH", "CONNECT"):
-            self._seconds.of(*labels).observe(seconds)
+            self._seconds.labels(*labels).observe(seconds)
 
     def answered_bytes(self, place: Place, verb: str, size: int) -> None:
-        if verb in ("GET", "LIST"):
-            self._sizes.labels(verb, *place).observe(size)
+        self._sizes.labels(verb, *place).observe(size)
 
-    @contextmanager
-    def under_way(self, method: str) -> Iterator[None]:
-        gauge = self._reading if method in READS else self._changing
-        gauge.inc()
-        try:
-            yield
-        finally:
-            gauge.dec()
+    def under_way(self, method: str) -> "_Count":
+        """Counts as long as it is entered."""
+        return self._reading if method in READS else self._changing
 
     @contextmanager
     def connected(self, target: Target) -> Iterator[None]:
@@ -64,8 +62,28 @@ class RequestMetrics:
         return self._total.of(verb, "", *place, str(code))
 
 
-def counted_verb(verb: str, content_type: str) -> str:
-    if verb == "patch" and content_type.startswith(APPLY):
+class _Count:
+    """How many are in the block now."""
+
+    __slots__ = ("_now",)
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def told(self) -> float:
+        return float(self._now)
+
+    def __enter__(self) -> None:
+        self._now += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._now -= 1
+
+
+def counted_verb(verb: str, headers: Mapping[str, str]) -> str:
+    if verb == "patch" and headers.get("Content-Type", "").strip().lower().startswith(APPLY):
         return "APPLY"
     return VERBS.get(verb) or verb.upper()
 

@@ -53,8 +53,9 @@ def with_fields(entries: Entries, author: Author, fields: Fields) -> Entries:
     """The author's entry replaced (an empty one goes), in upstream's order, and not more of them than MAX_UPDATERS."""
     others = [entry for entry in entries if not author.is_of(entry)]
     made = [*others, author.entry(fields, now())] if fields else others
-    made.sort(key=_order)
-    return _bounded(made)
+    if len(made) > 1:
+        made.sort(key=_order)
+    return made if len(made) <= MAX_UPDATERS else _bounded(made)
 
 
 def _order(entry: Entry) -> tuple[str, str, str, str, str]:

@@ -43,6 +43,8 @@ def _union_below(one: Fields, other: Fields) -> Fields:
 
 def minus(one: Fields, other: Fields) -> Fields:
     """Paths of `one` that are not in `other`."""
+    if not other:
+        return one
     made = {}
     for element, node in one.items():
         against = other.get(element)

@@ -14,7 +14,7 @@ from actors.apiserver.errors.answers import BadRequest, BodyTooLarge, Unsupporte
 from actors.apiserver.request.yaml_text import Document, read_yaml
 from protocols.kube import protobuf
 from protocols.kube.errors import BodyInvalid
-from protocols.kube.jsons import check_depth
+from protocols.kube.jsons import DEPTH_LIMIT, check_depth
 
 BODY_LIMIT = 3 * 1024 * 1024
 LONG_YAML = 64 * 1024
@@ -36,16 +36,24 @@ async def read_body(request: web.BaseRequest) -> bytes:
     if request.headers.get("Expect", "").lower() == "100-continue" and request.version >= (1, 1):
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0
-    chunks, size = [], 0
     try:
-        async for chunk in request.content.iter_any():
-            size += len(chunk)
-            if size > BODY_LIMIT:
-                raise _too_large()
-            chunks.append(chunk)
+        raw = request.content.read_nowait() if request.content.is_eof() else await _parts(request)
     except web.RequestPayloadError as error:
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
-    return _decompressed(b"".join(chunks), request.headers.get("Content-Encoding", "").strip().lower())
+    if len(raw) > BODY_LIMIT:
+        raise _too_large()
+    return _decompressed(raw, request.headers.get("Content-Encoding", "").strip().lower())
+
+
+async def _parts(request: web.BaseRequest) -> bytes:
+    """As they arrive. Raises BodyTooLarge, and RequestPayloadError for what is no body."""
+    chunks, size = [], 0
+    async for chunk in request.content.iter_any():
+        size += len(chunk)
+        if size > BODY_LIMIT:
+            raise _too_large()
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _decompressed(body: bytes, encoding: str) -> bytes:
@@ -113,9 +121,10 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
 def decode_json(body: bytes, kind: str = "") -> Any:
     """Without a `kind`, a patch. Raises BadRequest."""
     try:
-        return _shallow(msgspec.json.decode(body))
+        value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable(body, kind, error) from None
+    return value if body.count(b"{") + body.count(b"[") <= DEPTH_LIMIT else _shallow(value)
 
 
 def decode_yaml(body: bytes, kind: str = "") -> Any:

@@ -1,6 +1,5 @@
 """One request from its first line to its answer: who, what, may they, do it; every fault becomes a Status."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -27,6 +26,7 @@ from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.endpoints.usage import Usage
 from actors.apiserver.endpoints.watching import Watching
+from actors.apiserver.endpoints.whole import WholeResponse
 from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.errors.answers import BadRequest, InternalError, MethodNotAllowed, NotFound, RequestTimeout
 from actors.apiserver.errors.faults import as_fault
@@ -37,6 +37,7 @@ from actors.apiserver.request.numbers import request_seconds
 from actors.apiserver.request.query import ListOptions, list_options
 from actors.apiserver.request.target import Target, parse_target
 from actors.apiserver.watch.takeover import Detached
+from protocols.deadlines import Deadlines
 from protocols.errors import NodeplaneError
 from protocols.kube.status import StatusError
 
@@ -45,6 +46,8 @@ WRITE_SECONDS = 34.0
 CLIENT_LEFT = 499
 """Counted, never sent: nobody is there to read it."""
 COLLECTION = ("list", "deletecollection")
+SIZED = ("get", "list", "head")
+"""The size of their answers is measured."""
 
 
 class Handler:
@@ -68,6 +71,7 @@ class Handler:
         self._serving = serving
         self._scales = {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}
         self._table, self._gate, self._static = table, gate, static
+        self._deadlines = Deadlines()
         self._authorizer = gate.authorizer
         self._virtual = {"create": reviews.create, "get": usage.get, "list": usage.every}
         self._posts = {"eviction": evicting.create, "token": tokens.create}
@@ -103,10 +107,12 @@ class Handler:
         self._gate.note(call.http, call.identity, call.target, call.verb, outcome)
 
     def _measure(self, call: "_Call", response: web.StreamResponse) -> None:
+        if call.verb not in SIZED:
+            return
         place, verb = place_of(call.target), call.counted
         if isinstance(response, LongResponse):
             response.on_written = partial(self._metrics.answered_bytes, place, verb)
-        elif isinstance(response, web.Response) and isinstance(response.body, bytes):
+        elif isinstance(response, WholeResponse):
             self._metrics.answered_bytes(place, verb, len(response.body))
 
     async def _respond(self, call: "_Call") -> web.StreamResponse:
@@ -144,9 +150,9 @@ class Handler:
         if call.verb == "watch":
             return await self._watching.watch(request)
         limit = REQUEST_SECONDS if target.verb in ("get", "list") else WRITE_SECONDS
-        with self._metrics.under_way(http.method):
-            action = self._action(target)(request)
-            return await _within(request_seconds(http.query, limit), action, _told(target))
+        made = await self._in_time(http, request_seconds(http.query, limit), self._action(target)(request))
+        warnings = _told(target)
+        return replace(made, warnings=(*warnings, *made.warnings)).response() if warnings else made.response()
 
     async def _find(self, http: web.BaseRequest) -> Target | None:
         """What the path names, by all that the store knows of custom resources. Raises NotFound, MethodNotAllowed."""
@@ -174,8 +180,15 @@ class Handler:
         if http.path.startswith(("/apis", "/openapi")):
             await self._serving.look_again()
         reply = self._static.reply(http.path, http.query, http.headers.get("Accept", ""))
-        with self._metrics.under_way(http.method):
-            return await _within(REQUEST_SECONDS, reply)
+        return (await self._in_time(http, REQUEST_SECONDS, reply)).response()
+
+    async def _in_time(self, http: web.BaseRequest, seconds: float, reply: Awaitable[Reply]) -> Reply:
+        """Raises RequestTimeout."""
+        try:
+            with self._metrics.under_way(http.method), self._deadlines.within(seconds):
+                return await reply
+        except TimeoutError:
+            raise RequestTimeout(seconds) from None
 
     def _request(self, http: web.BaseRequest, user: User, target: Target, options: ListOptions) -> Request:
         query, resource = http.query, target.resource
@@ -203,23 +216,13 @@ class _Call:
 
     @property
     def counted(self) -> str:
-        return counted_verb(self.verb, self.http.content_type)
+        return counted_verb(self.verb, self.http.headers)
 
 
 def _told(target: Target) -> tuple[str, ...]:
     """Warnings of everything that is asked of this resource."""
     custom = target.resource.custom
     return (custom.warning,) if custom is not None and custom.warning else ()
-
-
-async def _within(seconds: float, reply: Awaitable[Reply], warnings: tuple[str, ...] = ()) -> web.StreamResponse:
-    """Raises RequestTimeout."""
-    try:
-        async with asyncio.timeout(seconds):
-            made = await reply
-            return replace(made, warnings=(*warnings, *made.warnings)).response() if warnings else made.response()
-    except TimeoutError:
-        raise RequestTimeout(seconds) from None
 
 
 def _known(user: User) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from actors.apiserver.request.connection import Connections
 from actors.apiserver.request.handler import Handler
 from actors.apiserver.watch.takeover import give_back
 from protocols.errors import NodeplaneError
@@ -41,7 +42,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
 class Server:
     def __init__(self, options: ServerOptions, handler: Handler) -> None:
         self._options = options
-        server = web.Server(
+        server = Connections(
             handler,
             handler_cancellation=True,
             access_log=None,

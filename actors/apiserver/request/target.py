@@ -30,7 +30,9 @@ class Target(msgspec.Struct, frozen=True):
 
 def resource_path(path: str) -> tuple[str, str, list[str]] | None:
     """(group, version, rest) of /api/v1/... and /apis/g/v/..., None for every other path."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    parts = path.strip("/").split("/")
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
     if parts[0] == "api" and len(parts) > 2:
         return "", parts[1], parts[2:]
     if parts[0] == "apis" and len(parts) > 3:

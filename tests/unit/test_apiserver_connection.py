@@ -1,0 +1,127 @@
+"""Requests in their connection's own task: keep-alive, pipelining, unread bodies, bad requests, clients that leave."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from actors.apiserver.endpoints.whole import WholeResponse
+from actors.apiserver.request.connection import Connections
+
+Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@contextlib.asynccontextmanager
+async def client(root: Path, handler: Answering) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    server = Connections(handler, handler_cancellation=True, access_log=None, max_line_size=1000)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
+    await runner.setup()
+    await web.UnixSite(runner, root / "s").start()
+    reader, writer = await asyncio.open_unix_connection(root / "s")
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        await runner.cleanup()
+
+
+async def path_of(request: web.BaseRequest) -> web.StreamResponse:
+    return WholeResponse(request.path.encode(), 200, {"Content-Type": "text/plain"})
+
+
+async def answer(reader: asyncio.StreamReader, empty: bool = False) -> tuple[bytes, bytes]:
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 15)
+    size = int(head.partition(b"Content-Length: ")[2].partition(b"\r")[0])
+    return head, b"" if empty else await asyncio.wait_for(reader.readexactly(size), 15)
+
+
+def test_requests_sent_at_once_are_answered_in_order_by_one_task(tmp_path: Path) -> None:
+    tasks = set()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        tasks.add(asyncio.current_task())
+        await asyncio.sleep(0)
+        return await path_of(request)
+
+    async def story() -> None:
+        async with client(tmp_path, handler) as (reader, writer):
+            writer.write(b"".join(GET % b"%d" % number for number in range(50)))
+            assert [(await answer(reader))[1] for _ in range(50)] == [b"/%d" % number for number in range(50)]
+        assert len(tasks) == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("body", [b"x" * 10, b"x" * 2_000_000])
+def test_a_body_that_nobody_reads_does_not_stand_in_the_way(tmp_path: Path, body: bytes) -> None:
+    async def story() -> None:
+        async with client(tmp_path, path_of) as (reader, writer):
+            writer.write(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body + GET % b"b")
+            assert [(await answer(reader))[1] for _ in range(2)] == [b"/a", b"/b"]
+
+    asyncio.run(story())
+
+
+def test_head_has_the_length_and_no_body_and_the_old_protocol_is_told_of_keep_alive(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with client(tmp_path, path_of) as (reader, writer):
+            writer.write(b"HEAD /abc HTTP/1.1\r\nHost: x\r\n\r\n" + GET % b"b")
+            head, _ = await answer(reader, empty=True)
+            assert b"Content-Length: 4\r\n" in head
+            assert (await answer(reader))[1] == b"/b"
+            writer.write(b"GET /old HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            assert b"Connection: keep-alive\r\n" in (await answer(reader))[0]
+            writer.write(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert b"Connection: close\r\n" in (await answer(reader))[0]
+            assert await asyncio.wait_for(reader.read(), 15) == b""
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("bad", [b"\x16\x03\x01 nonsense\r\n\r\n", GET % (b"x" * 2000)])
+def test_what_is_no_request_is_answered_and_the_connection_closed(tmp_path: Path, bad: bytes) -> None:
+    async def story() -> None:
+        async with client(tmp_path, path_of) as (reader, writer):
+            writer.write(bad)
+            assert (await answer(reader))[0].startswith(b"HTTP/1.0 400 ")
+            assert await asyncio.wait_for(reader.read(), 15) == b""
+
+    asyncio.run(story())
+
+
+def test_who_leaves_is_waited_for_no_longer(tmp_path: Path) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        began.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+        raise AssertionError("nobody is there")
+
+    async def story() -> None:
+        async with client(tmp_path, handler) as (_, writer):
+            writer.write(GET % b"a")
+            await asyncio.wait_for(began.wait(), 15)
+            writer.transport.abort()
+            await asyncio.wait_for(ended.wait(), 15)
+
+    asyncio.run(story())
+
+
+def test_a_fault_of_ours_is_answered_and_ends_the_connection(tmp_path: Path) -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        raise KeyError("a bug")
+
+    async def story() -> None:
+        async with client(tmp_path, handler) as (reader, writer):
+            writer.write(GET % b"a")
+            assert b" 500 " in (await answer(reader))[0]
+            assert await asyncio.wait_for(reader.read(), 15) == b""
+
+    asyncio.run(story())
