@@ -30,16 +30,25 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     rv: int
 
 
+class Reached:
+    """How far all of a store's resources have come: told in one place, however many there are."""
+
+    __slots__ = ("revision",)
+
+    def __init__(self) -> None:
+        self.revision = 0
+
+
 class ResourceCache:
     """A StreamSource. `publish`-worthy events are what apply() and replace() return."""
 
-    def __init__(self, resource: Resource, options: WindowOptions) -> None:
+    def __init__(self, resource: Resource, options: WindowOptions, reached: Reached | None = None) -> None:
         self.resource = resource
         self.objects: dict[str, Stored] = {}
         self._options = options
         self.window = Window(options)
-        self.position = 0
-        """The stream's mark: everything of this resource up to this revision has been taken in."""
+        self._position = 0
+        self._reached = reached or Reached()
         self.progress = 0
         """Progress notifications so far."""
         self.received = 0
@@ -48,6 +57,15 @@ class ResourceCache:
         self.initializations = 0
         self.checks: Counter[str] = Counter()
         """Comparisons with the store, by outcome."""
+
+    @property
+    def position(self) -> int:
+        """The stream's mark: everything of this resource up to this revision has been taken in."""
+        return max(self._position, self._reached.revision)
+
+    @position.setter
+    def position(self, revision: int) -> None:
+        self._position = revision
 
     def load(self, objects: dict[str, Stored], floor: int) -> None:
         """The first list; history begins above `floor`."""

@@ -29,7 +29,7 @@ class Feed:
         self._tell, self._trouble = listener.tell, listener.trouble
         self._watch: Watch | None = None
         self._open = asyncio.Event()
-        self._heard = 0.0
+        self._heard = self._taken = 0.0
         self._in_order = True
         self._announced = False
         self.waiters = Waiters()
@@ -98,9 +98,19 @@ class Feed:
                     await watch.request_progress()
                 async for batch in watch:
                     self._take(batch)
+                    if not watch.more:
+                        await self._gather(watch)
             finally:
                 self._watch = None
                 self._open.clear()
+
+    async def _gather(self, watch: Watch) -> None:
+        """Changes in quick succession are taken a few at a time: what each costs here, on the bus and at every follower
+        is mostly that it wakes them. One that comes alone is not kept waiting."""
+        if time.monotonic() - self._taken < 1.5 * self._options.gather:
+            watch.hold()
+            await asyncio.sleep(self._options.gather)
+        self._taken = time.monotonic()
 
     @property
     def _prefix(self) -> bytes:

@@ -40,6 +40,8 @@ class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of silence after which progress is asked for: real etcd tells it by itself each 10 minutes only."""
     dead: float = 20.0
     """Seconds of silence, questions included, after which the stream is given up and opened anew."""
+    gather: float = 0.002
+    """Seconds that a change which follows another one closely may wait for company."""
     fresh_timeout: float = 3.0
     """Longest wait of `freshen`."""
     nudge: float = 0.05

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.watchcache.cache import ResourceCache, Stored, stored
+from actors.watchcache.cache import Reached, ResourceCache, Stored, stored
 from actors.watchcache.demux import Demux
 from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.orphans import Orphans
@@ -34,7 +34,8 @@ class State:
 
     def __init__(self, options: WatchcacheOptions) -> None:
         self._options = options
-        self.caches = [ResourceCache(resource, options.window) for resource in options.resources]
+        self._reached = Reached()
+        self.caches = [ResourceCache(resource, options.window, self._reached) for resource in options.resources]
         self._definitions = next((cache for cache in self.caches if cache.resource == DEFINITIONS), None)
         self._custom: dict[str, ResourceCache] = {}
         """By name of the definition."""
@@ -57,6 +58,7 @@ class State:
         self.goal = revision if in_order else max((kv.mod_revision for kv in kvs), default=0)
         back = self._options.resume_revisions if self._options.efficient else 0
         self.position = max(revision - back, 0)
+        self._reached.revision = 0
         self._define(kvs)
         objects = self._sorted_out(kvs)
         for cache in self.caches:
@@ -115,9 +117,9 @@ class State:
                 self._redefine(key, cache.objects.get(key), event.kv.mod_revision)
         self.position = max(self.position, batch.revision)
         if self._options.efficient:
-            for cache in self.caches:
-                cache.position = max(cache.position, self.position)
-                cache.progress += batch.progress
+            self._reached.revision = self.position
+            for cache in self.caches if batch.progress else ():
+                cache.progress += 1
         return changes
 
     def _stray(self, event: WatchEvent) -> None:
@@ -149,7 +151,7 @@ class State:
             self.caches.remove(self._custom.pop(name))
             self._orphans.leave(held.resource.storage_prefix, held.objects)
         if resource is not None:
-            cache = self._custom[name] = ResourceCache(resource, self._options.window)
+            cache = self._custom[name] = ResourceCache(resource, self._options.window, self._reached)
             cache.load(self._orphans.claim(resource.storage_prefix), revision)
             cache.position = revision
             self.caches.append(cache)
