@@ -1,18 +1,24 @@
 """Changes in quick succession wait for company, a lone one does not."""
 
 import asyncio
-import time
 
+import pytest
+
+from actors.watchcache import feed as module
 from actors.watchcache.feed import Feed
 from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.state import Change, State
 from protocols.etcd import EtcdClient, EtcdOptions
 
-GATHER = 0.2
-
 
 class Held:
-    def hold(self) -> None: ...
+    """Stands for a Watch."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def hold(self) -> None:
+        self.times += 1
 
 
 class Nobody:
@@ -21,16 +27,35 @@ class Nobody:
     def trouble(self, why: str) -> None: ...
 
 
-def test_only_what_follows_closely_waits() -> None:
-    async def waits(feed: Feed) -> bool:
-        before = time.monotonic()
-        await feed._gather(Held())  # type: ignore[arg-type]  # it stands for a Watch
-        return time.monotonic() - before >= GATHER
+class Clock:
+    """Time passes only in sleep."""
 
-    async def story() -> None:
-        etcd = EtcdOptions(endpoints=("h:1",))
-        options = WatchcacheOptions(etcd=etcd, gather=GATHER)
-        feed = Feed(options, EtcdClient(etcd), State(options), Nobody())
-        assert [await waits(feed) for _ in range(3)] == [False, True, True]
+    def __init__(self) -> None:
+        self.now = 1000.0
 
-    asyncio.run(story())
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_only_what_follows_closely_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, watch = Clock(), Held()
+    etcd = EtcdOptions(endpoints=("h:1",))
+    options = WatchcacheOptions(etcd=etcd, gather=0.002)
+    feed = Feed(options, EtcdClient(etcd), State(options), Nobody())
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "asyncio", clock)
+
+    async def taken(after: float) -> bool:
+        clock.now += after
+        before = clock.now
+        await feed._gather(watch)  # type: ignore[arg-type]  # Held has what is asked of it
+        return clock.now > before
+
+    async def story() -> list[bool]:
+        return [await taken(after) for after in (0.0, 0.0005, 0.0005, 0.01, 0.0029, 0.0031)]
+
+    assert asyncio.run(story()) == [False, True, True, False, True, False]
+    assert watch.times == 3, "what waits is left to the kernel"
