@@ -93,3 +93,25 @@ def test_a_pod_without_pull_secrets_has_those_of_its_account() -> None:
     mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     admission.created(ANN, target, mirror)
     assert "imagePullSecrets" not in mirror["spec"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({}, []),
+        ({"handler": ""}, ["handler"]),
+        ({"handler": "Not_A_Label"}, ["handler"]),
+        ({"handler": "x" * 64}, ["handler"]),
+        ({"overhead": {"podFixed": {"cpu": "junk", "memory": "-1", "x": "1"}}}, None),
+    ],
+)
+def test_what_is_wrong_with_a_class_is_named(changes: Obj, fields: list[str] | None) -> None:
+    strategy = TABLE.of("runtimeclasses").strategy
+    named = [cause.field for cause in strategy.validate_create({**CLASS, **changes})]
+    assert named == (["overhead.podFixed[cpu]", "overhead.podFixed[memory]"] if fields is None else fields)
+
+
+def test_a_class_keeps_its_handler() -> None:
+    strategy = TABLE.of("runtimeclasses").strategy
+    assert not strategy.validate_update(CLASS, CLASS)
+    assert [cause.field for cause in strategy.validate_update({**CLASS, "handler": "y"}, CLASS)] == ["handler"]

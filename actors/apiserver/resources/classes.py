@@ -3,10 +3,14 @@
 from actors.apiserver.catalog.resource import Column, Resource
 from actors.apiserver.catalog.strategy import Strategy
 from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.objects.name_rules import LABEL, LABEL_TEXT
+from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.resources.cells import AGE, NAME, cell
+from protocols.kube.quantity import is_quantity, parse_quantity
 
 HIGHEST = 1_000_000_000
+LABEL_MOST = 63
+NOT_NEGATIVE = "must be a quantity greater than or equal to 0"
 
 
 class PriorityStrategy(Strategy):
@@ -30,11 +34,28 @@ class PriorityStrategy(Strategy):
 
 class RuntimeClassStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        return [] if obj.get("handler") else [required("handler")]
+        handler = obj.get("handler")
+        if not handler:
+            return [required("handler"), *_overhead_causes(obj)]
+        good = isinstance(handler, str) and len(handler) <= LABEL_MOST and LABEL.fullmatch(handler)
+        return [*([] if good else [invalid("handler", handler, LABEL_TEXT)]), *_overhead_causes(obj)]
 
     def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
         same = new.get("handler") == old.get("handler")
-        return [] if same else [invalid("handler", new.get("handler"), "field is immutable")]
+        changed = [] if same else [invalid("handler", new.get("handler"), "field is immutable")]
+        return [*changed, *_overhead_causes(new)]
+
+
+def _overhead_causes(obj: Obj) -> list[Cause]:
+    """It is copied into pods, and is to be as good there."""
+    fixed = at(obj, "overhead", "podFixed")
+    given = fixed if isinstance(fixed, dict) else {}
+    wrong = {name: value for name, value in given.items() if not is_quantity(str(value)) or _negative(value)}
+    return [invalid(f"overhead.podFixed[{name}]", value, NOT_NEGATIVE) for name, value in wrong.items()]
+
+
+def _negative(value: object) -> bool:
+    return parse_quantity(str(value)).nanos < 0
 
 
 PRIORITIES = Resource(
