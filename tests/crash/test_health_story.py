@@ -243,6 +243,7 @@ def test_claims_of_two_drivers_whoever_dies_at_each_step(made: HealthPlane, two:
     before = two.asked(two.silent, "prepare")
     made.expect(f"it is asked again (seed {SEED})", lambda: two.asked(two.silent, "prepare") > before)
     del two.silent.fail["prepare"]
+    made.plane.pod_ready(POD, 60)
     shows("Healthy")
     made.expect("one device of each", lambda: two.devices_kept() == 2)
     made.kill(*dice.choice(CRASHES))

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
 from protocols.wire.dra import NODE_HEALTH
 from tests.support.health_plane import HealthPlane, container, pod
@@ -29,9 +30,12 @@ class TwoDrivers:
         for driver in (self.told, self.silent):
             self._made.on_driver(driver.start())
         objects = [one(name) for name in (TOLD, SILENT) for one in (a_slice, a_class, a_claim)]
-        self._made.plane.apply({"apiVersion": "v1", "kind": "List", "items": [*objects, a_pod()]})
-        for name in (TOLD, SILENT):
-            self.uids[name] = self._made.plane.get("resourceclaim", name)["metadata"]["uid"]
+        self._made.plane.apply({"apiVersion": "v1", "kind": "List", "items": objects})
+        for driver in (self.told, self.silent):
+            uid = self.uids[driver.name] = self._made.plane.get("resourceclaim", driver.name)["metadata"]["uid"]
+            driver.devices[uid] = [v1.Device(pool_name="n1", device_name="dev-0")]
+        self.second.devices = self.told.devices
+        self._made.plane.apply(a_pod())
 
     def say(self, state: str) -> None:
         status = node_health.Device(pool_name="n1", device_name="dev-0", health=state)
