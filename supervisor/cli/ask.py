@@ -14,7 +14,7 @@ from supervisor.report.status import merge
 from supervisor.root.lock import supervisors
 
 R = TypeVar("R")
-TIMEOUT_S = 5.0
+TIMEOUT_S = 10.0
 
 
 class Asking:

@@ -8,8 +8,8 @@ from supervisor.cli.flags import layout_from
 from supervisor.errors import Usage
 from supervisor.tree.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers
 
-SCALE_S = 20.0
-SCALE_NODES_S = 30.0
+SCALE_S = 60.0
+SCALE_NODES_S = 60.0
 FIRST = f"{ROOT_NAME}-{WATCHER}"
 
 
