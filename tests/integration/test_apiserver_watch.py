@@ -258,7 +258,7 @@ def test_a_watcher_that_does_not_read_is_ended_and_delays_nobody(plane: Plane) -
                         break
                 else:
                     raise AssertionError("the watcher that does not read was never ended")
-            writer.close()
+            writer.transport.abort()
             del reader
 
     asyncio.run(story())

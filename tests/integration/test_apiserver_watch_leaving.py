@@ -49,7 +49,7 @@ def test_a_connection_whose_watch_is_over_serves_the_next_request(plane: Plane) 
                 assert b"Content-Type: application/json\r\n" in head
             writer.write(f"GET {PATH}/none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
             assert b"HTTP/1.1 404" in await reader.read()
-        writer.close()
+        writer.transport.abort()
         await until_open(plane, 0)
 
     asyncio.run(story())
@@ -90,7 +90,7 @@ def test_http_1_0_gets_its_events_without_chunks(plane: Plane) -> None:
             assert b"chunked" not in await reader.readuntil(b"\r\n\r\n")
             assert (await reader.readline()).startswith(b'{"type":"ADDED"')
             assert await reader.read() == b""
-            writer.close()
+            writer.transport.abort()
 
     asyncio.run(story())
 

@@ -1,6 +1,5 @@
 """A small control plane for tests: store, watchcache and apiserver processes under a short root of their own."""
 
-import asyncio
 import contextlib
 import datetime
 import ipaddress
@@ -30,6 +29,7 @@ from cryptography.x509.oid import NameOID
 from protocols.bus import Bus, BusOptions
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.settings import Settings, save_settings
+from tests.support.connections import Connections
 from tests.support.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -225,11 +225,12 @@ class Plane:
 
     @contextlib.asynccontextmanager
     async def client(self, user: str = "admin"):  # type: ignore[no-untyped-def]  # an async generator of one session
-        connector = aiohttp.TCPConnector(ssl=self.tls(user))
+        connections = Connections()
+        connector = aiohttp.TCPConnector(ssl=self.tls(user), socket_factory=connections.make)
         timeout = aiohttp.ClientTimeout(total=120)
         async with aiohttp.ClientSession(self.url, connector=connector, timeout=timeout) as session:
             yield session
-        await asyncio.sleep(0.05)  # the TLS transports close in the background
+        await connections.closed()
 
     async def metrics(self, instance: str) -> str:
         """What the process tells of itself over the bus."""

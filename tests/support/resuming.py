@@ -13,6 +13,8 @@ from typing import Protocol
 import aiohttp
 import yaml
 
+from tests.support.connections import Connections
+
 
 class Target(Protocol):
     """Where an API is."""
@@ -81,7 +83,10 @@ class Crowd:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Crowd":
-        connector = aiohttp.TCPConnector(ssl=self._tls, limit=0, force_close=True)
+        self._connections = Connections()
+        connector = aiohttp.TCPConnector(
+            ssl=self._tls, limit=0, force_close=True, socket_factory=self._connections.make
+        )
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         if not self.clients[0].rv:
@@ -97,7 +102,7 @@ class Crowd:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._session.close()
-        await asyncio.sleep(0.05)  # the TLS transports close in the background
+        await self._connections.closed()
 
     async def version(self) -> int:
         async with self._session.get(self.planes[0].url + self._path, params={"limit": "1"}) as answer:
@@ -161,9 +166,9 @@ class Churn:
 
     async def __aenter__(self) -> "Churn":
         timeout = aiohttp.ClientTimeout(total=35)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._planes[0].tls()), timeout=timeout
-        )
+        self._connections = Connections()
+        connector = aiohttp.TCPConnector(ssl=self._planes[0].tls(), socket_factory=self._connections.make)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         self._stop = asyncio.Event()
         self._task = asyncio.create_task(self._run())
         return self
@@ -172,7 +177,7 @@ class Churn:
         self._stop.set()
         await self._task
         await self._session.close()
-        await asyncio.sleep(0.05)
+        await self._connections.closed()
 
     async def at_least(self, count: int) -> None:
         """So many more were acknowledged."""

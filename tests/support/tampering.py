@@ -1,6 +1,5 @@
 """A proxy before a plane's API server that spoils what podworker writes, so that the API itself says no."""
 
-import asyncio
 import json
 import re
 import ssl
@@ -12,6 +11,7 @@ from typing import Any
 from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 
 from protocols.layout import Layout
+from tests.support.connections import Connections
 
 STATUS = re.compile(r"/api/v1/namespaces/[^/]+/pods/([^/]+)/status")
 PASSED_ON = ("Content-Type", "Accept", "User-Agent")
@@ -38,9 +38,10 @@ class Tampering:
     async def start(self) -> None:
         server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         server.load_cert_chain(*_pair(self._layout.pki, "apiserver"))
-        self._named = ClientSession(connector=TCPConnector(ssl=self._client("podworker")), timeout=ClientTimeout())
+        self._connections = Connections()
+        self._named = ClientSession(connector=self._connector("podworker"), timeout=ClientTimeout())
         nobody = {"Impersonate-User": "nobody"}
-        self._nobody = ClientSession(connector=TCPConnector(ssl=self._client("admin")), headers=nobody)
+        self._nobody = ClientSession(connector=self._connector("admin"), headers=nobody)
         application = web.Application(client_max_size=2**24)
         application.router.add_route("*", "/{path:.*}", self._pass)
         self._runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
@@ -53,7 +54,7 @@ class Tampering:
         await self._runner.cleanup()
         await self._named.close()
         await self._nobody.close()
-        await asyncio.sleep(0.05)  # the TLS transports close in the background
+        await self._connections.closed()
 
     def refused(self, pod: str, code: int) -> int:
         """How often."""
@@ -61,6 +62,9 @@ class Tampering:
 
     def honest(self) -> None:
         self.nobodys, self.spoilt, self.asked_to_wait = set(), {}, set()
+
+    def _connector(self, user: str) -> TCPConnector:
+        return TCPConnector(ssl=self._client(user), socket_factory=self._connections.make)
 
     def _client(self, user: str) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self._layout.ca_cert))

@@ -1,0 +1,34 @@
+"""The sockets of a test's HTTP sessions, seen to be closed before its event loop is."""
+
+import asyncio
+import socket
+import time
+from contextlib import suppress
+from typing import Any
+
+GOODBYE_S = 1.0
+
+
+class Connections:
+    """`TCPConnector(socket_factory=connections.make)`, and `await connections.closed()` after the session's end.
+
+    TLS says goodbye in the background and waits for the peer's; a loop that ends meanwhile leaves the socket open.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[socket.socket] = []
+
+    def make(self, address: Any) -> socket.socket:
+        family, kind, protocol, *_ = address
+        self._made.append(socket.socket(family, kind, protocol))
+        return self._made[-1]
+
+    async def closed(self) -> None:
+        began = time.monotonic()
+        while open_ := [each for each in self._made if each.fileno() >= 0]:
+            assert time.monotonic() - began < 30, "a connection does not close"
+            await asyncio.sleep(0.002)
+            if time.monotonic() - began > GOODBYE_S:
+                for each in open_:
+                    with suppress(OSError):
+                        each.shutdown(socket.SHUT_RDWR)
