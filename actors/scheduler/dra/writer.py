@@ -91,13 +91,16 @@ class ClaimWriter:
             raise Contested(f"claim {key_of(lost[0])} got a device that another claim has; it was given back")
 
     async def give_back(self, claim: Object, pod: str) -> None:
-        """The pod's reservation; with the last one the allocation too."""
+        """The pod's reservation; with the last one the allocation too. Only of what is lost: another scheduler may have
+        given it back and allocated it anew, and bind the pod on that. Raises ApiError, ApiAway, TimeoutError."""
         for _ in range(TRIES):
             fresh = await self._read(claim)
             if fresh is None or not (reserved_for(fresh, pod) or (allocation_of(fresh) and not consumers(fresh))):
                 return
-            freed = releasing(fresh, frozenset((pod,)))
-            if await self._put_status(freed) is not None:
+            await self._store.echoed(fresh, ECHO_S)
+            if not self._ledger.rivals(uid_of(fresh)):
+                return
+            if await self._put_status(releasing(fresh, frozenset((pod,)))) is not None:
                 return
 
     async def deallocate(self, claim: Object, pod: str) -> bool:
