@@ -13,6 +13,7 @@ import pytest
 
 from supervisor.pki.certificates import Wanted
 from supervisor.pki.issue import issue
+from tests.support.mistreat import pids
 from tests.support.plane import BIN, Plane, until
 
 DRIVER, GPU = "gpu.example.com", "example.com/gpu"
@@ -118,8 +119,8 @@ def strange_ca(directory: Path) -> str:
 
 
 def test_nodes_come_back_from_kill_9(plane: Plane) -> None:
-    worker = plane_status(plane, joined(plane))["podworker"]["pid"]
-    group = plane.status()["node-2"]["pid"]
+    worker = until("it lives", lambda: plane_status(plane, joined(plane))["podworker"]["pid"])
+    group = pids(plane, ["node-2"])["node-2"]
     before = {
         name: plane.get("pod", name)["status"]["containerStatuses"][0]["containerID"] for name in ("claims", "plugs")
     }

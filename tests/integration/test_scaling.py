@@ -3,12 +3,12 @@
 import asyncio
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.mistreat import hit
 from tests.support.plane import BIN, REPO, Plane, stop, until
 from tests.support.resuming import Churn, Crowd, Rooted
 
@@ -51,7 +51,7 @@ def test_watches_stay_while_processes_come_and_go(plane: Plane) -> None:
                 await asyncio.to_thread(until, "four", lambda: len(serving(plane)) == 4)
                 await churn.at_least(3)
                 assert all(client.opened == 1 for client in crowd.clients), "more processes disturb nobody"
-                os.kill(plane.status()["apiserver-1"]["pid"], signal.SIGKILL)
+                await asyncio.to_thread(hit, plane, "apiserver-1")
                 await churn.at_least(3)
                 await asyncio.to_thread(until, "four again", lambda: len(serving(plane)) == 4)
                 await asyncio.to_thread(plane.nodeplane, "scale", "watcher", "2")

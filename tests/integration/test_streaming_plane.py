@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import select
-import signal
 import socket
 import socketserver
 import ssl
@@ -22,6 +21,7 @@ from threading import Thread
 
 import pytest
 
+from tests.support.mistreat import hit
 from tests.support.plane import BIN, Plane, until
 
 SIZED = b"until stty size | grep -q '33 99'; do sleep 0.1; done; stty size; "
@@ -121,7 +121,7 @@ def test_a_follower_breaks_off_with_podworker_and_comes_back(plane):
     follower = subprocess.Popen(command, env=environment(plane), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert follower.stdout.read(8) == b"one\ntwo\n"
-        os.kill(plane.status()["podworker"]["pid"], signal.SIGKILL)
+        hit(plane, "podworker")
         _, error = follower.communicate(timeout=60)
         assert follower.returncode == 1
         assert b"unexpected EOF" in error
@@ -182,7 +182,7 @@ def test_a_terminal_that_floods_loses_nothing_and_a_runtime_that_dies_leaves_no_
     command = [str(BIN / "kubectl"), "exec", "plain", "--", "sleep", "4244"]
     with subprocess.Popen(command, env=environment(plane), stderr=subprocess.DEVNULL) as client:
         until("the command", lambda: running("sleep", "4244"))
-        os.kill(plane.status()["runtime"]["pid"], signal.SIGKILL)
+        hit(plane, "runtime")
         until("its end", lambda: not running("sleep", "4244"))
         assert client.wait(60)
     until("exec again", lambda: kubectl(plane, "exec", "plain", "--", "true")[0] == 0, every=0.2)
