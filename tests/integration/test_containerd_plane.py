@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import time
@@ -37,8 +38,8 @@ POD: dict[str, Any] = {
 }
 
 
-def story(socket: str) -> None:
-    with Plane("--runtime", f"unix://{socket}") as plane:
+def story(runtime: Containerd) -> None:
+    with Plane("--runtime", f"unix://{runtime.socket}") as plane:
         assert "containerd" in plane.status()["cri"]["beat"]["note"]
         plane.apply(POD)
         plane.pod_phase("real", "Running")
@@ -51,6 +52,9 @@ def story(socket: str) -> None:
         until("pod gone", lambda: not plane.get("pod", "real"))
         _deleted_at_once(plane)
         _ended_while_the_plane_was_dead(plane)
+        _ended_while_the_runtime_hung(plane, runtime)
+        _what_cannot_start_and_what_ends_at_once(plane)
+        _static(plane)
 
 
 def pod(name: str, script: str) -> dict[str, Any]:
@@ -112,10 +116,65 @@ def _ended_while_the_plane_was_dead(plane: Plane) -> None:
     until("pod gone", lambda: not plane.get("pod", "survivor"))
 
 
+def _ended_while_the_runtime_hung(plane: Plane, runtime: Containerd) -> None:
+    """S14: nothing is made of its silence, and what happened meanwhile is told once it answers."""
+    plane.apply(pod("unheard", "trap 'exit 4' USR1; while :; do sleep 0.1; done"))
+    running = plane.pod_phase("unheard", "Running")["status"]["containerStatuses"][0]
+    os.kill(runtime.pid, signal.SIGSTOP)
+    try:
+        tell("exit 4")
+        time.sleep(2)
+    finally:
+        os.kill(runtime.pid, signal.SIGCONT)
+    ended = plane.pod_phase("unheard", "Failed", timeout=90)["status"]["containerStatuses"][0]
+    assert (ended["containerID"], ended["restartCount"]) == (running["containerID"], 0)
+    assert ended["state"]["terminated"]["exitCode"] == 4
+
+
+def _what_cannot_start_and_what_ends_at_once(plane: Plane) -> None:
+    """S8 and S15."""
+    (container,) = POD["spec"]["containers"]
+    unstartable = POD["spec"] | {"containers": [container | {"command": ["/no/such/program"]}]}
+    plane.apply(POD | {"metadata": {"name": "unstartable"}, "spec": unstartable})
+    names = [f"short-{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        plane.apply(pod(name, f"exit {number}"))
+    for number, name in enumerate(names):
+        ended = plane.pod_phase(name, "Failed" if number else "Succeeded", timeout=90)["status"]["containerStatuses"][0]
+        assert (ended["state"]["terminated"]["exitCode"], ended["restartCount"]) == (number, 0)
+    ended = plane.pod_phase("unstartable", "Failed", timeout=90)["status"]["containerStatuses"][0]["state"][
+        "terminated"
+    ]
+    assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+    plane.kubectl("delete", "pod", "unstartable", "unheard", *names, timeout=90)
+
+
+def _static(plane: Plane) -> None:
+    """S7: whatever happens to its mirror, its container is one and the same."""
+    manifest = pod("static", "while :; do sleep 0.1; done")
+    path = plane.root / "kubelet" / "manifests" / "static.json"
+    path.write_text(json.dumps(manifest | {"spec": manifest["spec"] | {"terminationGracePeriodSeconds": 1}}))
+
+    def mirror() -> dict[str, Any]:
+        pods = json.loads(plane.kubectl("get", "pods", "-o", "json"))["items"]
+        found = [each for each in pods if each["metadata"]["name"].startswith("static-")]
+        return found[0] if found and found[0].get("status", {}).get("phase") == "Running" else {}
+
+    first = until("a mirror that runs", mirror, 60)
+    plane.kubectl("delete", "pod", first["metadata"]["name"])
+    uid = first["metadata"]["uid"]
+    second = until("another", lambda: [each for each in [mirror()] if each and each["metadata"]["uid"] != uid], 60)[0]
+    assert [each["containerID"] for each in second["status"]["containerStatuses"]] == [
+        each["containerID"] for each in first["status"]["containerStatuses"]
+    ]
+    path.unlink()
+    until("it is gone", lambda: not mirror() and "static-" not in plane.kubectl("get", "pods", "-o", "name"), 60)
+
+
 def test_a_pod_in_a_real_container() -> None:
     async def whole() -> None:
         async with Containerd() as runtime:
             await runtime.ready()
-            await asyncio.to_thread(story, str(runtime.socket))
+            await asyncio.to_thread(story, runtime)
 
     asyncio.run(whole())
