@@ -19,7 +19,8 @@ import msgspec
 
 from tests.bench.watch_line import Context, Line, Options
 
-TOGETHER = 50
+TOGETHER = 200
+"""So many handshakes are under way at most: clients that lost their server come back without asking one another."""
 AGAIN_SECONDS = 0.05
 STDIN = 0
 
