@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
@@ -261,17 +262,24 @@ def test_the_documents_own_service_gives_the_same_result() -> None:
     play_dra(story)
 
 
+async def forgotten_word(lab: DraLab) -> tuple[StubDriver, Path]:
+    """A device in use was said to be Unhealthy for an hour, that was written down in the file told here, and the
+    manager's life ended."""
+    driver = await healthy_driver(lab)
+    await lab.prepare(asks("p", claim("a")))
+    driver.report(told_health("dev-0", health.UNHEALTHY, message="ECC", health_check_timeout_seconds=3600))
+    await lab.says(DEVICE, "Unhealthy", "ECC")
+    state = lab.root / "dra_health_state"
+    await until("written down", lambda: state.exists() and b"ECC" in state.read_bytes())
+    await lab.end_life()
+    return driver, state
+
+
 def test_a_new_life_of_the_manager_knows_what_was_said_a_moment_ago() -> None:
     """And believes it no longer than it was good for, or than the driver's next word."""
 
     async def story(lab: DraLab) -> None:
-        driver = await healthy_driver(lab)
-        await lab.prepare(asks("p", claim("a")))
-        driver.report(told_health("dev-0", health.UNHEALTHY, message="ECC", health_check_timeout_seconds=3600))
-        await lab.says(DEVICE, "Unhealthy", "ECC")
-        state = lab.root / "dra_health_state"
-        await until("written down", lambda: state.exists() and b"ECC" in state.read_bytes())
-        await lab.end_life()
+        driver, state = await forgotten_word(lab)
         before = len(lab.history)
         await lab.open()
         await lab.connected(GPU)
@@ -294,13 +302,7 @@ def test_a_driver_that_ends_while_nobody_listens_is_unknown_to_the_next_life() -
     """Though its registrar is still there, and what it said last was to be good for an hour."""
 
     async def story(lab: DraLab) -> None:
-        driver = await healthy_driver(lab)
-        await lab.prepare(asks("p", claim("a")))
-        driver.report(told_health("dev-0", health.UNHEALTHY, message="ECC", health_check_timeout_seconds=3600))
-        await lab.says(DEVICE, "Unhealthy", "ECC")
-        state = lab.root / "dra_health_state"
-        await until("written down", lambda: state.exists() and b"ECC" in state.read_bytes())
-        await lab.end_life()
+        driver, _ = await forgotten_word(lab)
         await driver.stop(deregister=False)
         await lab.open()
         await lab.says(DEVICE, "Unknown")

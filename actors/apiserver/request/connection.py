@@ -1,8 +1,7 @@
 """One connection of the HTTP server: aiohttp's, whose requests run in the connection's own task.
 
 aiohttp starts a task for each request, which is two more turns of the loop and a tenth of what a small write costs.
-Parsing,
-limits, pipelining, keep-alive, bad requests, cancellation and shutdown are aiohttp's own.
+Parsing, limits, pipelining, keep-alive, bad requests, cancellation and shutdown are aiohttp's own.
 """
 
 import asyncio
