@@ -107,6 +107,8 @@ class Ending:
         return True
 
     async def _remove(self, status: PodStatus) -> bool:
+        """Directories first: what the runtime still has of a pod reminds the next life of it, should this one end."""
+        await asyncio.to_thread(self._remove_directories)
         known = {s.id for s in status.sandboxes}
         loose = [c.id for c in status.containers if c.sandbox_id not in known]
         try:
@@ -119,10 +121,7 @@ class Ending:
                 self._observer.mutated()
         if known or loose:
             status = await self._observer.status()
-        if status.sandboxes or status.containers:
-            return False
-        await asyncio.to_thread(self._remove_directories)
-        return True
+        return not (status.sandboxes or status.containers)
 
     def _remove_directories(self) -> None:
         spec, site = self._state.spec, self._world.site
