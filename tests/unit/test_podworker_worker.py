@@ -309,6 +309,29 @@ def test_an_orphan_is_killed(tmp_path):
     play(story())
 
 
+def test_the_runtime_remembers_a_pod_for_as_long_as_there_are_directories_of_it(tmp_path):
+    """Who is killed in between leaves nothing that nobody knows of."""
+
+    async def story():
+        scene = Scene(tmp_path)
+        logs, left = tmp_path / "logs" / "ns_p_uid-1", []
+        remove = scene.fake.runtime.remove_sandbox
+
+        async def watched(sandbox_id):
+            left.append(logs.exists())
+            await remove(sandbox_id)
+
+        scene.fake.runtime.remove_sandbox = watched
+        async with at_work(scene):
+            await scene.running()
+            assert logs.exists()
+            scene.delete()
+            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+        assert left == [False]
+
+    play(story())
+
+
 def test_deletion_interrupts_a_sync_that_hangs(tmp_path):
     async def story():
         scene = Scene(tmp_path)
