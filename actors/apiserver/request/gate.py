@@ -5,7 +5,7 @@ import time
 import msgspec
 from aiohttp import web
 
-from actors.apiserver.authentication.authenticate import authenticate, user_of
+from actors.apiserver.authentication.authenticate import authenticate
 from actors.apiserver.authentication.impersonate import impersonated
 from actors.apiserver.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.authentication.user import User
@@ -30,11 +30,7 @@ class Gate(msgspec.Struct, frozen=True):
         """Raises Unauthorized; Forbidden and BadRequest for headers that impersonate."""
         transport = http.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
-        authorization = http.headers.get("Authorization", "")
-        if certificate or not authorization:
-            author = user_of(certificate)
-        else:
-            author = await authenticate(None, authorization, self._prove)
+        author = await authenticate(certificate, http.headers.get("Authorization", ""), self._prove)
         return Identity(impersonated(self.authorizer, author, http.headers, http.path), author)
 
     async def _prove(self, token: str) -> User:

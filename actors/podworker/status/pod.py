@@ -53,7 +53,11 @@ class View(msgspec.Struct, frozen=True):
 def compute_status(view: View) -> Object:
     """The status object, with empty fields left out."""
     before = view.before
-    statuses = _container_statuses(view, before)
+    known = _known_containers(before)
+    statuses = _container_statuses(view, known)
+    keep = _keep(view, statuses)
+    for container in view.spec.containers:
+        _add_resources(statuses[container.name], container, view, keep, known.get(container.name, {}))
     phase = _phase(view, before, statuses)
     now = format_ns(view.now_ns)
     sandbox = history.current_sandbox(view.runtime)
@@ -71,7 +75,7 @@ def compute_status(view: View) -> Object:
         if view.spec.ephemeral:
             status["ephemeralContainerStatuses"] = _ephemeral_statuses(view, before)
         told = view.resources.pod if view.resources else ()
-        entries = health_entries(told or unknown(view.had.pod), before, _keep(view, statuses))
+        entries = health_entries(told or unknown(view.had.pod), before, keep)
         if entries:
             status[HEALTH] = entries
     return status | _reason(view, before, phase) | _generation(view.spec)
@@ -99,11 +103,14 @@ def restart_counts(before: Object) -> dict[str, int]:
     return {e["name"]: int(e.get("restartCount") or 0) for e in entries if e.get("name") and e.get("containerID")}
 
 
-def _container_statuses(view: View, before: Object) -> dict[str, Object]:
+def _known_containers(before: Object) -> dict[str, Object]:
+    lists = ("containerStatuses", "initContainerStatuses")
+    return {entry.get("name", ""): entry for key in lists for entry in before.get(key) or ()}
+
+
+def _container_statuses(view: View, old: dict[str, Object]) -> dict[str, Object]:
+    """Without their devices."""
     attempts = history.by_name(view.runtime)
-    old = {
-        c.get("name", ""): c for key in ("containerStatuses", "initContainerStatuses") for c in before.get(key) or ()
-    }
     initializing = _initializing(view.spec, view.runtime)
     statuses: dict[str, Object] = {}
     for container in view.spec.containers:
@@ -114,9 +121,6 @@ def _container_statuses(view: View, before: Object) -> dict[str, Object]:
         runs, known = attempts.get(container.name, []), old.get(container.name)
         statuses[container.name] = render(scene, container, runs, view.waiting.get(container.name), known)
         _add_sizes(statuses[container.name], container, runs, view.sizes, known or {})
-    keep = _keep(view, statuses)
-    for container in view.spec.containers:
-        _add_resources(statuses[container.name], container, view, keep, old.get(container.name, {}))
     return statuses
 
 
