@@ -14,11 +14,6 @@ REPEATED = 4096
 TOO_COMPLEX = "too complex, exceeds cost limit"
 TOO_DEEP = "expression too deeply nested"
 _DOUBLING = ("optMap", "optFlatMap")
-FORMATS = (
-    "named", "dns1123Label", "dns1123Subdomain", "dns1035Label", "dns1123LabelPrefix", "dns1123SubdomainPrefix",
-    "dns1035LabelPrefix", "qualifiedName", "labelValue", "uri", "uuid", "byte", "date", "datetime",
-)  # fmt: skip
-"""Of a library that the engine cannot have: nobody outside it can make the optionals it answers with."""
 
 
 def check_length(source: str) -> None:
@@ -45,11 +40,3 @@ def check_tokens(found: list[Token]) -> None:
             raise CompileError(f"compilation failed: {TOO_DEEP}: more than {DEPTH} levels")
     if count > TOKENS:
         raise TooComplex(TOO_COMPLEX)
-
-
-def check_formats(found: list[Token]) -> None:
-    """Raises CompileError that names what is missing."""
-    for one, dot, name in zip(found, found[1:], found[2:], strict=False):
-        if one.text == "format" and dot.text == "." and name.text in FORMATS:
-            what = f"format.{name.text}() is not supported by this server: use matches() with a pattern"
-            raise CompileError(f"compilation failed: {what}")

@@ -7,6 +7,7 @@ from protocols.cel.sizes import (
     ENTRIES,
     FAR,
     ONE,
+    Declared,
     Size,
     element,
     largest,
@@ -21,6 +22,11 @@ Sizes = list[Size]
 Rule = Callable[[Sizes], tuple[int, Size]]
 DIGITS = 1000
 """Characters that one number can become in `format`."""
+PATTERN = 128
+"""Characters of the longest pattern that a named format stands for."""
+FAULTS, FAULT = 4, 512
+"""Of a named format: sentences, and characters of one beside what it quotes."""
+FORMAT = Size(64, 64)
 
 
 def linear(sizes: Sizes) -> tuple[int, Size]:
@@ -124,6 +130,13 @@ def _first(sizes: Sizes) -> tuple[int, Size]:
     return 1, known or largest(sizes)
 
 
+def _judged(sizes: Sizes) -> tuple[int, Size]:
+    """By the price of a long pattern. The `[?0]` behind it is ours, so its unit is given back."""
+    told = Size(FAULT + 6 * sizes[-1].length, FAULT + 6 * sizes[-1].length)
+    faults = Declared(FAULTS, total(FAULTS, product(FAULTS, told.deep)), told)
+    return max(0, product(tenth(sizes[-1].length), PATTERN // 4) - 1), Declared(1, faults.deep, faults)
+
+
 RULES: Mapping[str, Rule] = {
     "_&&_": _yes_or_no(lambda sizes: 0),
     "_||_": _yes_or_no(lambda sizes: 0),
@@ -157,6 +170,8 @@ RULES: Mapping[str, Rule] = {
     "lists.range": _range,
     "size": _yes_or_no(lambda sizes: 1),
     "slice": lambda sizes: (sizes[0].length, sizes[0]),
+    "validate": _judged,
+    "format.named": lambda sizes: (0, Declared(1, FORMAT.deep, FORMAT)),
     "dyn": _passed,
     "optional.of": _passed,
     "optional.ofNonZeroValue": _passed,

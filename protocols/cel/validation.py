@@ -8,7 +8,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from protocols.cel import addresses, finding, limits, lists, places
+from protocols.cel import addresses, finding, limits, lists, named, places
 from protocols.cel.cost import cost_of
 from protocols.cel.engine import LIBRARIES
 from protocols.cel.errors import CompileError
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from cel_expr_python import cel
 
 _CONFIG = "name: rules\nextensions:\n" + "".join(f"- name: {name}\n" for name in LIBRARIES)
-_EVERYWHERE = (*addresses.FUNCTIONS, *finding.FUNCTIONS)
+_EVERYWHERE = (*addresses.FUNCTIONS, *finding.FUNCTIONS, *named.FUNCTIONS)
 _NAMES = {
     QUANTITY: "kubernetes.Quantity",
     VERSION: "kubernetes.Semver",
     addresses.IP: "net.IP",
     addresses.CIDR: "net.CIDR",
     addresses.URL: "kubernetes.URL",
+    named.FORMAT: "kubernetes.NamedFormat",
 }
 
 
@@ -37,7 +38,7 @@ def runner(flag: str) -> tuple["cel.Env", "cel.Type"]:
     from cel_expr_python import cel
 
     kinds = cel.Type
-    types = _types(cel) | dict.fromkeys(_NAMES, kinds.BYTES)
+    types = _types(cel, dict.fromkeys(_NAMES, kinds.BYTES))
     functions = declared(cel, types, True, (*_EVERYWHERE, *lists.RUN, *places.RUN))
     variables = {"self": kinds.DYN, "oldSelf": kinds.DYN, flag: kinds.BOOL}
     env: cel.Env = cel.NewEnv(config=cel.NewEnvConfigFromYaml(_CONFIG), variables=variables, functions=functions)
@@ -48,7 +49,7 @@ def checker(pool: Any, this: "cel.Type") -> "cel.Env":
     """To check rules about one type; `pool` holds its messages."""
     from cel_expr_python import cel
 
-    types = _types(cel) | {name: cel.Type.AbstractType(full) for name, full in _NAMES.items()}
+    types = _types(cel, {name: cel.Type.AbstractType(full) for name, full in _NAMES.items()})
     functions = declared(cel, types, False, (*_EVERYWHERE, *lists.CHECKED, *places.CHECKED))
     made: cel.Env = cel.NewEnv(
         descriptor_pool=pool,
@@ -65,11 +66,12 @@ def compiled(env: "cel.Env", source: str) -> "cel.Expression":
     limits.check_text(source)
     found = tokens(source)
     limits.check_tokens(found)
-    limits.check_formats(found)
+    given = named.given(places.renamed(source, found), found)
     try:
-        return env.compile(places.renamed(source, found))
+        return env.compile(given.text)
     except (RuntimeError, ValueError) as error:
-        raise CompileError(f"compilation failed: {places.as_written(told_compile(str(error)))}") from None
+        told = places.as_written(given.as_written(told_compile(str(error))))
+        raise CompileError(f"compilation failed: {told}") from None
 
 
 def worst(expression: "cel.Expression", names: Mapping[str, Size]) -> int:
@@ -77,11 +79,13 @@ def worst(expression: "cel.Expression", names: Mapping[str, Size]) -> int:
     return cost_of(expression.serialize(), names)
 
 
-def _types(native: Any) -> dict[str, "cel.Type"]:
+def _types(native: Any, opaque: dict[str, "cel.Type"]) -> dict[str, "cel.Type"]:
     kinds = native.Type
     plain = {STRING: kinds.STRING, BOOL: kinds.BOOL, INT: kinds.INT, DOUBLE: kinds.DOUBLE, lists.DYN: kinds.DYN}
     made = {name: kinds.List(plain[kind]) for kind, name in lists.LISTS.items()}
     made |= {"uint": kinds.UINT, "bytes": kinds.BYTES, "timestamp": kinds.TIMESTAMP, "duration": kinds.DURATION}
     made |= {"null": kinds.NULL, "map": kinds.Map(kinds.DYN, kinds.DYN)}
-    query = kinds.Map(kinds.STRING, kinds.List(kinds.STRING))
-    return {**plain, **made, lists.ANY_LIST: kinds.List(kinds.DYN), addresses.QUERY: query}
+    texts = kinds.List(kinds.STRING)
+    made |= {named.FORMATS: kinds.List(opaque[named.FORMAT]), named.FAULTS: kinds.List(texts)}
+    made |= {lists.ANY_LIST: kinds.List(kinds.DYN), addresses.QUERY: kinds.Map(kinds.STRING, texts)}
+    return plain | made | opaque

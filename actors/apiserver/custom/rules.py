@@ -1,24 +1,17 @@
 """What a definition must hold, beside its schemas. Words as upstream's."""
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from actors.apiserver.custom.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.custom.structural import schema_faults
 from actors.apiserver.errors.causes import Cause, forbidden, invalid, required, unsupported
-from actors.apiserver.objects.name_rules import LABEL, SUBDOMAIN, SUBDOMAIN_TEXT
 from actors.apiserver.objects.paths import Obj, at, items, text
+from protocols.kube.name_rules import DNS1035, DNS1035_TEXT, LABEL, SUBDOMAIN, SUBDOMAIN_TEXT
 
 SCOPES = ("Cluster", "Namespaced")
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-VERSION_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 APPROVAL = "api-approved.kubernetes.io"
 NO_WEBHOOK = "not supported: this server calls no conversion webhooks; use None, which changes the apiVersion only"
 
@@ -73,7 +66,7 @@ def _spec_causes(obj: Obj) -> list[Cause]:
     for name in ("shortNames", "categories"):
         for index, word in enumerate(at(obj, "spec", "names", name) or ()):
             if not LABEL.fullmatch(str(word)):
-                causes.append(invalid(f"spec.names.{name}[{index}]", word, VERSION_TEXT))
+                causes.append(invalid(f"spec.names.{name}[{index}]", word, DNS1035_TEXT))
     if at(obj, "spec", "preserveUnknownFields"):
         causes.append(invalid("spec.preserveUnknownFields", True, "must be false"))
     if strategy == "Webhook":
@@ -90,7 +83,7 @@ def _one_name(field: str, value: str) -> list[Cause]:
     if not value:
         return [required(path)]
     low = value.lower() if field in ("kind", "listKind") else value
-    return [] if VERSION.fullmatch(low) and len(low) <= 63 else [invalid(path, value, VERSION_TEXT)]
+    return [] if DNS1035.fullmatch(low) and len(low) <= 63 else [invalid(path, value, DNS1035_TEXT)]
 
 
 def _version_causes(obj: Obj) -> list[Cause]:
@@ -108,7 +101,7 @@ def _version_causes(obj: Obj) -> list[Cause]:
 
 def _one_version(version: Obj, index: int) -> list[Cause]:
     path, name = f"spec.versions[{index}]", text(version, "name")
-    causes = [] if VERSION.fullmatch(name) and len(name) <= 63 else [invalid(f"{path}.name", name, VERSION_TEXT)]
+    causes = [] if DNS1035.fullmatch(name) and len(name) <= 63 else [invalid(f"{path}.name", name, DNS1035_TEXT)]
     schema = at(version, "schema", "openAPIV3Schema")
     if isinstance(schema, dict):
         causes += schema_faults(schema, f"{path}.schema.openAPIV3Schema")

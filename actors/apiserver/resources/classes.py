@@ -3,9 +3,9 @@
 from actors.apiserver.catalog.resource import Column, Resource
 from actors.apiserver.catalog.strategy import Strategy
 from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.objects.name_rules import LABEL, LABEL_TEXT
 from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.resources.cells import AGE, NAME, cell
+from protocols.kube.name_rules import LABEL, LABEL_TEXT
 from protocols.kube.quantity import is_quantity, parse_quantity
 
 HIGHEST = 1_000_000_000

@@ -7,7 +7,10 @@ from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import BadRequest
 from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
 from actors.apiserver.objects.clock import now
-from actors.apiserver.objects.name_rules import (
+from actors.apiserver.objects.paths import Obj
+from actors.apiserver.objects.uid import new_uid
+from actors.apiserver.request.target import Target
+from protocols.kube.name_rules import (
     LABEL,
     LABEL_TEXT,
     QUALIFIED,
@@ -16,9 +19,6 @@ from actors.apiserver.objects.name_rules import (
     SUBDOMAIN_TEXT,
     VALUE_TEXT,
 )
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.objects.uid import new_uid
-from actors.apiserver.request.target import Target
 from protocols.kube.names import path_segment_fault
 
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")

@@ -2,9 +2,9 @@
 
 from actors.apiserver.catalog.strategy import Strategy
 from actors.apiserver.errors.causes import Cause, invalid
-from actors.apiserver.objects.name_rules import QUALIFIED, SUBDOMAIN
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.resources.dra.selectors import Budget, config_causes, selectors_causes, spec_of
+from protocols.kube.name_rules import QUALIFIED, SUBDOMAIN
 
 EXTENDED = "must be a valid extended resource name"
 

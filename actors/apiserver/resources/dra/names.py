@@ -3,7 +3,7 @@
 import re
 
 from actors.apiserver.errors.causes import Cause, invalid, required, too_long
-from actors.apiserver.objects.name_rules import (
+from protocols.kube.name_rules import (
     LABEL,
     LABEL_TEXT,
     QUALIFIED,

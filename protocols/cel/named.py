@@ -1,0 +1,135 @@
+"""Named formats, `format.uuid().validate(self.id)`, carried as bytes with a tag.
+
+Both `validate` and `format.named` answer with an optional, and nobody outside the engine can make one. Ours answer with
+a list of none or one, and the engine is given `[?0]` behind each call, which makes an optional of it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from protocols.cel.library import STRING, Function
+from protocols.cel.opaque import NO_OVERLOAD
+from protocols.cel.scan import Token, closing
+from protocols.kube.formats import is_base64, is_date, is_date_time, is_uuid
+from protocols.kube.name_faults import (
+    dns1035_faults,
+    label_faults,
+    label_value_faults,
+    qualified_faults,
+    subdomain_faults,
+)
+from protocols.kube.request_uri import uri_fault
+
+FORMAT, FORMATS, FAULTS = "format", "list<format>", "list<list<string>>"
+TAG = b"\x01F"
+FIRST = "[?0]"
+Check = Callable[[str], list[str]]
+_PLACE = re.compile(r"<input>:(\d+):(\d+):")
+_CARET = re.compile(r" \| \.*\^")
+
+
+def _prefix(check: Check) -> Check:
+    """Of a name that something is added to: a dash may end it. Two characters give way to one, as they do upstream."""
+    return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
+
+
+def _told(check: Callable[[str], bool], fault: str) -> Check:
+    return lambda text: [] if check(text) else [fault]
+
+
+def _uri(text: str) -> list[str]:
+    fault = uri_fault(text)
+    return [fault] if fault else []
+
+
+CHECKS: dict[str, Check] = {
+    "dns1123Label": label_faults,
+    "dns1123Subdomain": subdomain_faults,
+    "dns1035Label": dns1035_faults,
+    "qualifiedName": qualified_faults,
+    "dns1123LabelPrefix": _prefix(label_faults),
+    "dns1123SubdomainPrefix": _prefix(subdomain_faults),
+    "dns1035LabelPrefix": _prefix(dns1035_faults),
+    "labelValue": label_value_faults,
+    "uri": _uri,
+    "uuid": _told(is_uuid, "does not match the UUID format"),
+    "byte": _told(is_base64, "invalid base64"),
+    "date": _told(is_date, "invalid date"),
+    "datetime": _told(is_date_time, "invalid datetime"),
+}
+
+
+def _constant(name: str) -> Function:
+    value = TAG + name.encode()
+    return Function(f"format.{name}", f"format_{name}", FORMAT, (), lambda: value, member=False)
+
+
+def _named(name: str) -> list[bytes]:
+    return [TAG + name.encode()] if name in CHECKS else []
+
+
+def _validate(value: bytes, text: str) -> list[list[str]]:
+    if value[:2] != TAG:
+        raise TypeError(NO_OVERLOAD)
+    faults = CHECKS[value[2:].decode()](text)
+    return [faults] if faults else []
+
+
+FUNCTIONS = (
+    *map(_constant, CHECKS),
+    Function("format.named", "format_named", FORMATS, (STRING,), _named, member=False),
+    Function("validate", "format_validate", FAULTS, (FORMAT, STRING), _validate),
+)
+
+
+class Given(NamedTuple):
+    """What the engine is given instead of what was written."""
+
+    written: str
+    places: Sequence[int] = ()
+    """Where FIRST was put, by characters of what was written, in order."""
+
+    @property
+    def text(self) -> str:
+        parts = [self.written[start:end] for start, end in zip([0, *self.places], [*self.places, None], strict=True)]
+        return FIRST.join(parts)
+
+    def as_written(self, told: str) -> str:
+        """The engine's faults with the lines and columns that their author knows."""
+        if not self.places:
+            return told
+        sources, lines, row, column = self.written.split("\n"), told.split("\n"), 0, 0
+        for number, line in enumerate(lines):
+            if (found := _PLACE.search(line)) is not None:
+                row = int(found[1])
+                column = self._column(sum(len(each) + 1 for each in sources[: row - 1]), int(found[2]))
+                lines[number] = f"{line[: found.start()]}<input>:{row}:{column}:{line[found.end() :]}"
+            elif _CARET.fullmatch(line):
+                lines[number] = f" | {'.' * (column - 1)}^"
+            elif line.startswith(" | ") and 0 < row <= len(sources):
+                lines[number] = f" | {sources[row - 1]}"
+        return "\n".join(lines)
+
+    def _column(self, start: int, column: int) -> int:
+        """`start`: of the line."""
+        for place in self.places:
+            if start < place < start + column:
+                column -= min(len(FIRST), start + column - place)
+        return max(1, column)
+
+
+def given(source: str, found: list[Token]) -> Given:
+    """`found` are its tokens."""
+    places = set()
+    for at in range(len(found) - 1):
+        if found[at + 1].text == "(" and (end := closing(found, at + 1)) > 0 and _answers_with_optional(found, at):
+            places.add(found[end].end)
+    return Given(source, tuple(sorted(places))) if places else Given(source)
+
+
+def _answers_with_optional(found: list[Token], at: int) -> bool:
+    before = [token.text for token in found[max(0, at - 2) : at]]
+    if before[-1:] != ["."]:
+        return False
+    return found[at].text == "validate" or (found[at].text == "named" and before[0] == "format")

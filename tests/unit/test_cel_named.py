@@ -1,0 +1,169 @@
+"""Named formats in rules: what they say of a text, where faults are told to be, what they cost."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.apiserver.custom.rule.evaluate import rule_causes
+from actors.apiserver.custom.schema.node import Node
+from actors.apiserver.custom.structural import schema_faults
+from protocols.cel import named
+from protocols.cel.cost import cost_of
+from protocols.cel.scan import tokens
+from protocols.kube.formats import CHECKS
+from protocols.kube.name_rules import DNS1035_TEXT, LABEL_TEXT, QUALIFIED_TEXT, SUBDOMAIN_TEXT, VALUE_TEXT
+
+KEY_TEXT = QUALIFIED_TEXT.removeprefix("name part ")
+NO_KEY = f"a valid label key {KEY_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+
+
+def schema(rule: str, expression: str = "", limit: int = 1000) -> dict[str, Any]:
+    field: dict[str, Any] = {"type": "string", "maxLength": limit}
+    field["x-kubernetes-validations"] = [{"rule": rule, **({"messageExpression": expression} if expression else {})}]
+    return {"type": "object", "properties": {"v": field}}
+
+
+def refusal(rule: str) -> str:
+    return "\n".join(cause.message for cause in schema_faults(schema(rule), "s"))
+
+
+def held(rule: str, text: str, expression: str = "") -> list[str]:
+    raw = schema(rule, expression)
+    assert schema_faults(raw, "s") == []
+    return [cause.message for cause in rule_causes({"v": text}, Node(raw))]
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "fault"),
+    [
+        ("dns1123Label", "my-label", "My label", LABEL_TEXT),
+        ("dns1123Label", "a" * 63, "a" * 64, "must be no more than 63 characters"),
+        ("dns1123Label", "a", "a.b", "must not contain dots"),
+        ("dns1123Subdomain", "a.b-c.d", "a..b", SUBDOMAIN_TEXT),
+        ("dns1123Subdomain", "a" * 253, "a" * 254, "must be no more than 253 characters"),
+        ("dns1035Label", "a1", "1a", DNS1035_TEXT),
+        ("dns1123LabelPrefix", "my-", "-y-", LABEL_TEXT),
+        ("dns1123SubdomainPrefix", "a.b-", ".b", SUBDOMAIN_TEXT),
+        ("dns1035LabelPrefix", "a-", "-", DNS1035_TEXT),
+        ("qualifiedName", "example.com/MyName", "a b", QUALIFIED_TEXT),
+        ("qualifiedName", "my.name", "A/b", f"prefix part {SUBDOMAIN_TEXT}"),
+        ("qualifiedName", "a/b", "/b", "prefix part must be non-empty"),
+        ("qualifiedName", "a/b", "a/b/c", NO_KEY),
+        ("labelValue", "", "-x", VALUE_TEXT),
+        ("uri", "http://example.com/a?b=%zz", "example.com", 'parse "example.com": invalid URI for request'),
+        ("uri", "/only/a/path", "", 'parse "": empty url'),
+        ("uuid", "123E4567e89b-12d3-a456426614174000", "123e4567", "does not match the UUID format"),
+        ("byte", "aGVsbG8=", "aGVsbG8", "invalid base64"),
+        ("date", "2024-02-29", "2023-02-29", "invalid date"),
+        ("datetime", "2021-01-01T00:00:00Z", "2021-01-01T24:00:00Z", "invalid datetime"),
+    ],
+)
+def test_what_is_said_of_a_text(name: str, good: str, bad: str, fault: str) -> None:
+    for way in (f"format.{name}()", f"format.named('{name}').value()"):
+        rule, message = f"!{way}.validate(self).hasValue()", f"{way}.validate(self).value().join('; ')"
+        assert held(rule, good, message) == []
+        assert held(rule, bad, message) == [f'Invalid value: "string": {fault}']
+
+
+def test_several_faults_are_a_list() -> None:
+    rule = "format.dns1123Label().validate(self).orValue([]).size() == 2"
+    assert held(rule, "A" * 64) == []
+    assert held("format.qualifiedName().validate(self).value()[0] == 'name part must be non-empty'", "a/") == []
+
+
+def test_a_format_is_a_value() -> None:
+    assert held("!format.named(self).hasValue()", "dns1123label") == []
+    assert held("[format.uri(), format.uuid()].all(f, f.validate(self).hasValue())", "x") == []
+    assert held("format.named(self).optFlatMap(f, f.validate('x')).orValue([]).size() == 1", "uuid") == []
+    assert held("format.named(self) == optional.of(format.uri())", "uri") == []
+    assert held("cel.bind(f, format.date(), f != format.byte() && f.validate(self).hasValue())", "x") == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("format.nope()", "ERROR: <input>:1:1: undeclared reference to 'format'"),
+        ("format.uri().validate(1).hasValue()", "<input>:1:22: found no matching overload for 'validate'"),
+        ("format.uri() == 'uri'", "'(kubernetes.NamedFormat, string)'"),
+        ("format.named(1).hasValue()", "<input>:1:13: found no matching overload for 'format.named'"),
+        ("self.validate(self)", "applied to '(string, string)'"),
+        ("!format.uri().validate(self).hasValue() && nope", "<input>:1:44: undeclared reference to 'nope'"),
+    ],
+)
+def test_a_faulty_rule_is_told_as_it_was_written(rule: str, says: str) -> None:
+    told = refusal(rule)
+    assert says in told
+    assert f" | {rule}\n" in told
+
+
+def test_columns_behind_formats_are_their_authors() -> None:
+    rule = "format.uri().validate(self).hasValue() &&\n format.named('x').hasValue() && nope"
+    raw = schema(rule)
+    raw["properties"]["v"]["x-kubernetes-validations"][0]["message"] = "no"
+    [cause] = schema_faults(raw, "s")
+    assert "<input>:2:34: undeclared reference to 'nope'" in cause.message
+    assert f"\n | {rule.splitlines()[1]}\n | {'.' * 33}^" in cause.message
+
+
+def test_cost_is_upstreams() -> None:
+    """A tenth of the text's length, 32 times; the name of a format is looked up for one unit."""
+
+    def cost(rule: str, limit: int) -> int:
+        from actors.apiserver.custom.rule.kind import Kind
+        from actors.apiserver.custom.rule.messages import Messages
+        from actors.apiserver.custom.rule.sizes import size_of
+        from protocols.cel.validation import checker, compiled
+
+        kind, messages = Kind("string", limit), Messages()
+        env = checker(messages.pool(), messages.type_of(kind))
+        return cost_of(compiled(env, rule).serialize(), {"self": size_of(kind)})
+
+    # format.uri(), self, validate, hasValue
+    assert cost("format.uri().validate(self).hasValue()", 1000) == 1 + 1 + 100 * 32 + 1
+    assert cost("format.named('uri').hasValue()", 1) == 1 + 1
+    assert refusal("!format.uri().validate(self).hasValue()") == ""
+    [cause] = schema_faults(schema("!format.uri().validate(self).hasValue()", limit=4_000_000), "s")
+    assert "estimated rule cost exceeds budget by factor of 1.006634x" in cause.message
+
+
+PIECES = ("format", ".", "named", "validate", "(", ")", "'a'", "self", "uri", "&&", " ", "\n", "[?0]", "é", ",")
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_what_is_put_in_can_be_taken_out(source: str) -> None:
+    made = named.given(source, tokens(source))
+    assert len(made.text) == len(source) + len(named.FIRST) * len(made.places)
+    rest = made.text
+    for place in made.places:
+        assert rest[place : place + len(named.FIRST)] == named.FIRST
+        rest = rest[:place] + rest[place + len(named.FIRST) :]
+    assert rest == source
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.data())
+def test_every_place_is_told_where_its_author_sees_it(source: str, data: st.DataObject) -> None:
+    made = named.given(source, tokens(source))
+    at = data.draw(st.integers(0, len(source)))
+    moved = at + len(named.FIRST) * sum(place <= at for place in made.places)
+
+    def place(text: str, offset: int) -> str:
+        row = text.count("\n", 0, offset) + 1
+        return f"<input>:{row}:{offset - (text.rfind(chr(10), 0, offset) + 1) + 1}:"
+
+    assert made.as_written(f"ERROR: {place(made.text, moved)} no") == f"ERROR: {place(source, at)} no"
+
+
+NAMES = st.text(st.sampled_from("aZ09-._/ é\n"), max_size=70)
+
+
+@settings(max_examples=60)
+@given(NAMES | st.text(max_size=20))
+def test_any_text_is_judged_by_any_format(text: str) -> None:
+    for name, check in named.CHECKS.items():
+        faults = check(text)
+        assert all(fault.strip() and "\n" not in fault for fault in faults), name
+        assert named._validate(named.TAG + name.encode(), text) == ([faults] if faults else [])
+    for known in CHECKS.values():
+        assert known(text) in (True, False)
