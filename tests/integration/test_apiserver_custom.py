@@ -136,7 +136,7 @@ def test_rules_in_cel_are_checked_and_kept(plane: Plane) -> None:
     wrong = copy.deepcopy(version)
     wrong["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"][0]["rule"] = "self.les"
     told = plane.kubectl("apply", "-f", "-", stdin=json.dumps(definition("scales", "Scale2", wrong)), check=False)
-    where = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
+    where = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
     assert f"{where}: Invalid value" in told
     assert "undefined field 'les'" in told
     plane.kubectl("apply", "-f", "-", stdin=json.dumps(definition("scales", "Scale2", version)))
@@ -197,7 +197,10 @@ def test_two_versions_show_the_same_objects(plane: Plane) -> None:
             await established(session, "pairs.example.com")
             body = {"apiVersion": "example.com/v1", "kind": "Pair", "metadata": {"name": "p"}, "spec": {}}
             async with session.post(url("pairs"), json=body) as made:
-                assert (made.status, made.headers["Warning"]) == (201, '299 - "example.com/v1 Pair is deprecated"')
+                assert (made.status, made.headers["Warning"]) == (
+                    201,
+                    '299 - "example.com/v1 Pair is deprecated; use example.com/v2 Pair"',
+                )
             async with session.get(f"{url('pairs', 'v2')}/p") as shown:
                 found = await shown.json()
             assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 7})

@@ -12,12 +12,15 @@ from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.custom.definition import CLEANUP, read_definition
 from actors.apiserver.custom.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.custom.keeper import names_of
+from actors.apiserver.custom.kind import priority
 from actors.apiserver.custom.names import Seen, new_status
-from actors.apiserver.custom.rows import priority, rows_of
+from actors.apiserver.custom.rows import rows_of
+from actors.apiserver.custom.warnings import OF_SET
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.resources.definitions import DefinitionStrategy
 from actors.apiserver.writes.encode import encode_object
 
+TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object"}}}
 
 
@@ -44,8 +47,26 @@ def schema(**parts: Any) -> dict[str, Any]:
     return {"version": {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": parts}}}}}
 
 
-ROOT = "spec.versions[0].schema.openAPIV3Schema"
+ROOT = "spec.validation.openAPIV3Schema"
+"""Where upstream tells of what all versions have in common."""
 SPEC = f"{ROOT}.properties[spec]"
+
+
+MANY = {name: {"type": "string"} for name in "abcdefghi"}
+MANY_SELECTABLE = schema(type="object", properties=MANY)
+MANY_SELECTABLE["version"]["selectableFields"] = [{"jsonPath": f".spec.{name}"} for name in MANY]
+
+
+def root(**parts: Any) -> dict[str, Any]:
+    """Of a version with a status of its own."""
+    return {"version": {"subresources": {"status": {}}, "schema": {"openAPIV3Schema": {**SCHEMA, **parts}}}}
+
+
+def keyed(*keys: str) -> dict[str, Any]:
+    fields = {"a": {"type": "string"}, "n": {"type": "string", "nullable": True}}
+    items = {"type": "object", "required": ["a", "n"], "properties": fields}
+    more = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+    return schema(type="array", items=items, **more)
 
 
 @pytest.mark.parametrize(
@@ -54,10 +75,10 @@ SPEC = f"{ROOT}.properties[spec]"
         ({"group": "nodots"}, "should be a domain with at least one dot"),
         ({"scope": "Odd"}, 'spec.scope: Unsupported value: "Odd": supported values: "Cluster", "Namespaced"'),
         ({"conversion": {"strategy": "Webhook"}}, 'strategy: Invalid value: "Webhook": not supported'),
-        ({"preserveUnknownFields": True}, "spec.preserveUnknownFields: Invalid value: true: must be false"),
+        ({"preserveUnknownFields": True}, "spec.preserveUnknownFields: Invalid value: true: cannot set to true"),
         ({"versions": []}, "must have exactly one version marked as storage version"),
         ({"version": {"name": "V1"}}, 'spec.versions[0].name: Invalid value: "V1"'),
-        ({"version": {"schema": None}}, f"{ROOT}: Required value: schemas are required"),
+        ({"version": {"schema": None}}, "spec.versions[0].schema.openAPIV3Schema: Required value"),
         ({"group": "a.k8s.io"}, "metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups"),
         (schema(), f"{SPEC}.type: Required value: must not be empty for specified object fields"),
         (schema(type="array"), f"{SPEC}.items: Required value: must be specified"),
@@ -89,7 +110,68 @@ SPEC = f"{ROOT}.properties[spec]"
             {"version": {"additionalPrinterColumns": [{"name": "A", "type": "date", "jsonPath": "spec"}]}},
             "starting with .",
         ),
-        ({"version": {"selectableFields": [{"jsonPath": ".spec.a"}]}}, "must point to a field of type string"),
+        ({"version": {"selectableFields": [{"jsonPath": ".spec"}]}}, "must point to a field of type string, boolean"),
+        (
+            {"version": {"selectableFields": [{"jsonPath": ".spec.a"}]}},
+            'selectableFields[0].jsonPath: Invalid value: ".spec.a": is an invalid path: does not refer',
+        ),
+        (
+            {"version": {"selectableFields": [{"jsonPath": "spec"}]}},
+            "is an invalid path: expected [ or . but got: spec",
+        ),
+        (
+            {"version": {"selectableFields": [{"jsonPath": ".s['a']"}]}},
+            "is an invalid path: array notation is not allowed",
+        ),
+        (MANY_SELECTABLE, "spec.selectableFields: Too many: 9: must have at most 8 items"),
+        (
+            {"version": {"deprecationWarning": "old"}},
+            'spec.versions[0].deprecationWarning: Invalid value: "old": can only be set for deprecated versions',
+        ),
+        (
+            {"version": {"deprecated": True, "deprecationWarning": "é\n"}},
+            "must only contain printable UTF-8 characters; non-printable character found at index 2",
+        ),
+        ({"version": {"deprecated": True, "deprecationWarning": "x" * 257}}, "must be <= 256 characters long"),
+        (
+            {"names": {"kind": "As", "listKind": "As"}},
+            'spec.names.listKind: Invalid value: "As": kind and listKind may not be the same',
+        ),
+        (
+            {"names": {"kind": "A_s"}},
+            'spec.names.kind: Invalid value: "A_s": may have mixed case, but should otherwise match: a DNS-1035 label',
+        ),
+        ({"names": {"shortNames": ["1a"]}}, 'spec.names.shortNames[0]: Invalid value: "1a": a DNS-1035 label must'),
+        (
+            {"version": {"additionalPrinterColumns": [{"name": "A"}]}},
+            "spec.additionalPrinterColumns[0].type: Required value: must be one of boolean,date,integer,number,string",
+        ),
+        (
+            {"version": {"additionalPrinterColumns": [{"name": "A", "type": "date"}]}},
+            "spec.additionalPrinterColumns[0].JSONPath: Required value",
+        ),
+        (
+            root(anyOf=[{"required": ["spec"]}]),
+            "fields are allowed at the root of the schema if the status subresource",
+        ),
+        (root(nullable=True), f"{ROOT}.nullable: Forbidden: nullable cannot be true at the root"),
+        (schema(type="null"), f"{SPEC}.type: Forbidden: type cannot be set to null, use nullable as an alternative"),
+        (schema(type="object", id="x"), f"{SPEC}.id: Forbidden: id is not supported"),
+        (
+            schema(type="object", **{"x-kubernetes-embedded-resource": True}),
+            f"{SPEC}.properties: Required value: must not be empty if x-kubernetes-embedded-resource is true without",
+        ),
+        (
+            schema(type="array", items={"type": "object"}, **{"x-kubernetes-list-type": "set"}),
+            f"{SPEC}.items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list",
+        ),
+        (
+            schema(type="array", items={"type": "string", "nullable": True}, **{"x-kubernetes-list-type": "set"}),
+            f"{SPEC}.items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is set",
+        ),
+        (keyed("a", "a"), f'{SPEC}.x-kubernetes-list-map-keys: Invalid value: ["a","a"]: must not contain duplicate'),
+        (keyed("b"), f'{SPEC}.x-kubernetes-list-map-keys: Invalid value: ["b"]: entries must all be names of item'),
+        (keyed("n"), f"{SPEC}.items.properties[n].nullable: Forbidden: this property is in x-kubernetes-list-map-keys"),
         (
             {"version": {"subresources": {"scale": {"specReplicasPath": ".spec.n"}}}},
             "statusReplicasPath: Required value",
@@ -98,6 +180,52 @@ SPEC = f"{ROOT}.properties[spec]"
 )
 def test_what_is_refused(changes: dict[str, Any], told: str) -> None:
     assert any(told in fault for fault in faults(**changes)), faults(**changes)
+
+
+def test_what_upstream_lets_in() -> None:
+    assert faults(**schema(type="object", additionalProperties=False)) == []
+    assert faults(**schema(type="object", additionalProperties=True, properties={"a": {"type": "string"}})) == []
+    assert (
+        faults(**schema(type="object", properties={"a": {"type": "string", "x-kubernetes-int-or-string": True}})) == []
+    )
+    assert faults(**root(description="x", required=["spec"], **{"x-kubernetes-preserve-unknown-fields": True})) == []
+    assert faults(group="a.k8s.io", **{"conversion": {"strategy": "None", "webhook": {}}})[0].startswith(
+        "metadata.annot"
+    )
+
+
+def test_versions_that_differ_are_told_of_one_by_one() -> None:
+    made = definition()
+    second = {**copy.deepcopy(made["spec"]["versions"][0]), "name": "v2", "storage": False}
+    second["schema"]["openAPIV3Schema"]["properties"]["spec"]["type"] = "array"
+    made["spec"]["versions"].append(second)
+    [cause] = DefinitionStrategy().validate_create(made)
+    assert cause.field == "spec.versions[1].schema.openAPIV3Schema.properties[spec].items"
+
+
+def test_words_that_mean_nothing_are_told_once() -> None:
+    tags = {"type": "array", "items": {"type": "array", "items": TEXT}, "x-kubernetes-list-type": "set"}
+    fields = {"a": {**TEXT, "format": "odd"}, "b": {"type": "integer", "format": "uri"}, "tags": tags}
+    old = definition(**schema(type="object", properties=fields))
+    assert DefinitionStrategy().validate_create(old) == []
+    told = DefinitionStrategy().warnings(old, None)
+    assert told[:2] == ['unrecognized format "odd"', 'unrecognized format "uri"']
+    assert told[2:] == [OF_SET.format("array")]
+    new = copy.deepcopy(old)
+    new["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["c"] = {**TEXT, "format": "new"}
+    assert DefinitionStrategy().warnings(new, old) == ['unrecognized format "new"']
+    assert DefinitionStrategy().warnings(definition(), None) == []
+
+
+def test_an_approval_that_was_missing_may_stay_so() -> None:
+    old = definition(group="a.k8s.io")
+    old["status"] = {"storedVersions": ["v1"]}
+    new = copy.deepcopy(old)
+    new["spec"]["names"]["shortNames"] = ["x"]
+    assert DefinitionStrategy().validate_update(new, old) == []
+    new["metadata"]["annotations"] = {"api-approved.kubernetes.io": "ftp:x"}
+    [cause] = DefinitionStrategy().validate_update(new, old)
+    assert 'with either a URL or a reason starting with "unapproved", see https://' in cause.message
 
 
 def test_a_sound_definition_and_nulls_in_it() -> None:
@@ -127,7 +255,9 @@ def test_what_an_update_may_not_touch() -> None:
             ["v0"],
             [
                 'status.storedVersions: Invalid value: ["v0"]: must have the storage version v1',
-                'status.storedVersions[0]: Invalid value: "v0": must appear in spec.versions',
+                'status.storedVersions[0]: Invalid value: "v0": missing from spec.versions; '
+                "v0 was previously a storage version, and must remain in spec.versions until a storage migration "
+                "ensures no data remains persisted in v0 and removes v0 from status.storedVersions",
             ],
         ),
     ],
@@ -229,6 +359,20 @@ def test_rows_of_versions_in_discoverys_order() -> None:
     assert [row.version for row in rows] == ["v2", "v1", "v2beta2", "v1alpha1", "other"]
     assert len({row.store for row in rows}) == 1
     assert sorted(["v1", "v10", "v2", "v1beta1", "v1alpha2", "x"], key=priority)[:3] == ["v10", "v2", "v1"]
+
+
+def test_who_speaks_a_deprecated_version_is_told_of_a_newer_one() -> None:
+    names = ("v1beta1", "v1", "v2alpha1", "v2", "v3")
+    versions = [
+        {
+            "name": name, "served": name != "v3", "storage": name == "v1", "schema": {"openAPIV3Schema": SCHEMA},
+            "deprecated": name in ("v1beta1", "v2"), **({"deprecationWarning": "gone soon"} if name == "v2" else {}),
+        }
+        for name in names
+    ]  # fmt: skip
+    told = {row.version: row.custom.warning for row in rows_of(established(versions=versions)) if row.custom}
+    wanted = {"v1beta1": "example.com/v1beta1 AS is deprecated; use example.com/v1 AS", "v2": "gone soon"}
+    assert {version: warning for version, warning in told.items() if warning} == wanted
 
 
 def test_a_version_shows_what_is_stored_with_its_own_name_and_defaults() -> None:

@@ -55,6 +55,10 @@ class Strategy:
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
         return []
 
+    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+        """What the author of a stored object is told; `old` is None for a new one."""
+        return []
+
     def check_namespace(self, obj: Obj, namespace: Obj) -> list[Cause]:
         """What is wrong with a new object because of the namespace it goes to."""
         return []

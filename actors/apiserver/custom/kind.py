@@ -1,6 +1,7 @@
 """One version of a custom resource at work: its schema is compiled when the first object of it is looked at."""
 
 import functools
+import re
 from collections.abc import Mapping
 
 from actors.apiserver.custom.definition import Definition, Version
@@ -13,6 +14,8 @@ from actors.apiserver.objects.paths import Obj
 from actors.apiserver.schemas.registry import META, registry
 from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.validation.walk import clean_part
+
+VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 class Kind:
@@ -57,6 +60,18 @@ class Kind:
 
 
 def _warning(definition: Definition, version: Version) -> str:
-    if not version.deprecated:
-        return ""
-    return version.warning or f"{definition.group}/{version.name} {definition.names.kind} is deprecated"
+    if not version.deprecated or version.warning:
+        return version.warning
+    newer = [each.name for each in definition.versions if each.served and not each.deprecated]
+    newer = sorted((name for name in newer if priority(name) < priority(version.name)), key=priority)
+    told = f"{definition.group}/{version.name} {definition.names.kind} is deprecated"
+    return f"{told}; use {definition.group}/{newer[0]} {definition.names.kind}" if newer else told
+
+
+def priority(version: str) -> tuple[int, int, int, str]:
+    """Sorts versions as discovery does: v2, v1, v2beta1, v1alpha1, then others by name."""
+    found = VERSION.fullmatch(version)
+    if found is None:
+        return 3, 0, 0, version
+    level = {None: 0, "beta": 1, "alpha": 2}[found[2]]
+    return level, -int(found[1]), -int(found[3] or 0), version

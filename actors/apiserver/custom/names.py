@@ -13,9 +13,16 @@ from datetime import UTC, datetime
 import msgspec
 
 from actors.apiserver.custom.definition import CLEANUP, Names, read_names, written_names
-from actors.apiserver.custom.rules import APPROVAL, is_protected
+from actors.apiserver.custom.rules import APPROVAL, approval, is_protected
 from actors.apiserver.objects.paths import Obj, at, items, text
 from protocols.kube.custom import condition
+
+APPROVALS = {
+    "approved": "ApprovedAnnotation",
+    "bypassed": "UnapprovedAnnotation",
+    "missing": "MissingAnnotation",
+    "invalid": "InvalidAnnotation",
+}
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -90,8 +97,13 @@ def accepted(asked: Names, has: Names, held: Taken) -> tuple[Names, tuple[str, s
         clash = [word for word in (wanted if isinstance(wanted, tuple) else (wanted,)) if word in others]
         made[name] = getattr(has, name) if clash else wanted
         if clash:
-            fault = reason, ", ".join(f'"{word}" is already in use' for word in clash)
+            fault = reason, _clashes(clash)
     return Names(categories=asked.categories, **made), fault
+
+
+def _clashes(words: list[str]) -> str:
+    told = ", ".join(f'"{word}" is already in use' for word in words)
+    return told if len(words) == 1 else f"[{told}]"
 
 
 def _conditions(obj: Obj, fault: tuple[str, str]) -> list[Obj]:
@@ -114,12 +126,9 @@ def _conditions(obj: Obj, fault: tuple[str, str]) -> list[Obj]:
 def _more(obj: Obj) -> list[Obj]:
     made = []
     if is_protected(text(obj, "spec", "group")):
-        url = text(obj, "metadata", "annotations", APPROVAL)
+        state, told = approval(text(obj, "metadata", "annotations", APPROVAL))
         kind = "KubernetesAPIApprovalPolicyConformant"
-        if url.startswith("unapproved"):
-            made.append(_condition(kind, False, "UnapprovedAnnotation", f'not approved: "{url}"'))
-        else:
-            made.append(_condition(kind, True, "ApprovedAnnotation", f"approved in {url}"))
+        made.append(_condition(kind, state == "approved", APPROVALS[state], told))
     if at(obj, "metadata", "deletionTimestamp") and CLEANUP in (at(obj, "metadata", "finalizers") or ()):
         message = "CustomResource deletion is in progress"
         made.append(_condition("Terminating", True, "InstanceDeletionInProgress", message))

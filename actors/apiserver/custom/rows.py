@@ -1,6 +1,5 @@
 """Rows of the table made of definitions: one for each served version."""
 
-import re
 from collections.abc import Callable
 
 from actors.apiserver.catalog.resource import STATUS_VERBS, Resource, Subresource
@@ -8,25 +7,14 @@ from actors.apiserver.custom.columns import columns_of
 from actors.apiserver.custom.definition import Definition, Version
 from actors.apiserver.custom.face import CustomFace
 from actors.apiserver.custom.jsonpath import JsonPath, shown
-from actors.apiserver.custom.kind import Kind
+from actors.apiserver.custom.kind import Kind, priority
 from actors.apiserver.custom.strategy import CustomStrategy
 from actors.apiserver.objects.paths import Obj
-
-VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def rows_of(definition: Definition) -> list[Resource]:
     versions = sorted((v for v in definition.versions if v.served), key=lambda v: priority(v.name))
     return [_row(definition, version) for version in versions]
-
-
-def priority(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions as discovery does: v2, v1, v2beta1, v1alpha1, then others by name."""
-    found = VERSION.fullmatch(version)
-    if found is None:
-        return 3, 0, 0, version
-    level = {None: 0, "beta": 1, "alpha": 2}[found[2]]
-    return level, -int(found[1]), -int(found[3] or 0), version
 
 
 def _row(definition: Definition, version: Version) -> Resource:

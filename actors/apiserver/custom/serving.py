@@ -9,7 +9,8 @@ from typing import NamedTuple
 from actors.apiserver.catalog.catalog import Catalog
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.custom.definition import Definition, read_definition
-from actors.apiserver.custom.rows import priority, rows_of
+from actors.apiserver.custom.kind import priority
+from actors.apiserver.custom.rows import rows_of
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored

@@ -5,6 +5,7 @@ The words are upstream's.
 
 from typing import Any
 
+from actors.apiserver.custom.list_rules import list_faults, map_faults
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.node import (
     EMBEDDED,
@@ -25,8 +26,8 @@ from actors.apiserver.writes.encode import fresh_copy
 Raw = dict[str, Any]
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 ROOT, ITEM, FIELD = "at the root", "for specified array items", "for specified object fields"
-GONE = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id", "$schema")
-"""What OpenAPI or upstream does not let in; of the last two nothing is said, they mean nothing."""
+GONE = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id")
+"""What OpenAPI or upstream does not let in."""
 INT_OR_TEXT = [{"type": "integer"}, {"type": "string"}]
 NESTED = ("additionalProperties", "default", "title", "description", "nullable", PRESERVE, EMBEDDED, INT_OR_STRING)
 MOST_DEEP = 64
@@ -71,11 +72,16 @@ def _invariants(raw: Raw, path: str, level: str, depth: int) -> list[Cause]:
             causes += _invariants(additional, f"{path}.additionalProperties", FIELD, depth + 1)
     if level == ROOT or raw.get(EMBEDDED):
         causes += _metadata_faults(raw, path, level)
+    if raw.get(EMBEDDED) and not raw.get(PRESERVE) and not raw.get("properties"):
+        text = f"must not be empty if {EMBEDDED} is true without {PRESERVE}"
+        causes.append(required(f"{path}.properties", text))
     return causes
 
 
 def _type_faults(raw: Raw, path: str, level: str) -> list[Cause]:
     kind = raw.get("type") or ""
+    if kind == "null":
+        return [forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")]
     if kind and kind not in TYPES:
         return [unsupported(f"{path}.type", kind, TYPES)]
     if raw.get(EMBEDDED) and kind != "object":
@@ -87,8 +93,6 @@ def _type_faults(raw: Raw, path: str, level: str) -> list[Cause]:
         return [invalid(f"{path}.type", kind, "must be object at the root")]
     if kind == "array" and not isinstance(raw.get("items"), dict):
         return [required(f"{path}.items", "must be specified")]
-    if raw.get(INT_OR_STRING) and kind:
-        return [forbidden(f"{path}.type", "must be empty if x-kubernetes-int-or-string is true")]
     return []
 
 
@@ -99,12 +103,10 @@ def _additional_faults(raw: Raw, additional: Any, path: str, level: str) -> list
     causes = []
     if level == ROOT:
         causes.append(forbidden(where, "must not be used at the root"))
-    if raw.get("properties"):
+    if raw.get("properties") and additional is not True:
         causes.append(forbidden(where, "additionalProperties and properties are mutual exclusive"))
     if raw.get(EMBEDDED):
         causes.append(forbidden(where, "must not be used if x-kubernetes-embedded-resource is set"))
-    if additional is False:
-        causes.append(forbidden(where, "additionalProperties cannot be set to false"))
     return causes
 
 
@@ -115,57 +117,11 @@ def _extension_faults(raw: Raw, path: str) -> list[Cause]:
             causes.append(invalid(f"{path}.{name}", True, f"must be false if {INT_OR_STRING} is true"))
     if raw.get(PRESERVE) is False:
         causes.append(invalid(f"{path}.{PRESERVE}", False, "must be true or undefined"))
-    return causes + _list_faults(raw, path) + _map_faults(raw, path)
-
-
-def _list_faults(raw: Raw, path: str) -> list[Cause]:
-    kind, keys = raw.get(LIST_TYPE), raw.get(LIST_KEYS)
-    causes = []
-    if kind is not None and kind not in ("atomic", "set", "map"):
-        causes.append(unsupported(f"{path}.{LIST_TYPE}", kind, ("atomic", "set", "map")))
-    if kind is not None and raw.get("type") != "array":
-        causes.append(invalid(f"{path}.type", raw.get("type") or "", f"must be array if {LIST_TYPE} is specified"))
-    if kind == "map":
-        causes += _key_faults(raw, keys or [], path)
-    elif keys:
-        causes.append(invalid(f"{path}.{LIST_TYPE}", kind or "", f"must be map if {LIST_KEYS} is non-empty"))
-    return causes
-
-
-def _key_faults(raw: Raw, keys: list[str], path: str) -> list[Cause]:
-    where = f"{path}.{LIST_KEYS}"
-    if not keys:
-        return [required(where, f"must not be empty if {LIST_TYPE} is map")]
-    items = raw["items"] if isinstance(raw.get("items"), dict) else {}
-    if items.get("type") != "object":
-        text = f"must be object if parent array's {LIST_TYPE} is map"
-        return [invalid(f"{path}.items.type", items.get("type") or "", text)]
-    causes = []
-    for index, key in enumerate(keys):
-        found = (items.get("properties") or {}).get(key)
-        if not isinstance(found, dict):
-            causes.append(invalid(f"{where}[{index}]", key, "entries must all be names of item properties"))
-        elif found.get("type") in ("array", "object"):
-            place = f"{path}.items.properties[{key}].type"
-            causes.append(invalid(place, found["type"], f"must be a scalar type if parent array's {LIST_TYPE} is map"))
-        elif key not in (items.get("required") or ()) and "default" not in found:
-            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
-            causes.append(required(f"{path}.items.properties[{key}].default", text))
-    return causes
-
-
-def _map_faults(raw: Raw, path: str) -> list[Cause]:
-    kind = raw.get(MAP_TYPE)
-    if kind is None:
-        return []
-    causes = [] if kind in ("atomic", "granular") else [unsupported(f"{path}.{MAP_TYPE}", kind, ("atomic", "granular"))]
-    if raw.get("type") != "object":
-        causes.append(invalid(f"{path}.type", raw.get("type") or "", f"must be object if {MAP_TYPE} is specified"))
-    return causes
+    return causes + list_faults(raw, path) + map_faults(raw, path)
 
 
 def _own_faults(raw: Raw, path: str) -> list[Cause]:
-    causes = [forbidden(f"{path}.{name}", f"{name} is not supported") for name in GONE[:5] if raw.get(name)]
+    causes = [forbidden(f"{path}.{name}", f"{name} is not supported") for name in GONE if raw.get(name)]
     if raw.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         causes.append(forbidden(f"{path}.uniqueItems", text))
@@ -225,7 +181,7 @@ def _metadata_faults(raw: Raw, path: str, level: str) -> list[Cause]:
             causes.append(invalid(place, found.get("type") or "", f"must be {wanted}"))
     metadata = properties.get("metadata") or {}
     names = set(metadata.get("properties") or ())
-    if level == ROOT and (names - {"name", "generateName"} or set(metadata) - {"type", "properties", "description"}):
+    if level == ROOT and (names - {"name", "generateName"} or set(metadata) - {"type", "properties"}):
         text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
         causes.append(forbidden(f"{path}.properties[metadata]", text))
     return causes

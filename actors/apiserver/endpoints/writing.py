@@ -55,7 +55,7 @@ class Writing:
             if not target.resource.create_on_update or target.subresource:
                 raise
             return _warned(await self._create(request, body, options, owners), review)
-        return _warned(_written(request, outcome.stored), review)
+        return _warned(_changed(request, outcome), review)
 
     async def patch(self, request: Request) -> Reply:
         options, target = _options(request, "PatchOptions"), request.target
@@ -66,7 +66,7 @@ class Writing:
             reply = await self._apply(request, wanted, options)
         else:
             outcome = await self.change(request, patch_mutation(target, media, raw, options, review), options)
-            reply = _written(request, outcome.stored)
+            reply = _changed(request, outcome)
         return _warned(reply, review)
 
     async def _apply(self, request: Request, wanted: Obj, options: WriteOptions) -> Reply:
@@ -77,7 +77,7 @@ class Writing:
             if target.subresource:
                 raise
             return await self._create(request, wanted, options, applied_from_nothing(target, wanted, options))
-        return _written(request, outcome.stored)
+        return _changed(request, outcome)
 
     async def delete(self, request: Request) -> Reply:
         options = await _delete_options(request)
@@ -107,7 +107,8 @@ class Writing:
         await self._admission.prepared(request.target, body)
         self._admission.created(request.user, request.target, body)
         stored = await self._creator.create(request.target, body, options.dry_run, owners)
-        return _written(request, stored, 201)
+        warnings = request.target.resource.strategy.warnings(body, None)
+        return replace(_written(request, stored, 201), warnings=warnings)
 
     async def change(self, request: Request, mutation: Mutation, options: WriteOptions) -> Outcome:
         """Change the object of a request, if its author may. Raises NotFound, Conflict, Forbidden."""
@@ -134,7 +135,11 @@ async def _body(request: Request, review: Review) -> Obj:
 
 
 def _warned(reply: Reply, review: Review) -> Reply:
-    return replace(reply, warnings=review.warnings) if review.warnings else reply
+    return replace(reply, warnings=[*review.warnings, *reply.warnings]) if review.warnings else reply
+
+
+def _changed(request: Request, outcome: Outcome) -> Reply:
+    return replace(_written(request, outcome.stored), warnings=outcome.warnings)
 
 
 def _options(request: Request, kind: str) -> WriteOptions:

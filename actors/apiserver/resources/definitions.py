@@ -5,6 +5,7 @@ from actors.apiserver.catalog.strategy import Strategy
 from actors.apiserver.custom.definition import CLEANUP
 from actors.apiserver.custom.rules import changed_causes, definition_causes, stored_causes
 from actors.apiserver.custom.tidy import tidy
+from actors.apiserver.custom.warnings import definition_warnings
 from actors.apiserver.errors.causes import Cause, invalid
 from actors.apiserver.objects.paths import Obj, at, items, text
 from actors.apiserver.resources.cells import CREATED, NAME
@@ -47,10 +48,13 @@ class DefinitionStrategy(Strategy):
         if new.get("spec") == old.get("spec"):
             return []
         established = condition(old, "Established") == "True"
-        return _tidied(new) or definition_causes(new) + changed_causes(new, old, established) + stored_causes(new)
+        return _tidied(new) or definition_causes(new, old) + changed_causes(new, old, established) + stored_causes(new)
 
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
         return stored_causes(new)
+
+    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+        return definition_warnings(new, old)
 
     def prepare_delete(self, obj: Obj) -> None:
         """The keeper takes it off again once no object is left."""

@@ -3,7 +3,7 @@
 Nothing is decided on stale data: a refusal or a no-op that the replica suggests is checked against the store.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -23,6 +23,7 @@ class Outcome(msgspec.Struct, frozen=True):
     stored: Stored
     """What is in the store now; for a removal the last content under the deletion's revision."""
     removed: bool = False
+    warnings: Sequence[str] = ()
 
 
 Mutation = Callable[[Obj], Obj | None]
@@ -76,6 +77,7 @@ class WriteLoop:
         if same(wanted, before) and not target.resource.face.outdated(current):
             return Outcome(current)
         raw = encode_object(target.resource.face.to_stored(wanted))
+        warnings = [] if target.subresource else target.resource.strategy.warnings(wanted, before)
         if dry_run:
-            return Outcome(Stored(current.key, current.rv, raw))
-        return Outcome(await self.storage.update(target.resource, current, raw))
+            return Outcome(Stored(current.key, current.rv, raw), warnings=warnings)
+        return Outcome(await self.storage.update(target.resource, current, raw), warnings=warnings)

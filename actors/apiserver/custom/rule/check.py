@@ -92,9 +92,9 @@ def _rule_text(rule: Rule, raw: Raw, path: str) -> list[Cause]:
     if not text:
         causes.append(required(f"{path}.rule", "rule is not specified"))
     elif rule.message and not message:
-        causes.append(invalid(f"{path}.message", rule.message, "message must be non-empty if specified"))
+        causes.append(invalid(f"{path}.message", rule.message, "must be non-empty if specified"))
     elif "\n" in message:
-        causes.append(invalid(f"{path}.message", rule.message, "message must not contain line breaks"))
+        causes.append(invalid(f"{path}.message", rule.message, "must not contain line breaks"))
     elif "\n" in text and not message:
         causes.append(required(f"{path}.message", "message must be specified if rule contains line breaks"))
     if rule.message_expression and not rule.message_expression.strip():
@@ -107,11 +107,10 @@ def _rule_text(rule: Rule, raw: Raw, path: str) -> list[Cause]:
 def _field_path(rule: Rule, raw: Raw, path: str) -> list[Cause]:
     value = rule.field_path
     if value and not value.strip():
-        return [invalid(path, value, "fieldPath must be non-empty if specified")]
+        return [invalid(path, value, "must be non-empty if specified")]
     if "\n" in value:
-        return [invalid(path, value, "fieldPath must not contain line breaks")]
-    fault = path_fault(value, raw)
-    return [invalid(path, value, f"fieldPath must be a valid path: {fault}")] if fault else []
+        return [invalid(path, value, "must not contain line breaks")]
+    return [invalid(path, value, "must be a valid path")] if path_fault(value, raw) else []
 
 
 def _check(place: _Place) -> tuple[list[Cause], int]:
@@ -139,9 +138,10 @@ class _Check:
         self.cost = 0
 
     def rule(self, rule: Rule, path: str) -> list[Cause]:
-        causes = self._expression(_checked(rule.text, rule), f"{path}.rule", rule.text, "BOOL")
-        if rule.message_expression:
-            causes += self._expression(rule.message_expression, f"{path}.messageExpression", rule.text, "STRING")
+        causes = self._expression(_checked(rule.text, rule), f"{path}.rule", rule, "BOOL")
+        compiles = all(cause.reason == "FieldValueForbidden" for cause in causes)
+        if rule.message_expression and compiles:
+            causes += self._expression(rule.message_expression, f"{path}.messageExpression", rule, "STRING")
         if rule.uses_old and self._place.apart:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {self._place.apart}"
             causes.append(invalid(f"{path}.rule", rule.text, text))
@@ -149,7 +149,7 @@ class _Check:
             causes.append(invalid(f"{path}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule"))
         return causes
 
-    def _expression(self, text: str, path: str, value: str, result: str) -> list[Cause]:
+    def _expression(self, text: str, path: str, rule: Rule, result: str) -> list[Cause]:
         prefix = "" if result == "BOOL" else "messageExpression "
         what = f"estimated {prefix or 'rule '}cost"
         try:
@@ -157,10 +157,10 @@ class _Check:
         except TooComplex:
             return [forbidden(path, f"{what} exceeds budget by factor of more than 100x ({CURE})")]
         except CompileError as error:
-            return [invalid(path, value, f"{prefix}{error}")]
+            return [invalid(path, _written(rule), f"{prefix}{error}")]
         if expression.return_type().name() not in (result, "DYN"):
             text = "messageExpression must evaluate to a string" if prefix else "cel expression must evaluate to a bool"
-            return [invalid(path, value, text)]
+            return [invalid(path, _written(rule), text)]
         cost = self._worst(expression)
         self.cost = total(self.cost, cost)
         return [forbidden(path, _exceeded(what, cost, RULE_COST))] if cost > RULE_COST else []
@@ -173,6 +173,18 @@ class _Check:
             size = size_of(self._kind, cap)
             costs.append(product(number, worst(expression, {"self": size, "oldSelf": size})))
         return max(costs)
+
+
+def _written(rule: Rule) -> Raw:
+    """As upstream shows a rule that does not compile."""
+    return {
+        "Rule": rule.text,
+        "Message": rule.message,
+        "MessageExpression": rule.message_expression,
+        "Reason": rule.reason or None,
+        "FieldPath": rule.field_path,
+        "OptionalOldSelf": rule.optional_old or None,
+    }
 
 
 def _checked(text: str, rule: Rule) -> str:

@@ -10,10 +10,10 @@ OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
 
 
 def pruned(obj: Obj, root: Node) -> list[str]:
-    """Change `obj` in place; the paths of what went, at most MAX_TOLD. Its metadata is not looked at."""
+    """Change `obj` in place; the paths of what went, in order, at most MAX_TOLD. Its metadata is not looked at."""
     gone: list[str] = []
     _object(obj, root, "", gone, whole=True)
-    return gone
+    return sorted(gone)
 
 
 def pruned_part(obj: Obj, root: Node, name: str) -> list[str]:
@@ -25,7 +25,7 @@ def pruned_part(obj: Obj, root: Node, name: str) -> list[str]:
     _object(part, root, "", gone, whole=True)
     if name not in part:
         del obj[name]
-    return gone
+    return sorted(gone)
 
 
 def _object(obj: Obj, node: Node, path: str, gone: list[str], whole: bool = False) -> None:
