@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import Protocol
 
 from actors.watchcache.errors import HistoryLost
+from actors.watchcache.gathering import Gathering
 from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.state import Change, State
 from actors.watchcache.version import answers_in_order, check, parse
@@ -29,7 +31,8 @@ class Feed:
         self._tell, self._trouble = listener.tell, listener.trouble
         self._watch: Watch | None = None
         self._open = asyncio.Event()
-        self._heard = self._taken = 0.0
+        self._gathering = Gathering(options.gather, options.gather_crowd)
+        self._heard = 0.0
         self._in_order = True
         self._announced = False
         self.waiters = Waiters()
@@ -96,21 +99,26 @@ class Feed:
             try:
                 if self._asks:
                     await watch.request_progress()
+                taken = 0
                 async for batch in watch:
                     self._take(batch)
+                    taken += len(batch.events)
                     if not watch.more:
-                        await self._gather(watch)
+                        await self._gather(watch, taken)
+                        taken = 0
             finally:
                 self._watch = None
                 self._open.clear()
 
-    async def _gather(self, watch: Watch) -> None:
-        """Changes in quick succession are taken a few at a time: what each costs here, on the bus and at every follower
-        is mostly that it wakes them. One that comes alone is not kept waiting."""
-        if time.monotonic() - self._taken < 1.5 * self._options.gather:
-            watch.hold()
-            await asyncio.sleep(self._options.gather)
-        self._taken = time.monotonic()
+    async def _gather(self, watch: Watch, taken: int) -> None:
+        """Unless somebody waits for what comes next."""
+        seconds = self._gathering.after(taken, time.monotonic())
+        if not seconds or self.waiters.any.is_set():
+            return
+        watch.hold()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.waiters.any.wait()
 
     @property
     def _prefix(self) -> bytes:

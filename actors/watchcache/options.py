@@ -41,7 +41,9 @@ class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     dead: float = 20.0
     """Seconds of silence, questions included, after which the stream is given up and opened anew."""
     gather: float = 0.002
-    """Seconds that a change which follows another one closely may wait for company."""
+    """Seconds that a change which follows another one closely waits for company."""
+    gather_crowd: float = 0.008
+    """The same, at most, when many come."""
     fresh_timeout: float = 3.0
     """Longest wait of `freshen`."""
     nudge: float = 0.05
