@@ -20,8 +20,8 @@ PATIENCE_S = 4.0
 """For the answer."""
 CONNECT_S = 3.0
 PONG_S = 0.01
-"""On a busy line an answer to a ping waits so long for company. Servers of Go measure the line with a ping for nearly
-each message they get, and a write of its own costs as much as the call's."""
+"""An answer to a ping waits so long. Servers of Go measure the line with a ping for the next message they get after the
+last answer: at once answered, that is a ping for nearly each message, and costs both sides as much as the call."""
 LOST = "the connection broke"
 
 
@@ -74,7 +74,8 @@ class Http2Line(asyncio.Protocol):
         self._asked = False
         self._alarm: asyncio.TimerHandle | None = None
         self._pong: asyncio.TimerHandle | None = None
-        self._answered_at = 0.0
+        self._soon = False
+        """Whether what was sent goes out at the end of this turn of the loop: calls made in one turn share a write."""
         self._greeted: asyncio.Future[None] | None = None
 
     @property
@@ -89,7 +90,9 @@ class Http2Line(asyncio.Protocol):
             self._begun.add(number)
             self._session.call(number, self._headers_of(path, more))
         self._session.send(number, message, last)
-        self._flush()
+        if not self._soon:
+            self._soon = True
+            self._loop.call_soon(self._flush_soon)
         if self._alarm is None and self._place.asks:
             self._heard_at = self._loop.time()
             self._alarm = self._loop.call_later(QUIET_S, self._beat)
@@ -134,10 +137,9 @@ class Http2Line(asyncio.Protocol):
             self.close()
         if self._greeted is not None and not self._greeted.done() and self._session.set_up:
             self._greeted.set_result(None)
-        idle = self._heard_at - self._answered_at > 2 * PONG_S
-        if idle or self._session.pressing or self._session.draining:
+        if self._session.pressing or self._session.draining:
             self._flush()
-        elif self._session.waiting and self._pong is None:
+        if self._session.waiting and self._pong is None:
             self._pong = self._loop.call_later(PONG_S, self._answer)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -156,12 +158,14 @@ class Http2Line(asyncio.Protocol):
 
     def _answer(self) -> None:
         self._pong = None
+        self._flush(answers=True)
+
+    def _flush_soon(self) -> None:
+        self._soon = False
         self._flush()
 
-    def _flush(self) -> None:
-        if self._session.waiting:
-            self._answered_at = self._loop.time()
-        data = self._session.take()
+    def _flush(self, answers: bool = False) -> None:
+        data = self._session.take(answers)
         if self._transport is None:
             return
         if data:

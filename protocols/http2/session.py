@@ -50,7 +50,7 @@ class Session:
         self.set_up = False
         """The server has begun, with its settings."""
         self._answers: list[bytes] = []
-        """To pings: they go out with what is written next."""
+        """To pings: they go out when the owner of the socket wants them to."""
         self.draining = False
         """New calls go elsewhere."""
         self.pongs = 0
@@ -61,17 +61,19 @@ class Session:
 
     @property
     def pressing(self) -> bool:
-        """Whether there is anything to write but answers to pings, which may wait a moment for company."""
+        """Whether there is anything to write but answers to pings."""
         return bool(self._out)
 
     @property
     def waiting(self) -> bool:
+        """Whether a ping is not answered yet."""
         return bool(self._answers)
 
-    def take(self) -> bytes:
-        """What is to be written."""
-        out = b"".join((*self._answers, *self._out))
-        self._answers, self._out = [], []
+    def take(self, answers: bool = True) -> bytes:
+        """What is to be written, the answers to pings only when they are asked for."""
+        if answers and self._answers:
+            self._out[:0], self._answers = self._answers, []
+        out, self._out = b"".join(self._out), []
         return out
 
     def call(self, number: int, headers: tuple[Header, ...]) -> None:

@@ -144,20 +144,19 @@ def test_nobody_there_is_told_at_the_deadline() -> None:
     asyncio.run(story())
 
 
-def test_on_a_busy_line_answers_to_pings_go_along_with_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_to_pings_wait_however_many_calls_go_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_module, "PONG_S", 60.0)
 
     async def story(channel: LineChannel, member: Member) -> None:
         member.measures = True
         for _ in range(3):
             assert await ask(channel) == b"m"
-        await member.reads(pongs=2)
-        assert member.pongs == 2  # the third one waits
+        assert member.pongs == 0
 
     tell(story)
 
 
-def test_without_a_next_call_they_go_by_themselves() -> None:
+def test_soon_they_go_by_themselves() -> None:
     async def story(channel: LineChannel, member: Member) -> None:
         member.measures = True
         for _ in range(3):
