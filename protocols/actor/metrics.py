@@ -1,18 +1,14 @@
 """Metrics of a process: counters under upstream's exact names, the bus's own figures, and the page of them all."""
 
 from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from protocols.bus import Bus
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped; those series are none of upstream's
-
-M = TypeVar("M", bound=MetricWrapperBase)
 
 
 class _PlainType(str):
@@ -28,21 +24,6 @@ class _PlainType(str):
 
 
 _COUNTER = _PlainType("counter")
-
-
-class Labelled(Generic[M]):
-    """`labels()` of a metric, remembered: prometheus_client looks a child up under a lock, in several microseconds."""
-
-    def __init__(self, metric: M) -> None:
-        self._metric = metric
-        self._children: dict[tuple[str, ...], M] = {}
-
-    def of(self, *labels: str) -> M:
-        """The child with these label values."""
-        child = self._children.get(labels)
-        if child is None:
-            child = self._children[labels] = self._metric.labels(*labels)
-        return child
 
 
 class PlainCounter(Collector):

@@ -55,6 +55,8 @@ def negotiate(accept: str, include: str = "") -> Form:
 
 def check_form(form: Form, api_version: str, kind: str, watch: bool) -> Form:
     """Raises NotAcceptable for protobuf of a kind that has none, and for YAML of a watch: its events have no ends."""
+    if form == PLAIN:
+        return form
     spoken = protobuf.is_known(api_version, kind)
     if (form.protobuf and not spoken) or (form.yaml and watch):
         offered = [JSON, *([] if watch else ["application/yaml"]), *([protobuf.MEDIA_TYPE] if spoken else [])]

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from actors.apiserver.request.target import Target
 from protocols.actor.histogram import WeightedHistogram
-from protocols.actor.metrics import Labelled
+from protocols.actor.tally import Count, Tally
 
 SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 SIZES = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
@@ -23,7 +23,7 @@ Place = tuple[str, str, str, str, str, str]
 class RequestMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         asked = ("verb", "dry_run", *WHERE)
-        self._total = Labelled(Counter("apiserver_request", "Requests answered.", (*asked, "code"), registry=registry))
+        self._total = Tally("apiserver_request", "Requests answered.", (*asked, "code"), registry)
         seconds = "apiserver_request_duration_seconds"
         self._seconds = WeightedHistogram(seconds, "Time to answer.", asked, SECONDS, registry)
         sizes = "apiserver_response_sizes"
@@ -58,7 +58,7 @@ class RequestMetrics:
     def running(self, verb: str, place: Place) -> Gauge:
         return self._running.labels(verb, *place)
 
-    def total(self, verb: str, place: Place, code: int) -> Counter:
+    def total(self, verb: str, place: Place, code: int) -> Count:
         return self._total.of(verb, "", *place, str(code))
 
 

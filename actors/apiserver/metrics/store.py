@@ -3,12 +3,12 @@
 import time
 from types import TracebackType
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Histogram
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.metrics.requests import SECONDS
 from protocols.actor.histogram import WeightedHistogram
-from protocols.actor.metrics import Labelled
+from protocols.actor.tally import Tally
 from protocols.etcd import EtcdError
 
 ASKED = ("operation", "group", "resource")
@@ -21,8 +21,8 @@ class StoreMetrics:
         """By number of the store: the highest revision an answer to this process has named."""
         seconds = "etcd_request_duration_seconds"
         self._seconds = WeightedHistogram(seconds, "Time of the store's answers.", ASKED, SECONDS, registry)
-        self._total = Labelled(Counter("etcd_requests", "Requests to the store.", ASKED, registry=registry))
-        self._errors = Labelled(Counter("etcd_request_errors", "Those it did not answer.", ASKED, registry=registry))
+        self._total = Tally("etcd_requests", "Requests to the store.", ASKED, registry)
+        self._errors = Tally("etcd_request_errors", "Those it did not answer.", ASKED, registry)
         leased = "etcd_lease_object_counts"
         self._leased = Histogram(leased, "Objects that shared a lease.", buckets=LEASED, registry=registry)
 

@@ -9,6 +9,7 @@ from actors.apiserver.metrics.requests import Place, RequestMetrics, place_of
 from actors.apiserver.request.target import Target
 from actors.apiserver.watch.meter import Meter
 from protocols.actor.histogram import WeightedHistogram
+from protocols.actor.tally import Count
 
 SIZES = tuple(1024.0 * 2**power for power in range(8))
 BEGINNINGS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60)
@@ -54,7 +55,7 @@ class WatchMetrics:
 class OpenWatches:
     """Those of one resource and scope; a watch counts as a request when it ends."""
 
-    def __init__(self, running: Gauge, requests: Counter) -> None:
+    def __init__(self, running: Gauge, requests: Count) -> None:
         self._running, self._requests = running, requests
 
     def begin(self) -> None:

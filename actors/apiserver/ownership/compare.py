@@ -37,8 +37,6 @@ def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
     written: Fields = {}
     removed: Fields = {}
     for name, field in _fields(shape, old, new):
-        if name in UNOWNED:
-            continue
         before, after = old.get(name), new.get(name)
         if before != after:
             if field.form == STRUCT:
@@ -52,7 +50,7 @@ def owned(config: Obj, shape: Shape) -> Fields:
     found: Fields = {}
     for name, field in _fields(shape, config):
         value = config.get(name)
-        if name not in UNOWNED and value is not None:
+        if value is not None:
             tree = members(_bare(name, value) if field.form == STRUCT else value, field)
             if tree or field.form != STRUCT:
                 found[f"f:{name}"] = tree
@@ -72,11 +70,14 @@ def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
 
 
 def _fields(shape: Shape, *objects: Obj) -> Iterable[tuple[str, Shape]]:
-    """Those a kind has, and those the objects have beside them, where such are kept."""
-    if shape.item is None:
-        return shape.fields.items()
-    others = {name: shape.item for obj in objects for name in obj if name not in shape.fields}
-    return [*shape.fields.items(), *others.items()]
+    """Those the objects have, if the kind has them, too, or keeps others."""
+    kinds, other = shape.fields, shape.item
+    found = []
+    for name in sorted(set().union(*objects)):
+        field = kinds.get(name, other)
+        if field is not None and name not in UNOWNED:
+            found.append((name, field))
+    return found
 
 
 def _bare(name: str, value: Any) -> Any:

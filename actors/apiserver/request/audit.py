@@ -144,7 +144,7 @@ def line(entry: Entry) -> bytes:
         responseStatus={"code": entry.code},
         requestReceivedTimestamp=_stamp(entry.received),
         stageTimestamp=_stamp(entry.received + entry.seconds),
-        latencySeconds=round(entry.seconds, 6),
+        latencySeconds=int(1e6 * entry.seconds) / 1e6,
     )
     if entry.acts_as is not None and entry.acts_as != entry.user:
         found.impersonatedUser = _user(entry.acts_as)
@@ -164,15 +164,16 @@ def _reference(target: Target | None) -> dict[str, str]:
     if target is None:
         return {}
     row = target.resource
-    parts = {
-        "resource": row.plural,
-        "namespace": target.namespace,
-        "name": target.name,
-        "apiGroup": row.group,
-        "apiVersion": row.version,
-        "subresource": target.subresource,
-    }
-    return {key: value for key, value in parts.items() if value}
+    told = {"resource": row.plural, "apiVersion": row.version}
+    if row.group:
+        told["apiGroup"] = row.group
+    if target.namespace:
+        told["namespace"] = target.namespace
+    if target.name:
+        told["name"] = target.name
+    if target.subresource:
+        told["subresource"] = target.subresource
+    return told
 
 
 def _stamp(moment: float) -> str:

@@ -50,10 +50,16 @@ class Gate(msgspec.Struct, frozen=True):
                 code=outcome.code,
                 received=time.time() - outcome.seconds,
                 seconds=outcome.seconds,
-                agent=http.headers.get("User-Agent", "")[:256].encode(errors="replace").decode(),
+                agent=_shown(http.headers.get("User-Agent", "")),
                 address=http.remote or "",
             )
         )
+
+
+def _shown(agent: str) -> str:
+    """What of a client's name is noted: not too much, and text in any case."""
+    told = agent[:256]
+    return told if told.isascii() else told.encode(errors="replace").decode()
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ from actors.apiserver.reads.selection import selection
 from actors.apiserver.request.gate import Gate, Identity, Outcome
 from actors.apiserver.request.numbers import request_seconds
 from actors.apiserver.request.query import ListOptions, list_options
-from actors.apiserver.request.target import Target, parse_target
+from actors.apiserver.request.target import Target, Targets
 from actors.apiserver.watch.takeover import Detached
 from protocols.deadlines import Deadlines
 from protocols.errors import NodeplaneError
@@ -70,7 +70,7 @@ class Handler:
     ) -> None:
         self._serving = serving
         self._scales = {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}
-        self._table, self._gate, self._static = table, gate, static
+        self._targets, self._gate, self._static = Targets(table), gate, static
         self._deadlines = Deadlines()
         self._authorizer = gate.authorizer
         self._virtual = {"create": reviews.create, "get": usage.get, "list": usage.every}
@@ -158,10 +158,10 @@ class Handler:
         """What the path names, by all that the store knows of custom resources. Raises NotFound, MethodNotAllowed."""
         method, path = http.method, http.rel_url.raw_path
         try:
-            target = parse_target(self._table, method, path)
+            target = self._targets.of(method, path)
         except NotFound:
             await self._serving.look_again()
-            target = parse_target(self._table, method, path)
+            target = self._targets.of(method, path)
         if target is not None and target.resource.custom is not None:
             await self._serving.filled(target.resource)
         return target

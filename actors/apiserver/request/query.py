@@ -1,5 +1,6 @@
 """The query string, read once and checked: list and watch options, write options."""
 
+import functools
 from collections.abc import Mapping
 
 import msgspec
@@ -10,6 +11,8 @@ from actors.apiserver.request.numbers import integer, resource_version
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 MANAGER_LIMIT = 128
+LONG_AGENT = 512
+"""Characters; what is made of such names is not remembered."""
 
 
 class ListOptions(msgspec.Struct, frozen=True):
@@ -65,6 +68,8 @@ def write_options(
     query: Mapping[str, str], dry_runs: list[str], user_agent: str, kind: str = "CreateOptions"
 ) -> WriteOptions:
     """Options of create, update, patch; `dry_runs` are all values of dryRun. Raises Invalid."""
+    if not query and not dry_runs and len(user_agent) < LONG_AGENT:
+        return _usual(user_agent)
     causes = [unsupported("dryRun", value, ("All",)) for value in dry_runs if value != "All"]
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
@@ -80,6 +85,12 @@ def write_options(
         validation=validation,
         force=flag(query, "force"),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _usual(user_agent: str) -> WriteOptions:
+    """Those of a write that asks for nothing."""
+    return WriteOptions(agent=_agent(user_agent))
 
 
 def _manager_causes(manager: str) -> list[Cause]:

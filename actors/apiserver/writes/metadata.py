@@ -24,6 +24,10 @@ from protocols.kube.names import path_segment_fault
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 GENERATE_BASE = 58
+TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
+MAPS = ("labels", "annotations")
+LISTS: dict[str, type] = {"finalizers": str, "ownerReferences": dict}
+CHECKED = frozenset((*TEXTS, *MAPS, *LISTS))
 
 
 def check_body(obj: Obj, target: Target) -> None:
@@ -86,13 +90,14 @@ def check_metadata(obj: Obj, custom: bool = False) -> Obj:
         metadata = obj["metadata"] = {}
     if not isinstance(metadata, dict):
         raise BadRequest("metadata must be an object")
-    for field in ("name", "generateName", "namespace", "uid", "resourceVersion"):
-        if not isinstance(metadata.get(field) or "", str):
-            raise BadRequest(f"metadata.{field} must be a string")
-    for field in ("labels", "annotations"):
-        _check_strings(metadata, field)
-    _check_list(metadata, "finalizers", str)
-    _check_list(metadata, "ownerReferences", dict)
+    for field in [field for field in metadata if field in CHECKED]:
+        if field in TEXTS:
+            if not isinstance(metadata[field] or "", str):
+                raise BadRequest(f"metadata.{field} must be a string")
+        elif field in MAPS:
+            _check_strings(metadata, field)
+        else:
+            _check_list(metadata, field, LISTS[field])
     metadata.pop("managedFields", None)
     return metadata
 
