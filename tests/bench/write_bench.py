@@ -6,10 +6,12 @@ etcd they use gRPC's library, as Python programs do, not our own client; that on
 
 import asyncio
 import itertools
+import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import grpc
 import uvloop
@@ -27,6 +29,7 @@ HEAD = (
     b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\n"
     b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 )
+LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 Write = Callable[[bytes], Awaitable[None]]
 
 
@@ -100,25 +103,42 @@ def best(plane: Plane, floor: EtcdOptions | str, spent: Spent) -> tuple[float, f
 NUMBERS = itertools.count()
 
 
-class Connection:
+class Connection(asyncio.Protocol):
     """An HTTP client that costs little beside the server it measures: one kept connection, one request at a time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self) -> None:
+        self._answer: asyncio.Future[bytes] | None = None
+        self._heard = b""
 
     @classmethod
     async def open(cls, plane: Plane) -> "Connection":
-        return cls(*await asyncio.open_connection("127.0.0.1", plane.port, ssl=plane.tls()))
+        made: Connection
+        _, made = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", plane.port, ssl=plane.tls())
+        return made
 
     async def create(self, data: bytes) -> None:
-        self._writer.write(HEAD % len(data) + data)
-        head = await self._reader.readuntil(b"\r\n\r\n")
-        size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
-        body = await self._reader.readexactly(size)
-        assert head.startswith(b"HTTP/1.1 201"), body
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(HEAD % len(data) + data)
+        answer = await self._answer
+        assert answer.startswith(b"HTTP/1.1 201"), answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        heard = self._heard = self._heard + data
+        body = heard.find(b"\r\n\r\n") + 4
+        size = LENGTH.search(heard, 0, body) if body > 3 else None
+        if size is not None and len(heard) >= body + int(size[1]) and self._answer is not None:
+            self._heard = b""
+            self._answer.set_result(heard)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error or ConnectionResetError("the server hung up"))
 
     def close(self) -> None:
-        self._writer.transport.abort()
+        self._transport.abort()
 
 
 async def pair(plane: Plane, floor: EtcdOptions | str, spent: Spent) -> tuple[float, float]:
