@@ -85,7 +85,6 @@ def faults(**spec: Any) -> list[str]:
         ({"tags": ["a", "b", "c", "d"]}, "spec.tags: Too many: 4: must have at most 3 items"),
         ({"steps": [{"run": "r"}]}, "spec.steps[0].id: Required value"),
         ({"steps": [{"id": "a"}, {"id": "a"}]}, 'spec.steps[1]: Duplicate value: {"id":"a"}'),
-        ({"object": {"kind": "K"}}, "spec.object.apiVersion: Required value: must not be empty"),
         ({"ratio": 0.7}, "spec.ratio: Invalid value: 0.7: spec.ratio in body should be a multiple of 0.5"),
     ],
 )

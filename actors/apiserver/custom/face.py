@@ -4,6 +4,7 @@ schema no longer has."""
 from actors.apiserver.catalog.face import ChangingFace
 from actors.apiserver.custom.kind import Kind
 from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.nulls import drop_nulls
 from actors.apiserver.custom.schema.prune import pruned
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored, decode_stored
@@ -29,6 +30,7 @@ class CustomFace(ChangingFace):
         obj = decode_stored(stored.raw, stored.rv)
         obj["apiVersion"] = self._kind.api_version
         pruned(obj, self._kind.node)
+        drop_nulls(obj, self._kind.node)
         if self._kind.has_defaults:
             fill(obj, self._kind.node)
         return stored if same(obj, stored.obj) else Stored(stored.key, stored.rv, encode_object(obj))

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from actors.apiserver.custom.definition import Definition, Version
 from actors.apiserver.custom.schema.defaults import has_defaults
+from actors.apiserver.custom.schema.embedded import clean_embedded
 from actors.apiserver.custom.schema.node import Node
+from actors.apiserver.custom.schema.nulls import drop_nulls
 from actors.apiserver.custom.schema.openapi import openapi_schema
 from actors.apiserver.custom.schema.ownership import shape_of
 from actors.apiserver.custom.schema.prune import pruned, pruned_part
@@ -46,10 +48,18 @@ class Kind:
         return f"{reverse}.{self.version.name}.{self.definition.names.kind}"
 
     def clean(self, obj: Obj) -> list[str]:
-        return [*self._clean_metadata(obj), *pruned(obj, self.node)]
+        unknown = [*self._clean_metadata(obj), *pruned(obj, self.node)]
+        return unknown + self._coerced(obj)
 
     def clean_part(self, obj: Obj, field: str) -> list[str]:
-        return self._clean_metadata(obj) if field == "metadata" else pruned_part(obj, self.node, field)
+        if field == "metadata":
+            return self._clean_metadata(obj)
+        return pruned_part(obj, self.node, field) + self._coerced(obj)
+
+    def _coerced(self, obj: Obj) -> list[str]:
+        """What is left of it as its decoder would: without nulls, embedded metadata as all metadata."""
+        drop_nulls(obj, self.node)
+        return clean_embedded(obj, self.node)
 
     def _clean_metadata(self, obj: Obj) -> list[str]:
         """Metadata is the same everywhere, whatever a schema says of it."""

@@ -34,6 +34,7 @@ def _row(definition: Definition, version: Version) -> Resource:
         subresources=_subresources(definition, version),
         fields={path: _getter(path) for path in version.selectable},
         returns_object=False,
+        versioned_update=True,
         face=CustomFace(kind),
         custom=kind,
         list_kind=names.list_kind,

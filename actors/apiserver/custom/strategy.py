@@ -4,9 +4,12 @@ from typing import Any
 
 from actors.apiserver.catalog.strategy import Strategy, restore_all_but
 from actors.apiserver.custom.kind import Kind
+from actors.apiserver.custom.scale_rules import scale_causes
 from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.embedded import embedded_causes
 from actors.apiserver.custom.schema.node import MISSING, Node
-from actors.apiserver.custom.schema.validate import NOWHERE, schema_causes
+from actors.apiserver.custom.schema.validate import NOWHERE, has_repeated, part_causes, schema_causes
+from actors.apiserver.custom.warnings import finalizer_warnings
 from actors.apiserver.errors.causes import Cause, invalid
 from actors.apiserver.objects.paths import Obj
 
@@ -34,13 +37,26 @@ class CustomStrategy(Strategy):
         self.default(new)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        return _causes(obj, self._kind.node)
+        node = self._kind.node
+        causes = schema_causes(obj, node) + scale_causes(obj, self._kind.scale)
+        return _ruled(embedded_causes(obj, node) + causes, obj, node)
 
     def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
-        return _causes(new, self._kind.node, old)
+        node = self._kind.node
+        causes = _ratcheted(schema_causes(new, node, old), old, node) + scale_causes(new, self._kind.scale)
+        return _ruled(embedded_causes(new, node) + causes, new, node, old)
 
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
-        return self.validate_update(new, old)
+        """The rest is as it was, and may be what a newer schema would not let in."""
+        node = self._kind.node
+        status, causes = node.properties.get("status"), list[Cause]()
+        if status is not None and "status" in new:
+            causes = part_causes(new["status"], status, "status", old.get("status", MISSING))
+        causes = _ratcheted(causes, old, node) + scale_causes(new, self._kind.scale, whole=False)
+        return _ruled(causes, new, node, old)
+
+    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+        return finalizer_warnings(new, old)
 
     def counts(self, new: Obj, old: Obj) -> bool:
         """Everything but metadata, and but the status where that has an endpoint of its own."""
@@ -48,8 +64,15 @@ class CustomStrategy(Strategy):
         return any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - set(apart))
 
 
-def _causes(obj: Obj, node: Node, old: Any = MISSING) -> list[Cause]:
-    causes = schema_causes(obj, node, old)
+def _ratcheted(causes: list[Cause], old: Obj, node: Node) -> list[Cause]:
+    """An object that had elements twice may go on having some."""
+    if any(cause.reason == "FieldValueDuplicate" for cause in causes) and has_repeated(old, node):
+        return [cause for cause in causes if cause.reason != "FieldValueDuplicate"]
+    return causes
+
+
+def _ruled(causes: list[Cause], obj: Obj, node: Node, old: Any = MISSING) -> list[Cause]:
+    """And what the rules of the schema say, if they can be asked."""
     if not node.ruled:
         return causes
     if any(cause.reason in BLOCKING for cause in causes):

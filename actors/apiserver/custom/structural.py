@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.apiserver.custom.list_rules import list_faults, map_faults
 from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.embedded import embedded_causes
 from actors.apiserver.custom.schema.node import (
     EMBEDDED,
     INT_OR_STRING,
@@ -232,7 +233,7 @@ def _default_faults(raw: Raw, path: str) -> list[Cause]:
     if isinstance(value, dict) and pruned(value, node):
         return [invalid(path, raw["default"], "must not have unknown fields")]
     fill(value, node)
-    causes = part_causes(value, node, path)
+    causes = part_causes(value, node, path) + embedded_causes(value, node, path)
     if not causes and node.ruled:
         from actors.apiserver.custom.rule.evaluate import rule_causes
 

@@ -1,14 +1,32 @@
-"""What the author of a definition is told though it is taken: words in its schemas that mean nothing here."""
+"""What the author of a definition, or of an object, is told though it is taken."""
 
 from collections.abc import Iterator
 
 from actors.apiserver.custom.schema.node import LIST_TYPE
 from actors.apiserver.objects.paths import Obj, at, items, text
 from protocols.kube.formats import is_known
+from protocols.kube.name_faults import qualified_faults
 
 OF_SET = (
     'x-kubernetes-list-type: set for items of type "{}" is not supported by server-side apply or CEL validation rules'
 )
+
+STANDARD = ("orphan", "foregroundDeletion", "kubernetes")
+PREFER = "prefer a domain-qualified finalizer name {}to avoid accidental conflicts with other finalizer writers"
+
+
+def finalizer_warnings(new: Obj, old: Obj | None) -> list[str]:
+    """Of those that are new."""
+    before = at(old, "metadata", "finalizers") or ()
+    added = sorted({str(name) for name in at(new, "metadata", "finalizers") or ()} - set(before))
+    return [f'metadata.finalizers: "{name}": {told}' for name in added for told in _of_finalizer(name)]
+
+
+def _of_finalizer(name: str) -> list[str]:
+    told = qualified_faults(name)
+    if "/" not in name and name not in STANDARD:
+        told.append(PREFER.format("including a path (/) " if "." in name else ""))
+    return told
 
 
 def definition_warnings(new: Obj, old: Obj | None) -> list[str]:

@@ -93,5 +93,6 @@ DEFINITIONS: Resource = Resource(
     categories=("api-extensions",),
     columns=(NAME, CREATED),
     prefix=ROW.etcd_prefix,
+    versioned_update=True,
     subresources=(Subresource("status", STATUS_VERBS, ROW.kind, ROW.group, ROW.version),),
 )

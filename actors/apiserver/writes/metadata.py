@@ -1,24 +1,16 @@
 """ObjectMeta on the way in: what the server sets, what the client may set, and what it may look like."""
 
 import random
-from typing import Any
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import BadRequest
 from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
 from actors.apiserver.objects.clock import now
+from actors.apiserver.objects.metadata_rules import common_causes
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.objects.uid import new_uid
 from actors.apiserver.request.target import Target
-from protocols.kube.name_rules import (
-    LABEL,
-    LABEL_TEXT,
-    QUALIFIED,
-    QUALIFIED_TEXT,
-    SUBDOMAIN,
-    SUBDOMAIN_TEXT,
-    VALUE_TEXT,
-)
+from protocols.kube.name_rules import LABEL, LABEL_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT
 from protocols.kube.names import path_segment_fault
 
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
@@ -153,14 +145,7 @@ def metadata_causes(obj: Obj, resource: Resource) -> list[Cause]:
     causes = [required("metadata.name", "name or generateName is required")] if not name else []
     if name:
         causes += _name_causes(name, resource)
-    for key, value in (metadata.get("labels") or {}).items():
-        causes += _label_causes(key, value)
-    for key in metadata.get("annotations") or {}:
-        causes += _key_causes("metadata.annotations", key.lower())
-    for index, owner in enumerate(metadata.get("ownerReferences") or []):
-        path = f"metadata.ownerReferences[{index}]"
-        causes += [required(f"{path}.{f}") for f in ("apiVersion", "kind", "name", "uid") if not owner.get(f)]
-    return causes
+    return causes + common_causes(metadata, "metadata")
 
 
 def finalizer_causes(new: Obj, old: Obj) -> list[Cause]:
@@ -182,21 +167,3 @@ def _name_causes(name: str, resource: Resource) -> list[Cause]:
     if len(name) > limit:
         return [invalid("metadata.name", name, f"must be no more than {limit} bytes")]
     return [] if pattern.fullmatch(name) else [invalid("metadata.name", name, text)]
-
-
-def _label_causes(key: str, value: Any) -> list[Cause]:
-    causes = _key_causes("metadata.labels", key)
-    if len(value) > 63:
-        causes.append(invalid("metadata.labels", value, "must be no more than 63 bytes"))
-    elif value and not QUALIFIED.fullmatch(value):
-        causes.append(invalid("metadata.labels", value, VALUE_TEXT))
-    return causes
-
-
-def _key_causes(field: str, key: str) -> list[Cause]:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (not SUBDOMAIN.fullmatch(prefix) or len(prefix) > 253):
-        return [invalid(field, key, f"prefix part {SUBDOMAIN_TEXT}")]
-    if not name or len(name) > 63 or not QUALIFIED.fullmatch(name):
-        return [invalid(field, key, QUALIFIED_TEXT)]
-    return []

@@ -20,12 +20,18 @@ def fill(value: Any, node: Node) -> None:
             if name in value:
                 fill(value[name], part)
         if isinstance(node.additional, Node):
-            for name, held in value.items():
-                if name not in node.properties:
-                    fill(held, node.additional)
+            for name in value.keys() - node.properties.keys():
+                value[name] = _filled(value[name], node.additional)
     elif isinstance(value, list) and node.items is not None:
-        for held in value:
-            fill(held, node.items)
+        value[:] = [_filled(held, node.items) for held in value]
+
+
+def _filled(value: Any, node: Node) -> Any:
+    """An entry of a map, or an item: nothing is added, but a null may stand for the default."""
+    if value is None and not node.nullable and node.default is not MISSING:
+        value = fresh_copy({"": node.default})[""]
+    fill(value, node)
+    return value
 
 
 def _left_out(value: dict[str, Any], name: str, part: Node) -> bool:

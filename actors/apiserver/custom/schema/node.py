@@ -23,6 +23,7 @@ class Node:
         "any_of",
         "default",
         "embedded",
+        "embeds",
         "int_or_string",
         "items",
         "kept",
@@ -68,6 +69,8 @@ class Node:
         parts = [*self.properties.values(), self.items, self.additional]
         self.ruled: bool = bool(self.rules) or any(part.ruled for part in parts if isinstance(part, Node))
         """Something in it has rules."""
+        self.embeds: bool = self.embedded or any(part.embeds for part in parts if isinstance(part, Node))
+        """Something in it is an object of the API."""
 
     def child(self, name: str) -> "Node | None":
         """The schema of a field that has one."""

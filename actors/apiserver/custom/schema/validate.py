@@ -21,9 +21,19 @@ def schema_causes(obj: Obj, root: Node, old: Any = MISSING) -> list[Cause]:
     return _value(obj, root, "", old)[:MAX_CAUSES]
 
 
-def part_causes(value: Any, node: Node, path: str) -> list[Cause]:
+def part_causes(value: Any, node: Node, path: str, old: Any = MISSING) -> list[Cause]:
     """Of any value."""
-    return _value(value, node, path, MISSING)[:MAX_CAUSES]
+    return _value(value, node, path, old)[:MAX_CAUSES]
+
+
+def has_repeated(value: Any, node: Node) -> bool:
+    """Whether a list that is a set or a map, anywhere in it, has an element twice."""
+    if isinstance(value, dict):
+        parts = [(part, node.child(name)) for name, part in value.items()]
+        return any(child is not None and has_repeated(part, child) for part, child in parts)
+    if not isinstance(value, list) or node.items is None:
+        return False
+    return bool(_repeated(value, node, "")) or any(has_repeated(part, node.items) for part in value)
 
 
 def _value(value: Any, node: Node, path: str, old: Any) -> list[Cause]:
@@ -55,25 +65,11 @@ def _type_cause(value: Any, node: Node, path: str) -> Cause | None:
 def _object_causes(value: Obj, node: Node, path: str, old: Any) -> list[Cause]:
     below = f"{path}." if path else ""
     causes = [required(f"{below}{name}") for name in node.required if name not in value]
-    if node.embedded:
-        causes += _embedded_causes(value, path)
     before = old if isinstance(old, dict) else {}
     for name, part in value.items():
         child = node.child(name)
         if child is not None:
             causes += _value(part, child, f"{below}{name}", before.get(name, MISSING))
-    return causes
-
-
-def _embedded_causes(value: Obj, path: str) -> list[Cause]:
-    causes = []
-    for name in ("apiVersion", "kind"):
-        if not value.get(name):
-            causes.append(required(f"{path}.{name}", "must not be empty"))
-        elif not isinstance(value[name], str):
-            causes.append(invalid(f"{path}.{name}", value[name], "must be a string"))
-    if not isinstance(value.get("metadata", {}), dict):
-        causes.append(invalid(f"{path}.metadata", type_of(value["metadata"]), "must be an object"))
     return causes
 
 
