@@ -201,6 +201,8 @@ def test_two_versions_show_the_same_objects(plane: Plane) -> None:
                     201,
                     '299 - "example.com/v1 Pair is deprecated; use example.com/v2 Pair"',
                 )
+            async with session.get(f"{url('pairs')}/none") as missing:
+                assert (missing.status, missing.headers["Warning"]) == (404, made.headers["Warning"])
             async with session.get(f"{url('pairs', 'v2')}/p") as shown:
                 found = await shown.json()
             assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 7})

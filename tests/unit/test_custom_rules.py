@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.apiserver.custom.rule.check import CONTRIBUTED
 from actors.apiserver.custom.rule.evaluate import rule_causes
 from actors.apiserver.custom.rule.names import escaped
 from actors.apiserver.custom.schema.node import Node
@@ -259,6 +260,10 @@ def test_rules_that_cost_too_much_together_are_refused_as_a_whole() -> None:
     found = faults({"type": "object", "properties": {"a": text, "b": text}})
     assert len(found) == 1
     assert found[0].startswith("s: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3")
+    dear = {**text, RULES: [*text[RULES], *[{"rule": "self.matches('^[a-z]{1,9}[0-9]{1,9}$')"}] * 2]}
+    found = faults({"type": "object", "properties": {"a": dear}})
+    assert found[0] == f"s.properties[a].{RULES}[320].rule: Forbidden: {CONTRIBUTED}"
+    assert len(found) == 3
     assert faults({"type": "object", "properties": {"a": {**text, "maxLength": 9}}}) == []
 
 

@@ -35,14 +35,14 @@ MOST_DEEP = 64
 
 
 def schema_faults(raw: Raw, path: str) -> list[Cause]:
-    causes = _invariants(raw, path, ROOT, 0)
+    causes = sorted(_invariants(raw, path, ROOT, 0))
     if not causes:
-        causes = _undeclared(raw, path)
+        causes = sorted(_undeclared(raw, path))
     if not causes and _has_rules(raw):
         causes = _rule_faults(raw, path)
     if not causes:
         causes = _defaults(raw, path, True)
-    return sorted(causes)
+    return causes
 
 
 def _has_rules(raw: Raw) -> bool:

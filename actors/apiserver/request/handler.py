@@ -120,9 +120,9 @@ class Handler:
         try:
             return await self._answer(call)
         except StatusError as fault:
-            return status_reply(fault).response()
+            return _refusal(call, fault).response()
         except NodeplaneError as error:
-            return status_reply(as_fault(error)).response()
+            return _refusal(call, as_fault(error)).response()
         except RecursionError:  # only what a client sent can be nested that deep
             return status_reply(BadRequest("the object provided is nested too deeply")).response()
         except ConnectionError:
@@ -217,6 +217,12 @@ class _Call:
     @property
     def counted(self) -> str:
         return counted_verb(self.verb, self.http.headers)
+
+
+def _refusal(call: _Call, fault: StatusError) -> Reply:
+    """With the warnings of the resource, for those who may ask of it."""
+    reply = status_reply(fault)
+    return reply if call.target is None or fault.code in (401, 403) else replace(reply, warnings=_told(call.target))
 
 
 def _told(target: Target) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The rules of a definition before it is stored: each must compile, and none may cost too much. Words as upstream's."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.apiserver.custom.rule.kind import LIMIT, Kind, kind_of
 from actors.apiserver.custom.rule.messages import Messages
@@ -22,7 +22,16 @@ CURE = (
     "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
     "declared"
 )
+CONTRIBUTED = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+NAMED = 4
 NO_TYPE = "Internal error: internal error: failed to retrieve type information for x-kubernetes-validations"
+
+
+class _Cost(NamedTuple):
+    """Of one expression, for all values of its place."""
+
+    path: str
+    cost: int
 
 
 class _Place:
@@ -43,15 +52,23 @@ def rule_faults(raw: Raw, path: str) -> list[Cause]:
     causes = [cause for place in places for cause in _texts(place)]
     if causes:
         return causes
-    costs = 0
+    costs: list[_Cost] = []
     for place in places:
-        found, cost = _check(place)
+        found, more = _check(place)
         causes += found
-        costs = total(costs, cost)
-    if costs > SCHEMA_COST:
-        what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        causes.append(forbidden(path, _exceeded(what, costs, SCHEMA_COST)))
-    return causes
+        costs += more
+    return causes + _together(costs, path)
+
+
+def _together(costs: list["_Cost"], path: str) -> list[Cause]:
+    """Of the whole schema; the dearest rules are named."""
+    cost = total(*(each.cost for each in costs))
+    if cost <= SCHEMA_COST:
+        return []
+    dearest = sorted((each for each in costs if each.cost >= SCHEMA_COST // 100), key=lambda each: -each.cost)
+    causes = [forbidden(each.path, CONTRIBUTED) for each in dearest[:NAMED]]
+    what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+    return [*causes, forbidden(path, _exceeded(what, cost, SCHEMA_COST))]
 
 
 def _places(place: _Place) -> Iterator[_Place]:
@@ -113,17 +130,17 @@ def _field_path(rule: Rule, raw: Raw, path: str) -> list[Cause]:
     return [invalid(path, value, "must be a valid path")] if path_fault(value, raw) else []
 
 
-def _check(place: _Place) -> tuple[list[Cause], int]:
-    """What is wrong with the rules of one place, and what they cost together."""
+def _check(place: _Place) -> tuple[list[Cause], list[_Cost]]:
+    """What is wrong with the rules of one place, and what they cost."""
     where = f"{place.path}.{VALIDATIONS}"
     kind = kind_of(place.node, place.root)
     if kind is None:
-        return [Cause(where, "InternalError", NO_TYPE)], 0
+        return [Cause(where, "InternalError", NO_TYPE)], []
     check = _Check(kind, place)
     causes: list[Cause] = []
     for index, raw in enumerate(place.raw[VALIDATIONS]):
         causes += check.rule(read_rule(raw), f"{where}[{index}]")
-    return causes, check.cost
+    return causes, check.costs
 
 
 class _Check:
@@ -135,7 +152,7 @@ class _Check:
         self._env = checker(messages.pool(), this)
         self._kind = kind
         self._place = place
-        self.cost = 0
+        self.costs: list[_Cost] = []
 
     def rule(self, rule: Rule, path: str) -> list[Cause]:
         causes = self._expression(_checked(rule.text, rule), f"{path}.rule", rule, "BOOL")
@@ -162,7 +179,7 @@ class _Check:
             text = "messageExpression must evaluate to a string" if prefix else "cel expression must evaluate to a bool"
             return [invalid(path, _written(rule), text)]
         cost = self._worst(expression)
-        self.cost = total(self.cost, cost)
+        self.costs.append(_Cost(path, cost))
         return [forbidden(path, _exceeded(what, cost, RULE_COST))] if cost > RULE_COST else []
 
     def _worst(self, expression: Any) -> int:
