@@ -14,7 +14,7 @@ from actors.apiserver.request.connection import Connections
 from actors.apiserver.request.handler import Handler
 from actors.apiserver.watch.takeover import give_back
 from protocols.errors import NodeplaneError
-from protocols.tls import Renewed, serving
+from protocols.tls import Renewed, ServerContexts, server_contexts, serving
 
 KEEPALIVE_SECONDS = 75.0
 """Also what a client has for its first request, and for the header of each: half-open connections end."""
@@ -84,7 +84,7 @@ class Server:
         """Raises CannotListen."""
         options = self._options
         files = (options.cert, options.key, options.client_ca)
-        return serving(Renewed(files, lambda: tls_context(options)))
+        return serving(Renewed(files, lambda: tls_contexts(options)))
 
     async def stop_listening(self) -> None:
         """New connections go to the other processes of the port; open ones live on."""
@@ -113,8 +113,16 @@ def _ours(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-def tls_context(options: ServerOptions) -> ssl.SSLContext:
-    """Client certificates are asked for, not required: health checks come without one. Raises CannotListen."""
+def tls_contexts(options: ServerOptions) -> ServerContexts:
+    """Raises CannotListen."""
+    try:
+        return server_contexts(lambda: _tls_context(options), options.client_ca)
+    except OSError as error:
+        raise CannotListen(f"cannot use {options.cert} with {options.client_ca}: {error}") from None
+
+
+def _tls_context(options: ServerOptions) -> ssl.SSLContext:
+    """Client certificates are asked for, not required: health checks come without one. Raises OSError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -122,9 +130,5 @@ def tls_context(options: ServerOptions) -> ssl.SSLContext:
     # A ticket would be of use to this process alone, clients of Go and Python ask for none, and it costs a handshake
     # with a client certificate a third of its time.
     context.num_tickets = 0
-    try:
-        context.load_cert_chain(options.cert, options.key)
-        context.load_verify_locations(options.client_ca)
-    except (OSError, ssl.SSLError) as error:
-        raise CannotListen(f"cannot use {options.cert} with {options.client_ca}: {error}") from None
+    context.load_cert_chain(options.cert, options.key)
     return context

@@ -12,7 +12,7 @@ from aiohttp import web
 from actors.podworker.streaming.errors import CallerForbidden, CallerUnknown, StreamingRefused, StreamTargetMissing
 from actors.podworker.streaming.replies import refusal
 from protocols.files import write_atomic
-from protocols.tls import Renewed, serving
+from protocols.tls import Renewed, server_contexts, serving
 
 CALLER = "kube-apiserver-kubelet-client"
 """Common name of the only client."""
@@ -50,7 +50,7 @@ class NodeEndpoint:
         try:
             options = self._options
             files = (options.cert, options.key, options.client_ca)
-            context = serving(Renewed(files, lambda: tls_context(options)))
+            context = serving(Renewed(files, lambda: server_contexts(lambda: _tls_context(options), options.client_ca)))
             await self._runner.setup()
             self.port = await self._listen(context)
             write_atomic(self._options.port_file, str(self.port).encode())
@@ -97,12 +97,11 @@ def _authorize(request: web.BaseRequest) -> None:
         raise CallerForbidden(f'user "{name}" may not use this node\'s endpoint; ask the API server')
 
 
-def tls_context(options: EndpointOptions) -> ssl.SSLContext:
+def _tls_context(options: EndpointOptions) -> ssl.SSLContext:
     """Certificates are asked for, not required, so that a stranger gets an answer. Raises OSError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     context.load_cert_chain(options.cert, options.key)
-    context.load_verify_locations(options.client_ca)
     return context

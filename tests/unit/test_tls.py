@@ -1,0 +1,154 @@
+"""The two contexts of a listening side: its own chain is not made up, and the client's certificate is checked."""
+
+import contextlib
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocols.tls import Renewed, ServerContexts, server_contexts, serving
+from tests.support.apiserver_plane import Authority
+from tests.support.store_lab import short_directory
+
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+@pytest.fixture(scope="module")
+def pki() -> Iterator[Path]:
+    with short_directory() as made:
+        for name in ("ours", "theirs"):
+            authority = Authority(made / name)
+            authority.issue("server", f"{name}-server")
+            authority.issue("client", f"{name}-client")
+        yield made
+
+
+def contexts(pki: Path, name: str = "ours", curve: str = "") -> ServerContexts:
+    def make() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_cert_chain(pki / name / "server.crt", pki / name / "server.key")
+        if curve:
+            context.set_ecdh_curve(curve)
+        return context
+
+    return server_contexts(make, pki / name / "ca.crt")
+
+
+def listening(pki: Path, curve: str = "") -> ssl.SSLContext:
+    return serving(Renewed((), lambda: contexts(pki, curve=curve)))
+
+
+def calling(pki: Path, version: ssl.TLSVersion, name: str = "") -> ssl.SSLContext:
+    """A client that trusts us; `name`: whose client's certificate it has."""
+    context = ssl.create_default_context(cafile=str(pki / "ours" / "ca.crt"))
+    context.minimum_version = context.maximum_version = version
+    if name:
+        context.load_cert_chain(pki / name / "client.crt", pki / name / "client.key")
+    return context
+
+
+class Pair:
+    """Both sides of a connection in memory, moved by hand."""
+
+    def __init__(self, server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+        self.up, self.down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._inbox = ssl.MemoryBIO()
+        self.server = server.wrap_bio(self.up, self.down, server_side=True)
+        self.client = client.wrap_bio(self._inbox, self.up, server_hostname="localhost")
+        self.told = b""
+        """By the server."""
+
+    def shake(self) -> None:
+        """Each a few times: it may take another round to agree on a curve."""
+        for _ in range(5):
+            step(self.client)
+            step(self.server)
+            self.deliver()
+
+    def deliver(self) -> None:
+        data = self.down.read()
+        self.told += data
+        self._inbox.write(data)
+
+    def subject(self) -> str:
+        """Whom the server takes the client for."""
+        certificate: Any = self.server.getpeercert() or {"subject": ()}
+        return next((value for pairs in certificate["subject"] for key, value in pairs if key == "commonName"), "")
+
+
+def step(side: ssl.SSLObject) -> None:
+    with contextlib.suppress(ssl.SSLWantReadError):
+        side.do_handshake()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_is_known_by_its_certificate_or_is_nobody(pki: Path, version: ssl.TLSVersion) -> None:
+    for name, subject in (("ours", "ours-client"), ("", "")):
+        pair = Pair(listening(pki), calling(pki, version, name))
+        pair.shake()
+        assert pair.subject() == subject
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_of_another_ca_is_refused(pki: Path, version: ssl.TLSVersion) -> None:
+    with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
+        Pair(listening(pki), calling(pki, version, "theirs")).shake()
+
+
+def test_the_ca_is_not_sent_along(pki: Path) -> None:
+    """In TLS 1.2 certificates can be read on the way."""
+    pair = Pair(listening(pki), calling(pki, ssl.TLSVersion.TLSv1_2))
+    pair.shake()
+    sent = {name: ssl.PEM_cert_to_DER_cert((pki / "ours" / f"{name}.crt").read_text()) for name in ("server", "ca")}
+    assert sent["server"] in pair.told
+    assert sent["ca"] not in pair.told
+
+
+def test_a_server_that_waits_before_the_first_byte_and_in_the_middle_of_a_message_checks_all_the_same(
+    pki: Path,
+) -> None:
+    for name in ("ours", "theirs"):
+        pair = Pair(listening(pki), calling(pki, ssl.TLSVersion.TLSv1_3, name))
+        step(pair.server)
+        step(pair.client)
+        hello = pair.up.read()
+        for part in (hello[:7], hello[7:]):
+            pair.up.write(part)
+            step(pair.server)
+        pair.deliver()
+        if name == "ours":
+            pair.shake()
+            assert pair.subject() == "ours-client"
+        else:
+            with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
+                pair.shake()
+
+
+def test_a_client_whose_curve_is_not_ours_is_asked_again_and_checked(pki: Path) -> None:
+    server = listening(pki, curve="secp384r1")
+    pair = Pair(server, calling(pki, ssl.TLSVersion.TLSv1_3, "ours"))
+    pair.shake()
+    assert pair.subject() == "ours-client"
+    with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
+        Pair(server, calling(pki, ssl.TLSVersion.TLSv1_3, "theirs")).shake()
+
+
+def test_a_handshake_ends_with_the_ca_it_began_with(pki: Path) -> None:
+    """Files may be replaced while the client still looks for its own certificate."""
+    file = pki / "changes"
+    file.write_text("ours")
+    renewed = Renewed((file,), lambda: contexts(pki, file.read_text()))
+    server = serving(renewed)
+    pair = Pair(server, calling(pki, ssl.TLSVersion.TLSv1_3, "ours"))
+    step(pair.client)
+    step(pair.server)
+    file.write_text("theirs")
+    assert renewed.now() is not None
+    pair.deliver()
+    pair.shake()
+    assert pair.subject() == "ours-client"
+    with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
+        Pair(server, calling(pki, ssl.TLSVersion.TLSv1_3, "ours")).shake()
