@@ -26,7 +26,7 @@ class ByHand(Flusher):
 class Wire:
     """Remembers what was written. A jammed one takes one more write, as a socket's buffer does, and says so."""
 
-    def __init__(self, opened: Opened, chunked: bool = True, jammed: bool = False) -> None:
+    def __init__(self, opened: Opened, chunked: bool = True, jammed: bool = False, head: bytes = b"") -> None:
         self.chunked = chunked
         self.watcher = opened.watcher
         self.writes: list[bytes] = []
@@ -35,7 +35,7 @@ class Wire:
         self.dropped = False
         self._jammed = jammed
         self._taken = 0
-        opened.watcher.begin(self, opened.initial)
+        opened.watcher.begin(self, opened.initial, head)
 
     def write(self, data: bytes) -> None:
         assert self.ended is None, "nothing is written after the end"

@@ -90,6 +90,30 @@ def test_events_of_one_turn_leave_in_one_write_that_all_share() -> None:
     assert names(one.take()) == ["a", "b", "c"], "a bookmark that moves nothing is left out"
 
 
+def test_the_head_and_what_a_watch_missed_leave_in_one_write() -> None:
+    lab = Lab()
+    lab.put("a", "b")
+    assert Wire(lab.open(version=12), head=b"head").writes == [b"head"]
+    for wire in (Wire(lab.open(), head=b"head"), Wire(lab.open(), chunked=False, head=b"head")):
+        [first] = wire.writes
+        missed = first.removeprefix(b"head")
+        assert names(unchunk(missed) if wire.chunked else missed) == ["a", "b"]
+
+
+def test_a_connection_that_is_congested_from_the_start_begins_with_its_head_alone() -> None:
+    lab = Lab()
+    lab.put("a")
+    opened = lab.open()
+    opened.watcher.congested = True
+    wire = Wire(opened, head=b"head")
+    lab.put("b")
+    lab.flusher.settle()
+    assert wire.writes == [b"head"]
+    wire.relieve()
+    lab.flusher.settle()
+    assert names(b"".join(unchunk(data) for data in wire.writes[1:])) == ["a", "b"]
+
+
 def test_nobody_waits_for_a_connection_that_is_congested() -> None:
     lab = Lab()
     slow, quick = Wire(lab.open()), Wire(lab.open())

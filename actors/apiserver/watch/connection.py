@@ -55,8 +55,7 @@ class WatchConnection(asyncio.Protocol):
         self._transport.set_protocol(self)
         self._transport.set_write_buffer_limits(high=CONGESTED_BYTES)
         self._watcher.congested = congested
-        self._transport.write(_head(media_type, self.chunked, int(time.time())))
-        self._watcher.begin(self, initial)
+        self._watcher.begin(self, initial, _head(media_type, self.chunked, int(time.time())))
 
     def alarm(self) -> None:
         """A bookmark also at the end: the one before it may have come too late, or be old by now."""

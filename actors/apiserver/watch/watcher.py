@@ -101,10 +101,19 @@ class Watcher:
     def live(self) -> bool:
         return self in self.channel.live
 
-    def begin(self, wire: Wire, initial: Iterator[bytes]) -> None:
-        """`initial` is written before anything queued; it is made lazily, its content is fixed."""
+    def begin(self, wire: Wire, initial: Iterator[bytes], head: bytes = b"") -> None:
+        """`head`, and as much of `initial` as is written at once, leave in one write; the rest of it before anything
+        queued. `initial` is made lazily, its content is fixed."""
         self._wire, self._initial = wire, initial
-        self.flush()
+        events, more = ([], True) if self.congested else _batch(initial)
+        first = head + self._framed(events)
+        if first:
+            wire.write(first)
+        if not more:
+            self._initial = None
+            self.flush()
+        elif self._initial is not None:  # the connection may have been lost
+            self._want()
 
     def push(self, rv: int, data: bytes) -> bool:
         """Queue an event of a watch that stands apart; False when it is not for it. A full queue ends the watch."""
@@ -194,9 +203,12 @@ class Watcher:
             self._write(*queue)
 
     def _write(self, *events: bytes) -> None:
-        wire = self._wire
-        if wire is not None:
-            wire.write(chunk(list(events)) if wire.chunked else b"".join(events))
+        if self._wire is not None:
+            self._wire.write(self._framed(list(events)))
+
+    def _framed(self, events: list[bytes]) -> bytes:
+        chunked = self._wire is not None and self._wire.chunked
+        return chunk(events) if chunked and events else b"".join(events)
 
     def _may_share(self) -> bool:
         """What is shared has chunks, has no columns, and is newer than `start`."""
