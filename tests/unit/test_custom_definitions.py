@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.custom.definition import CLEANUP, read_definition
-from actors.apiserver.custom.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.custom.keeper import names_of
 from actors.apiserver.custom.kind import priority
 from actors.apiserver.custom.names import Seen, new_status
@@ -411,30 +410,3 @@ def test_deletion_waits_for_the_objects() -> None:
     assert obj["metadata"]["finalizers"] == [CLEANUP]
     DefinitionStrategy().prepare_delete(obj)
     assert obj["metadata"]["finalizers"] == [CLEANUP]
-
-
-OBJECT = {"a": {"b.c": [{"n": "x", "v": 1}, {"n": "y", "v": {"z": True}}]}, "l": [3, 4]}
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        (".a.b\\.c[0].n", "x"),
-        (".a['b.c'][1].v.z", True),
-        ('.a["b.c"][?(@.n=="y")].v.z', True),
-        (".a.b\\.c[?(@.v!=1)].n", "y"),
-        (".l[-1]", 4),
-        (".l[*]", 3),
-        (".l[9]", None),
-        (".x.y", None),
-        (".", OBJECT),
-    ],
-)
-def test_json_paths(path: str, found: Any) -> None:
-    assert JsonPath(path).first(OBJECT) == found
-
-
-@pytest.mark.parametrize("path", [".a[", ".a[1:2]", ".a..b", ".a[?(@.b)]", "{.a}"])
-def test_json_paths_that_use_more(path: str) -> None:
-    with pytest.raises(PathInvalid, match="is an invalid path"):
-        JsonPath(path)

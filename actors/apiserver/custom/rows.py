@@ -6,8 +6,9 @@ from actors.apiserver.catalog.resource import STATUS_VERBS, Resource, Subresourc
 from actors.apiserver.custom.columns import columns_of
 from actors.apiserver.custom.definition import Definition, Version
 from actors.apiserver.custom.face import CustomFace
-from actors.apiserver.custom.jsonpath import JsonPath, shown
 from actors.apiserver.custom.kind import Kind, priority
+from actors.apiserver.custom.printing import printed
+from actors.apiserver.custom.scale_rules import value_at
 from actors.apiserver.custom.strategy import CustomStrategy
 from actors.apiserver.objects.paths import Obj
 
@@ -42,8 +43,11 @@ def _row(definition: Definition, version: Version) -> Resource:
 
 
 def _getter(path: str) -> Callable[[Obj], str]:
-    found = JsonPath(f".{path}")
-    return lambda obj: shown(found.first(obj))
+    def get(obj: Obj) -> str:
+        value = value_at(obj, path)
+        return "" if value is None else printed(value)
+
+    return get
 
 
 def _subresources(definition: Definition, version: Version) -> tuple[Subresource, ...]:

@@ -16,14 +16,14 @@ def scale_causes(obj: Obj, scale: Mapping[str, str], whole: bool = True) -> list
     causes = _replicas(obj, scale.get("specReplicasPath", "")) if whole else []
     causes += _replicas(obj, scale.get("statusReplicasPath", ""))
     path = scale.get("labelSelectorPath") or ""
-    selector = _found(obj, path) if path else None
+    selector = value_at(obj, path) if path else None
     if selector is not None and not isinstance(selector, str):
         causes.append(_wrong(path, "", selector, "string"))
     return causes
 
 
 def _replicas(obj: Obj, path: str) -> list[Cause]:
-    value = _found(obj, path)
+    value = value_at(obj, path)
     if value is None:
         return []
     if isinstance(value, bool) or not isinstance(value, int):
@@ -33,7 +33,8 @@ def _replicas(obj: Obj, path: str) -> list[Cause]:
     return [invalid(path, value, f"should be less than or equal to {MOST}")] if value > MOST else []
 
 
-def _found(obj: Obj, path: str) -> Any:
+def value_at(obj: Obj, path: str) -> Any:
+    """Of a path of names alone, like `.spec.replicas`; None when there is none."""
     value: Any = obj
     for step in path.removeprefix(".").split("."):
         value = value.get(step) if isinstance(value, dict) else None

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.apiserver.answers.render import dump
-from actors.apiserver.custom.jsonpath import JsonPath, shown
+from actors.apiserver.custom.printing import printed
+from actors.apiserver.custom.scale_rules import value_at
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.errors.answers import BadRequest
@@ -80,14 +81,14 @@ def scale_of(target: Target, obj: Obj) -> Obj:
     scale["status"]["replicas"] = _at(target, "statusReplicasPath", obj) or 0
     selector = _at(target, "labelSelectorPath", obj)
     if selector:
-        scale["status"]["selector"] = shown(selector)
+        scale["status"]["selector"] = printed(selector)
     return scale
 
 
 def _at(target: Target, field: str, obj: Obj) -> Any:
     custom = target.resource.custom
     path = custom.scale.get(field) if custom is not None else ""
-    return JsonPath(path).first(obj) if path else None
+    return value_at(obj, path) if path else None
 
 
 def _replicas(target: Target, scale: Obj) -> int:

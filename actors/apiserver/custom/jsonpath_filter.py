@@ -1,0 +1,42 @@
+"""What a filter of a JSONPath compares, and how: values of one type, as Go's templates do."""
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+NUMBER = re.compile(r"[-+]?\d+(\.\d*)?")
+QUOTED = re.compile(r"""("|')((?:\\.|(?!\1)[^\\])*)\1""")
+SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class Literal(NamedTuple):
+    value: Any
+
+
+def literal(text: str) -> Literal | None:
+    """A quoted text, a number, true or false; None for anything else."""
+    if text in ("true", "false"):
+        return Literal(text == "true")
+    quoted = QUOTED.fullmatch(text)
+    if quoted is not None:
+        return Literal(re.sub(r"\\(.)", r"\1", quoted[2]))
+    if NUMBER.fullmatch(text) is None:
+        return None
+    return Literal(float(text) if "." in text else int(text))
+
+
+def compared(left: Any, sign: str, right: Any) -> bool | None:
+    """None for what cannot be compared: two types, or an order where there is none."""
+    compare = SIGNS.get(sign)
+    kind = type(left)
+    if compare is None or kind is not type(right) or kind not in (str, int, float, bool):
+        return None
+    return None if kind is bool and sign not in ("==", "!=") else compare(left, right)
