@@ -38,8 +38,7 @@ def _writes(plane: Plane, three: Cluster) -> Row:
     ca, key, cert = (Path(file).read_bytes() for file in (files.ca, files.key, files.cert))
     credentials = grpc.ssl_channel_credentials(ca, key, cert)
     rounds = [
-        (uvloop.run(served(plane)) / SECONDS, uvloop.run(bare(three.endpoints, credentials)) / SECONDS)
-        for _ in range(ROUNDS)
+        (served(plane) / SECONDS, uvloop.run(bare(three.endpoints, credentials)) / SECONDS) for _ in range(ROUNDS)
     ]
     ours, floor = max(one for one, _ in rounds), max(one for _, one in rounds)
     told = f"etcd: writes with {WRITERS} clients, 3 members, TLS"

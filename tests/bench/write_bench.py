@@ -6,12 +6,10 @@ etcd they use gRPC's library, as Python programs do, not our own client; that on
 
 import asyncio
 import itertools
-import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import cast
 
 import grpc
 import uvloop
@@ -20,16 +18,12 @@ from protocols.etcd import EtcdClient, EtcdOptions, etcd_options, guarded
 from protocols.wire import etcd_pb2 as pb
 from tests.bench.row import Row
 from tests.bench.watch_lab import configmap, cpu_seconds
+from tests.bench.write_client import written
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.store_lab import etcd_process
 
 WRITERS, SECONDS, ROUNDS = 4, 2.0, 3
 LIMIT, RATIO_LIMIT = 1000.0, 0.8
-HEAD = (
-    b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\n"
-    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-)
-LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 Write = Callable[[bytes], Awaitable[None]]
 
 
@@ -96,67 +90,28 @@ class Spent:
 
 def best(plane: Plane, floor: EtcdOptions | str, spent: Spent) -> tuple[float, float]:
     """Writes a second through the API and without it: the best of several rounds in turn, as the disk has its moods."""
-    rounds = [uvloop.run(pair(plane, floor, spent)) for _ in range(ROUNDS)]
+    rounds = [pair(plane, floor, spent) for _ in range(ROUNDS)]
     return max(ours for ours, _ in rounds), max(bare for _, bare in rounds)
 
 
 NUMBERS = itertools.count()
 
 
-class Connection(asyncio.Protocol):
-    """An HTTP client that costs little beside the server it measures: one kept connection, one request at a time."""
-
-    def __init__(self) -> None:
-        self._answer: asyncio.Future[bytes] | None = None
-        self._heard = b""
-
-    @classmethod
-    async def open(cls, plane: Plane) -> "Connection":
-        made: Connection
-        _, made = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", plane.port, ssl=plane.tls())
-        return made
-
-    async def create(self, data: bytes) -> None:
-        self._answer = asyncio.get_running_loop().create_future()
-        self._transport.write(HEAD % len(data) + data)
-        answer = await self._answer
-        assert answer.startswith(b"HTTP/1.1 201"), answer
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        heard = self._heard = self._heard + data
-        body = heard.find(b"\r\n\r\n") + 4
-        size = LENGTH.search(heard, 0, body) if body > 3 else None
-        if size is not None and len(heard) >= body + int(size[1]) and self._answer is not None:
-            self._heard = b""
-            self._answer.set_result(heard)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error or ConnectionResetError("the server hung up"))
-
-    def close(self) -> None:
-        self._transport.abort()
+def body() -> bytes:
+    return configmap(f"busy-{next(NUMBERS)}", size=300)
 
 
-async def pair(plane: Plane, floor: EtcdOptions | str, spent: Spent) -> tuple[float, float]:
+def pair(plane: Plane, floor: EtcdOptions | str, spent: Spent) -> tuple[float, float]:
     spent.begin()
-    ours = await served(plane)
+    ours = served(plane)
     spent.end(ours)
-    least = await (bare((floor,)) if isinstance(floor, str) else without(floor))
+    least = uvloop.run(bare((floor,)) if isinstance(floor, str) else without(floor))
     return ours / SECONDS, least / SECONDS
 
 
-async def served(plane: Plane) -> int:
+def served(plane: Plane) -> int:
     """Through the API server."""
-    connections = [await Connection.open(plane) for _ in range(WRITERS)]
-    try:
-        return await busily([connection.create for connection in connections])
-    finally:
-        for connection in connections:
-            connection.close()
+    return written(plane, WRITERS, SECONDS, body)
 
 
 async def bare(targets: tuple[str, ...], credentials: grpc.ChannelCredentials | None = None) -> int:
@@ -209,7 +164,7 @@ async def busily(writers: list[Write]) -> int:
     async def one(write: Write) -> None:
         nonlocal done
         while time.monotonic() < until:
-            await write(configmap(f"busy-{next(NUMBERS)}", size=300))
+            await write(body())
             done += 1
 
     await asyncio.gather(*(one(write) for write in writers))
