@@ -93,6 +93,9 @@ def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, remov
     """Put the difference of one field under its element."""
     if old == new:
         return
+    if old is None:
+        written[element] = _grown(new, shape)
+        return
     before, after = parts(old, shape), parts(new, shape)
     if (before is None and old) or (after is None and new) or (before is None and after is None):
         (removed if new is None else written)[element] = {}
@@ -106,9 +109,6 @@ def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, remov
     for part, (value, kind) in before.items():
         if part not in after:
             sub_removed[part] = _whole(value, kind)
-    if old is None:
-        written[element] = {SELF: {}, **sub_written}
-        return
     if new is None:
         removed[element] = {SELF: {}, **sub_removed}
         return
@@ -116,6 +116,18 @@ def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, remov
         written[element] = sub_written
     if sub_removed:
         removed[element] = sub_removed
+
+
+def _grown(value: Any, shape: Shape) -> Fields:
+    """All of a field that was not there before."""
+    below = parts(value, shape)
+    if below is None:
+        return {}
+    tree: Fields = {SELF: {}}
+    for element, (part, kind) in below.items():
+        if part is not None:
+            tree[element] = _grown(part, kind)
+    return tree
 
 
 def _whole(value: Any, shape: Shape) -> Fields:
