@@ -33,7 +33,7 @@ def dns1035_faults(text: str) -> list[str]:
 
 
 def label_value_faults(text: str) -> list[str]:
-    return _too_long(text, LABEL_LIMIT) + (_unlike(text, QUALIFIED, VALUE_TEXT) if text else [])
+    return _too_long(text, LABEL_LIMIT, "bytes") + (_unlike(text, QUALIFIED, VALUE_TEXT) if text else [])
 
 
 def qualified_faults(text: str) -> list[str]:
@@ -45,16 +45,19 @@ def qualified_faults(text: str) -> list[str]:
     if not slash:
         prefix, name = "", text
     faults = [f"prefix part {fault}" for fault in _prefix_faults(prefix)] if slash else []
-    long = ["must be non-empty"] if not name else _too_long(name, LABEL_LIMIT)
+    long = ["must be non-empty"] if not name else _too_long(name, LABEL_LIMIT, "bytes")
     return faults + [f"name part {fault}" for fault in long] + _unlike(name, QUALIFIED, QUALIFIED_TEXT)
 
 
 def _prefix_faults(prefix: str) -> list[str]:
-    return subdomain_faults(prefix) if prefix else ["must be non-empty"]
+    if not prefix:
+        return ["must be non-empty"]
+    return _too_long(prefix, SUBDOMAIN_LIMIT, "bytes") + _unlike(prefix, SUBDOMAIN, SUBDOMAIN_TEXT)
 
 
-def _too_long(text: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} characters"] if len(text.encode("utf-8", "replace")) > limit else []
+def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
+    """Upstream counts bytes, and calls them so in keys and values of labels."""
+    return [f"must be no more than {limit} {unit}"] if len(text.encode("utf-8", "replace")) > limit else []
 
 
 def _unlike(text: str, pattern: re.Pattern[str], told: str) -> list[str]:

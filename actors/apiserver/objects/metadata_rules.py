@@ -1,37 +1,61 @@
-"""What labels, annotations and owners must look like, in the metadata of any object, embedded ones too."""
+"""What labels, annotations, owners and finalizers must look like, in the metadata of any object, embedded ones too."""
 
-from typing import Any
+from collections.abc import Sequence
 
-from actors.apiserver.errors.causes import Cause, invalid, required
+from actors.apiserver.errors.causes import Cause, invalid, required, too_long
 from actors.apiserver.objects.paths import Obj
-from protocols.kube.name_rules import QUALIFIED, QUALIFIED_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT, VALUE_TEXT
+from protocols.kube.name_faults import label_value_faults, qualified_faults
+
+MOST_ANNOTATIONS = 256 * 1024
+"""Bytes of all keys and values together."""
+CONTROLLERS = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
+APART = ("orphan", "foregroundDeletion")
 
 
 def common_causes(metadata: Obj, path: str) -> list[Cause]:
-    causes: list[Cause] = []
-    for key, value in (metadata.get("labels") or {}).items():
-        causes += _label_causes(f"{path}.labels", key, value)
-    for key in metadata.get("annotations") or {}:
-        causes += _key_causes(f"{path}.annotations", key.lower())
-    for index, owner in enumerate(metadata.get("ownerReferences") or []):
-        where = f"{path}.ownerReferences[{index}]"
-        causes += [required(f"{where}.{f}") for f in ("apiVersion", "kind", "name", "uid") if not owner.get(f)]
+    causes = _label_causes(metadata.get("labels") or {}, f"{path}.labels")
+    causes += _annotation_causes(metadata.get("annotations") or {}, f"{path}.annotations")
+    return causes + _owner_causes(metadata.get("ownerReferences") or [], f"{path}.ownerReferences")
+
+
+def finalizer_name_causes(finalizers: Sequence[str], path: str) -> list[Cause]:
+    """Of a new object; old ones may keep what they have."""
+    causes = [invalid(path, name, fault) for name in finalizers for fault in qualified_faults(name)]
+    if all(name in finalizers for name in APART):
+        causes.append(invalid(path, finalizers, f"finalizer {APART[0]} and {APART[1]} cannot be both set"))
     return causes
 
 
-def _label_causes(field: str, key: str, value: Any) -> list[Cause]:
-    causes = _key_causes(field, key)
-    if len(value) > 63:
-        causes.append(invalid(field, value, "must be no more than 63 bytes"))
-    elif value and not QUALIFIED.fullmatch(value):
-        causes.append(invalid(field, value, VALUE_TEXT))
+def _label_causes(labels: Obj, path: str) -> list[Cause]:
+    causes = []
+    for key, value in labels.items():
+        causes += [invalid(path, key, fault) for fault in qualified_faults(key)]
+        causes += [invalid(path, value, fault) for fault in label_value_faults(value)]
     return causes
 
 
-def _key_causes(field: str, key: str) -> list[Cause]:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (not SUBDOMAIN.fullmatch(prefix) or len(prefix) > 253):
-        return [invalid(field, key, f"prefix part {SUBDOMAIN_TEXT}")]
-    if not name or len(name) > 63 or not QUALIFIED.fullmatch(name):
-        return [invalid(field, key, QUALIFIED_TEXT)]
-    return []
+def _annotation_causes(annotations: Obj, path: str) -> list[Cause]:
+    causes = [invalid(path, key, fault) for key in annotations for fault in qualified_faults(key.lower())]
+    size = sum(len(key.encode()) + len(value.encode("utf-8", "replace")) for key, value in annotations.items())
+    return [*causes, too_long(path, MOST_ANNOTATIONS)] if size > MOST_ANNOTATIONS else causes
+
+
+def _owner_causes(owners: Sequence[Obj], path: str) -> list[Cause]:
+    causes, controllers = list[Cause](), list[str]()
+    for index, owner in enumerate(owners):
+        where, version = f"{path}[{index}]", owner.get("apiVersion") or ""
+        if not version:
+            causes.append(required(f"{where}.apiVersion", "must not be empty"))
+        elif version.count("/") > 1 or version.endswith("/"):
+            causes.append(invalid(f"{where}.apiVersion", version, "must be <group>/<version> or <version>"))
+        causes += [
+            required(f"{where}.{field}", "must not be empty")
+            for field in ("kind", "name", "uid")
+            if not owner.get(field)
+        ]
+        if (version, owner.get("kind")) == ("v1", "Event"):
+            causes.append(invalid(where, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
+    others = [CONTROLLERS.format(controllers[0], other) for other in controllers[1:]]
+    return causes + [invalid(path, list(owners), told) for told in others]

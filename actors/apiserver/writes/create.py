@@ -5,6 +5,7 @@ from collections.abc import Callable
 from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import Forbidden, MethodNotAllowed
 from actors.apiserver.errors.causes import invalid_object
+from actors.apiserver.objects.metadata_rules import finalizer_name_causes
 from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.ownership.entries import Entries
 from actors.apiserver.replica.replica import Replica
@@ -75,6 +76,7 @@ def _prepare(target: Target, body: Obj) -> None:
     resource.strategy.default(body)
     resource.strategy.prepare_create(body)
     causes = metadata_causes(body, resource) + resource.strategy.validate_create(body)
+    causes += finalizer_name_causes(body["metadata"].get("finalizers") or (), "metadata.finalizers")
     if causes:
         raise invalid_object(resource.kind, resource.group, body["metadata"].get("name") or "", causes)
 

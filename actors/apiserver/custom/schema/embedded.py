@@ -7,7 +7,7 @@ import msgspec
 
 from actors.apiserver.custom.schema.node import Node
 from actors.apiserver.errors.causes import Cause, invalid, required
-from actors.apiserver.objects.metadata_rules import common_causes
+from actors.apiserver.objects.metadata_rules import common_causes, finalizer_name_causes
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.schemas.registry import META, registry
 from actors.apiserver.validation.errors import WrongType
@@ -96,7 +96,8 @@ def _metadata(metadata: Obj, path: str) -> list[Cause]:
     causes = [invalid(f"{path}.name", name, fault) for fault in _name_faults(name)]
     if namespace and (faults := label_faults(namespace)):
         causes.append(invalid(f"{path}.namespace", namespace, ",".join(faults)))
-    return causes + common_causes(metadata, path)
+    finalizers = finalizer_name_causes(metadata.get("finalizers") or (), f"{path}.finalizers")
+    return causes + common_causes(metadata, path) + finalizers
 
 
 def _name_faults(name: str) -> list[str]:
