@@ -1,5 +1,6 @@
 """One request from its first line to its answer: who, what, may they, do it; every fault becomes a Status."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -98,8 +99,9 @@ class Handler:
             self._measure(call, response)
             return response
         finally:
-            if answered:
-                self._note(call, Outcome(code, time.monotonic() - started))
+            if answered:  # noted once the answer is out, which it does not hold up
+                outcome = Outcome(code, time.monotonic() - started)
+                asyncio.get_running_loop().call_soon(self._note, call, outcome)
 
     def _note(self, call: "_Call", outcome: Outcome) -> None:
         dry = "dryRun" in call.http.query
