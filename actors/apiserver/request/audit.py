@@ -38,6 +38,10 @@ class Entry(msgspec.Struct, frozen=True):
     address: str
 
 
+def is_audited(verb: str, target: Target | None) -> bool:
+    return verb in AUDITED and (target is None or target.subresource != "log")
+
+
 class AuditLog:
     """Several processes append to one file; whoever finds it full puts it aside, under a lock."""
 
@@ -50,7 +54,7 @@ class AuditLog:
 
     def note(self, entry: Entry) -> None:
         """Cheap; the first entry of a batch sets the clock for it, so an idle log costs nothing."""
-        if entry.verb not in AUDITED or (entry.target is not None and entry.target.subresource == "log"):
+        if not is_audited(entry.verb, entry.target):
             return
         if len(self._pending) >= LARGEST_BATCH:
             self.dropped += 1

@@ -10,7 +10,7 @@ from actors.apiserver.authentication.impersonate import impersonated
 from actors.apiserver.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.authentication.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.request.audit import AuditLog, Entry
+from actors.apiserver.request.audit import AuditLog, Entry, is_audited
 from actors.apiserver.request.target import Target
 
 
@@ -39,6 +39,8 @@ class Gate(msgspec.Struct, frozen=True):
     def note(
         self, http: web.BaseRequest, identity: Identity | None, target: Target | None, verb: str, outcome: "Outcome"
     ) -> None:
+        if not is_audited(verb, target):
+            return
         identity = identity or Identity(User(), User())
         self.audit.note(
             Entry(
