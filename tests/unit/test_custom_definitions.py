@@ -216,6 +216,18 @@ def test_words_that_mean_nothing_are_told_once() -> None:
     assert DefinitionStrategy().warnings(definition(), None) == []
 
 
+def test_what_an_older_server_let_in_may_stay() -> None:
+    version = keyed("n")["version"] | {"deprecationWarning": "x"}
+    old = definition(version=version)
+    old["status"] = {"storedVersions": ["v1"]}
+    assert len(DefinitionStrategy().validate_create(old)) == 2
+    new = copy.deepcopy(old)
+    new["spec"]["names"]["shortNames"] = ["x"]
+    assert DefinitionStrategy().validate_update(new, old) == []
+    new["spec"]["names"]["shortNames"] = ["1"]
+    assert [cause.field for cause in DefinitionStrategy().validate_update(new, old)] == ["spec.names.shortNames[0]"]
+
+
 def test_an_approval_that_was_missing_may_stay_so() -> None:
     old = definition(group="a.k8s.io")
     old["status"] = {"storedVersions": ["v1"]}

@@ -48,7 +48,8 @@ class DefinitionStrategy(Strategy):
         if new.get("spec") == old.get("spec"):
             return []
         established = condition(old, "Established") == "True"
-        return _tidied(new) or definition_causes(new, old) + changed_causes(new, old, established) + stored_causes(new)
+        untidy = _tidied(new)
+        return untidy or _new_causes(new, old) + changed_causes(new, old, established) + stored_causes(new)
 
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
         return stored_causes(new)
@@ -61,6 +62,13 @@ class DefinitionStrategy(Strategy):
         held = list(obj["metadata"].get("finalizers") or ())
         if not obj["metadata"].get("deletionTimestamp") and CLEANUP not in held:
             obj["metadata"]["finalizers"] = [*held, CLEANUP]
+
+
+def _new_causes(new: Obj, old: Obj) -> list[Cause]:
+    """What an older server let in may stay, as long as it is not touched."""
+    causes = definition_causes(new, old)
+    before = set(definition_causes(old, old)) if causes else set()
+    return [cause for cause in causes if cause not in before]
 
 
 def _storage(obj: Obj) -> list[str]:
