@@ -1,5 +1,6 @@
 """A Status of failure as an exception: what a server answers with, whoever made it."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from protocols.errors import NodeplaneError
@@ -14,6 +15,8 @@ class StatusError(NodeplaneError):
     def __init__(self, status: dict[str, Any]) -> None:
         super().__init__(status.get("message", ""))
         self.status = status
+        self.warnings: Sequence[str] = ()
+        """What the answer tells beside."""
 
     @property
     def code(self) -> int:

@@ -112,7 +112,11 @@ def test_unknown_fields_and_wrong_values_are_told(plane: Plane) -> None:
     assert '* spec.schedule: Invalid value: "integer": spec.schedule in body must be of type string: "integer"' in told
     assert "* spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10" in told
     assert '* spec.tags[1]: Duplicate value: "a"' in told
-    odd = json.dumps(tab("odd", strange=1))
+    worse = json.dumps(tab("bad", replicas=11, strange=1))
+    told = plane.kubectl("create", "--validate=warn", "-f", "-", stdin=worse, check=False)
+    assert 'Warning: unknown field "spec.strange"' in told
+    assert "spec.replicas: Invalid value: 11" in told
+    odd = json.dumps(tab("odd", strange=1, tags=None))
     assert 'strict decoding error: unknown field "spec.strange"' in plane.kubectl(
         "create", "-f", "-", stdin=odd, check=False
     )

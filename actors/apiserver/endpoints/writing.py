@@ -39,35 +39,38 @@ class Writing:
     async def create(self, request: Request) -> Reply:
         options = _options(request, "CreateOptions")
         review = Review(options.validation)
-        body = await _body(request, review)
-        if request.target.subresource == "binding":
-            return _warned(await self._bind(request, body, options), review)
-        created = await self._create(request, body, options, updaters(request.target, options))
-        return _warned(created, review)
+        with review.told():
+            body = await _body(request, review)
+            if request.target.subresource == "binding":
+                return _warned(await self._bind(request, body, options), review)
+            created = await self._create(request, body, options, updaters(request.target, options))
+            return _warned(created, review)
 
     async def update(self, request: Request) -> Reply:
         options, target = _options(request, "UpdateOptions"), request.target
         review = Review(options.validation)
-        body, owners = await _body(request, review), updaters(request.target, options)
-        try:
-            outcome = await self.change(request, replace_mutation(target, body, owners), options)
-        except NotFound:
-            if not target.resource.create_on_update or target.subresource:
-                raise
-            return _warned(await self._create(request, body, options, owners), review)
-        return _warned(_changed(request, outcome), review)
+        with review.told():
+            body, owners = await _body(request, review), updaters(request.target, options)
+            try:
+                outcome = await self.change(request, replace_mutation(target, body, owners), options)
+            except NotFound:
+                if not target.resource.create_on_update or target.subresource:
+                    raise
+                return _warned(await self._create(request, body, options, owners), review)
+            return _warned(_changed(request, outcome), review)
 
     async def patch(self, request: Request) -> Reply:
         options, target = _options(request, "PatchOptions"), request.target
         review = Review(options.validation)
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
-        if media == APPLY_PATCH:
-            wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
-            reply = await self._apply(request, wanted, options)
-        else:
-            outcome = await self.change(request, patch_mutation(target, media, raw, options, review), options)
-            reply = _changed(request, outcome)
-        return _warned(reply, review)
+        with review.told():
+            if media == APPLY_PATCH:
+                wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
+                reply = await self._apply(request, wanted, options)
+            else:
+                outcome = await self.change(request, patch_mutation(target, media, raw, options, review), options)
+                reply = _changed(request, outcome)
+            return _warned(reply, review)
 
     async def _apply(self, request: Request, wanted: Obj, options: WriteOptions) -> Reply:
         target = request.target

@@ -222,9 +222,10 @@ class _Call:
 
 
 def _refusal(call: _Call, fault: StatusError) -> Reply:
-    """With the warnings of the resource, for those who may ask of it."""
-    reply = status_reply(fault)
-    return reply if call.target is None or fault.code in (401, 403) else replace(reply, warnings=_told(call.target))
+    """With the warnings of the resource, for those who may ask of it, and of what was sent."""
+    hidden = call.target is None or fault.code in (401, 403)
+    told = () if hidden or call.target is None else _told(call.target)
+    return replace(status_reply(fault), warnings=(*told, *fault.warnings))
 
 
 def _told(target: Target) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """fieldValidation of one request: what it refuses, and what it only warns of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from actors.apiserver.errors.answers import BadRequest, Invalid
@@ -13,6 +14,7 @@ from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.validation.duplicates import duplicates, is_json
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.walk import clean, clean_part
+from protocols.kube.status import StatusError
 
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 SHOWN_PATCH = 4096
@@ -30,6 +32,15 @@ class Review:
     @property
     def warnings(self) -> list[str]:
         return [*self._of_text, *self._of_fields]
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Also who is refused learns what was warned of; strict ones are refused for it."""
+        try:
+            yield
+        except StatusError as fault:
+            fault.warnings = self.warnings if self._mode == WARN else ()
+            raise
 
     def text(self, raw: bytes, media: str, decoded: Any) -> None:
         """Look for keys the body names twice."""
