@@ -8,7 +8,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from protocols.cel import addresses, finding, limits, lists, named, places
+from protocols.cel import addresses, finding, limits, lists, named, orders, places
 from protocols.cel.cost import cost_of
 from protocols.cel.engine import LIBRARIES
 from protocols.cel.errors import CompileError
@@ -20,7 +20,7 @@ from protocols.cel.told import told_compile
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
-_CONFIG = "name: rules\nextensions:\n" + "".join(f"- name: {name}\n" for name in LIBRARIES)
+_CONFIG = "name: rules\nextensions:\n" + "".join(f"- name: {name}\n" for name in LIBRARIES) + orders.CONFIG
 _EVERYWHERE = (*addresses.FUNCTIONS, *finding.FUNCTIONS, *named.FUNCTIONS)
 _NAMES = {
     QUANTITY: "kubernetes.Quantity",
@@ -40,6 +40,7 @@ def runner(flag: str) -> tuple["cel.Env", "cel.Type"]:
     kinds = cel.Type
     types = _types(cel, dict.fromkeys(_NAMES, kinds.BYTES))
     functions = declared(cel, types, True, (*_EVERYWHERE, *lists.RUN, *places.RUN))
+    functions += orders.orders(cel)
     variables = {"self": kinds.DYN, "oldSelf": kinds.DYN, flag: kinds.BOOL}
     env: cel.Env = cel.NewEnv(config=cel.NewEnvConfigFromYaml(_CONFIG), variables=variables, functions=functions)
     return env, kinds.ERROR
@@ -51,6 +52,7 @@ def checker(pool: Any, this: "cel.Type") -> "cel.Env":
 
     types = _types(cel, {name: cel.Type.AbstractType(full) for name, full in _NAMES.items()})
     functions = declared(cel, types, False, (*_EVERYWHERE, *lists.CHECKED, *places.CHECKED))
+    functions += orders.orders(cel)
     made: cel.Env = cel.NewEnv(
         descriptor_pool=pool,
         config=cel.NewEnvConfigFromYaml(_CONFIG),
