@@ -5,7 +5,7 @@ a list of none or one, and the engine is given `[?0]` behind each call, which ma
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from protocols.cel.library import STRING, Function
@@ -87,17 +87,20 @@ class Given(NamedTuple):
     """What the engine is given instead of what was written."""
 
     written: str
-    places: Sequence[int] = ()
-    """Where FIRST was put, by characters of what was written, in order."""
+    puts: Sequence[tuple[int, str]] = ()
+    """Where something was put in, by characters of what was written, and what; in order."""
 
     @property
     def text(self) -> str:
-        parts = [self.written[start:end] for start, end in zip([0, *self.places], [*self.places, None], strict=True)]
-        return FIRST.join(parts)
+        made, done = [], 0
+        for place, put in self.puts:
+            made += [self.written[done:place], put]
+            done = place
+        return "".join([*made, self.written[done:]])
 
     def as_written(self, told: str) -> str:
         """The engine's faults with the lines and columns that their author knows."""
-        if not self.places:
+        if not self.puts:
             return told
         sources, lines, row, column = self.written.split("\n"), told.split("\n"), 0, 0
         for number, line in enumerate(lines):
@@ -113,19 +116,23 @@ class Given(NamedTuple):
 
     def _column(self, start: int, column: int) -> int:
         """`start`: of the line."""
-        for place in self.places:
-            if start < place < start + column:
-                column -= min(len(FIRST), start + column - place)
+        for place, put in self.puts:
+            if start <= place < start + column - 1:
+                column -= min(len(put), start + column - 1 - place)
         return max(1, column)
 
 
-def given(source: str, found: list[Token]) -> Given:
-    """`found` are its tokens."""
-    places = set()
-    for at in range(len(found) - 1):
-        if found[at + 1].text == "(" and (end := closing(found, at + 1)) > 0 and _answers_with_optional(found, at):
-            places.add(found[end].end)
-    return Given(source, tuple(sorted(places))) if places else Given(source)
+def given(source: str, found: list[Token], around: Mapping[str, tuple[str, str]] | None = None) -> Given:
+    """`found` are its tokens; `around`: what is put before and behind variables of these names."""
+    puts = []
+    for at, token in enumerate(found):
+        before = found[at - 1].text if at else ""
+        if token.kind == "name" and before != "." and around and token.text in around:
+            puts += [(token.start, around[token.text][0]), (token.end, around[token.text][1])]
+        if found[at + 1 : at + 2] and found[at + 1].text == "(" and _answers_with_optional(found, at):
+            end = closing(found, at + 1)
+            puts += [(found[end].end, FIRST)] if end > 0 else []
+    return Given(source, tuple(sorted(puts, key=lambda put: put[0])))
 
 
 def _answers_with_optional(found: list[Token], at: int) -> bool:

@@ -32,3 +32,11 @@ def told_compile(text: str) -> str:
     plain = rest if code.isupper() and code != "ERROR" else text
     deep = "recursion limit exceeded" in plain or "max recursion depth" in plain
     return limits.TOO_DEEP if deep else STRUCT.sub("", CODE.sub("", plain))
+
+
+def pointed(source: str, at: int, text: str) -> str:
+    """As the engine tells of a fault at a character."""
+    start = source.rfind("\n", 0, at) + 1
+    row, column = source.count("\n", 0, at) + 1, at - start
+    line = source[start:].partition("\n")[0]
+    return f"ERROR: <input>:{row}:{column + 1}: {text}\n | {line}\n | {'.' * column}^"

@@ -13,15 +13,18 @@ from protocols.cel.cost import cost_of
 from protocols.cel.engine import LIBRARIES
 from protocols.cel.errors import CompileError
 from protocols.cel.library import BOOL, DOUBLE, INT, QUANTITY, STRING, VERSION, declared
+from protocols.cel.literals import literal_faults
 from protocols.cel.scan import tokens
 from protocols.cel.sizes import Size
-from protocols.cel.told import told_compile
+from protocols.cel.told import pointed, told_compile
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
 _CONFIG = "name: rules\nextensions:\n" + "".join(f"- name: {name}\n" for name in LIBRARIES) + orders.CONFIG
 _EVERYWHERE = (*addresses.FUNCTIONS, *finding.FUNCTIONS, *named.FUNCTIONS)
+Around = Mapping[str, tuple[str, str]]
+"""What is put before and behind variables."""
 _NAMES = {
     QUANTITY: "kubernetes.Quantity",
     VERSION: "kubernetes.Semver",
@@ -62,18 +65,38 @@ def checker(pool: Any, this: "cel.Type") -> "cel.Env":
     return made
 
 
-def compiled(env: "cel.Env", source: str) -> "cel.Expression":
+def compiled(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
     """Raises CompileError. What could hurt the engine does not reach it."""
+    return _compiled(env, _given(source, around))
+
+
+def checked(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
+    """And looked through for literals that mean nothing. Raises CompileError."""
+    given = _given(source, around)
+    expression = _compiled(env, given)
+    faults = literal_faults(expression.serialize())
+    if faults:
+        raise _refusal(given, "\n".join(pointed(given.text, fault.at, fault.told) for fault in faults))
+    return expression
+
+
+def _given(source: str, around: Around | None) -> named.Given:
     limits.check_length(source)
     limits.check_text(source)
     found = tokens(source)
     limits.check_tokens(found)
-    given = named.given(places.renamed(source, found), found)
+    return named.given(places.renamed(source, found), found, around)
+
+
+def _compiled(env: "cel.Env", given: named.Given) -> "cel.Expression":
     try:
         return env.compile(given.text)
     except (RuntimeError, ValueError) as error:
-        told = places.as_written(given.as_written(told_compile(str(error))))
-        raise CompileError(f"compilation failed: {told}") from None
+        raise _refusal(given, told_compile(str(error))) from None
+
+
+def _refusal(given: named.Given, told: str) -> CompileError:
+    return CompileError(f"compilation failed: {places.as_written(given.as_written(told))}")
 
 
 def worst(expression: "cel.Expression", names: Mapping[str, Size]) -> int:

@@ -131,28 +131,60 @@ def test_cost_is_upstreams() -> None:
 PIECES = ("format", ".", "named", "validate", "(", ")", "'a'", "self", "uri", "&&", " ", "\n", "[?0]", "é", ",")
 
 
+AROUND = {"self": ("optional.of(", ")")}
+
+
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_what_is_put_in_can_be_taken_out(source: str) -> None:
-    made = named.given(source, tokens(source))
-    assert len(made.text) == len(source) + len(named.FIRST) * len(made.places)
+    made = named.given(source, tokens(source), AROUND)
+    assert len(made.text) == len(source) + sum(len(put) for _, put in made.puts)
     rest = made.text
-    for place in made.places:
-        assert rest[place : place + len(named.FIRST)] == named.FIRST
-        rest = rest[:place] + rest[place + len(named.FIRST) :]
+    for place, put in made.puts:
+        assert rest[place : place + len(put)] == put
+        rest = rest[:place] + rest[place + len(put) :]
     assert rest == source
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.data())
 def test_every_place_is_told_where_its_author_sees_it(source: str, data: st.DataObject) -> None:
-    made = named.given(source, tokens(source))
+    made = named.given(source, tokens(source), AROUND)
     at = data.draw(st.integers(0, len(source)))
-    moved = at + len(named.FIRST) * sum(place <= at for place in made.places)
+    moved = at + sum(len(put) for place, put in made.puts if place <= at)
 
     def place(text: str, offset: int) -> str:
         row = text.count("\n", 0, offset) + 1
         return f"<input>:{row}:{offset - (text.rfind(chr(10), 0, offset) + 1) + 1}:"
 
     assert made.as_written(f"ERROR: {place(made.text, moved)} no") == f"ERROR: {place(source, at)} no"
+
+
+def test_an_optional_old_value_is_told_of_as_it_was_written() -> None:
+    raw = schema("!oldSelf.hasValue() || oldSelf.value() == 3 || oldSelf == self")
+    raw["properties"]["v"]["x-kubernetes-validations"][0]["optionalOldSelf"] = True
+    [cause] = schema_faults(raw, "s")
+    assert "<input>:1:40: found no matching overload for '_==_' applied to '(string, int)'" in cause.message
+    assert " | !oldSelf.hasValue() || oldSelf.value() == 3 || oldSelf == self\n" in cause.message
+    assert "optional.of" not in cause.message
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("self.matches('(')", "<input>:1:14: invalid matches argument\n | self.matches('(')\n | .............^"),
+        ("duration('1 day') > duration('1h')", "<input>:1:10: invalid duration argument"),
+        ("timestamp('2020') == timestamp(self)", "<input>:1:11: invalid timestamp argument"),
+        ("self in ['a', 1]", "<input>:1:15: expected type 'string' but found 'int'"),
+        ("{'a': 1, 'b': 2.0}.size() == 1", "<input>:1:15: expected type 'int' but found 'double'"),
+        ("[['a'], [1]].size() == 1", "expected type 'list(string)' but found 'list(int)'"),
+        ("format.uri().validate(self).hasValue() && self.matches('[')", "<input>:1:56: invalid matches argument"),
+        ("'%d %s'.format([1, 'a']) == self", ""),
+        ("[self, dyn(1)].size() == 2 && [[], ['a']].size() == 2", ""),
+        ("self.matches(self) && duration('1h30m') > duration('0s')", ""),
+    ],
+)
+def test_literals_that_mean_nothing(rule: str, says: str) -> None:
+    told = refusal(rule)
+    assert says in told if says else told == ""
 
 
 NAMES = st.text(st.sampled_from("aZ09-._/ é\n"), max_size=70)

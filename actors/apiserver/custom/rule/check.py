@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 from actors.apiserver.custom.rule.kind import LIMIT, Kind, kind_of
 from actors.apiserver.custom.rule.messages import Messages
 from actors.apiserver.custom.rule.path import path_fault
-from actors.apiserver.custom.rule.programs import optional
-from actors.apiserver.custom.rule.rule import Rule, read_rule
+from actors.apiserver.custom.rule.rule import OLD, Rule, read_rule
 from actors.apiserver.custom.rule.sizes import many, size_of
 from actors.apiserver.custom.schema.node import LIST_TYPE, VALIDATIONS, Node
 from actors.apiserver.errors.causes import Cause, forbidden, invalid, required, unsupported
 from protocols.cel.errors import CompileError, TooComplex
 from protocols.cel.sizes import product, total
-from protocols.cel.validation import checker, compiled, worst
+from protocols.cel.validation import checked, checker, worst
 
 Raw = dict[str, Any]
 RULE_COST, SCHEMA_COST = 10_000_000, 100_000_000
@@ -24,6 +23,7 @@ CURE = (
 )
 CONTRIBUTED = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
 NAMED = 4
+OPTIONAL_OLD = {OLD: ("optional.of(", ")")}
 NO_TYPE = "Internal error: internal error: failed to retrieve type information for x-kubernetes-validations"
 
 
@@ -155,7 +155,7 @@ class _Check:
         self.costs: list[_Cost] = []
 
     def rule(self, rule: Rule, path: str) -> list[Cause]:
-        causes = self._expression(_checked(rule.text, rule), f"{path}.rule", rule, "BOOL")
+        causes = self._expression(rule.text, f"{path}.rule", rule, "BOOL")
         compiles = all(cause.reason == "FieldValueForbidden" for cause in causes)
         if rule.message_expression and compiles:
             causes += self._expression(rule.message_expression, f"{path}.messageExpression", rule, "STRING")
@@ -170,7 +170,8 @@ class _Check:
         prefix = "" if result == "BOOL" else "messageExpression "
         what = f"estimated {prefix or 'rule '}cost"
         try:
-            expression = compiled(self._env, text)
+            around = OPTIONAL_OLD if rule.optional_old and result == "BOOL" else None
+            expression = checked(self._env, text, around)
         except TooComplex:
             return [forbidden(path, f"{what} exceeds budget by factor of more than 100x ({CURE})")]
         except CompileError as error:
@@ -202,10 +203,6 @@ def _written(rule: Rule) -> Raw:
         "FieldPath": rule.field_path,
         "OptionalOldSelf": rule.optional_old or None,
     }
-
-
-def _checked(text: str, rule: Rule) -> str:
-    return optional(text, "optional.of(oldSelf)") if rule.optional_old else text
 
 
 def _exceeded(what: str, cost: int, limit: int) -> str:

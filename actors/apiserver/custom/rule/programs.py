@@ -3,7 +3,7 @@
 import functools
 from typing import TYPE_CHECKING, Any
 
-from actors.apiserver.custom.rule.rule import old_places
+from actors.apiserver.custom.rule.rule import OLD
 from protocols.cel.errors import EvaluationError
 from protocols.cel.told import told
 from protocols.cel.validation import compiled, runner
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cel_expr_python import cel
 
 HAS_OLD = "_np_has_old"
-OPTIONAL = f"({HAS_OLD} ? optional.of(oldSelf) : optional.none())"
+OPTIONAL = {OLD: (f"({HAS_OLD} ? optional.of(", ") : optional.none())")}
 
 
 class Program:
@@ -36,11 +36,4 @@ class Program:
 def program(text: str, optional_old: bool) -> Program:
     """Raises CompileError."""
     native, error = runner(HAS_OLD)
-    return Program(compiled(native, optional(text, OPTIONAL) if optional_old else text), error)
-
-
-def optional(text: str, value: str) -> str:
-    """`value` wherever the text says oldSelf."""
-    for start, end in reversed(old_places(text)):
-        text = text[:start] + value + text[end:]
-    return text
+    return Program(compiled(native, text, OPTIONAL if optional_old else None), error)
