@@ -7,14 +7,12 @@ functions behind them.
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from protocols.cel.library import BOOL, DOUBLE, INT, QUANTITY, STRING, VERSION, declared
+from protocols.cel import environment
+from protocols.cel.library import QUANTITY
 from protocols.cel.rewrite import MAPS, VARIABLES, variable
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
-
-LIBRARIES = ("bindings", "strings", "optional", "sets", "lists", "math", "two-var-comprehensions")
-_CONFIG = "name: selectors\nextensions:\n" + "".join(f"- name: {name}\n" for name in LIBRARIES)
 
 
 class Engine(NamedTuple):
@@ -27,23 +25,13 @@ class Engine(NamedTuple):
 def engine() -> Engine:
     from cel_expr_python import cel
 
-    kinds = cel.Type
-    opaque = {
-        QUANTITY: kinds.AbstractType("kubernetes.Quantity"),
-        VERSION: kinds.AbstractType("kubernetes.Semver"),
-    }
-    return Engine(
-        _environment(cel, opaque, run=False),
-        _environment(cel, {QUANTITY: kinds.BYTES, VERSION: kinds.BYTES}, run=True),
-        kinds.ERROR,
-    )
+    return Engine(_environment(cel, run=False), _environment(cel, run=True), cel.Type.ERROR)
 
 
-def _environment(native: Any, opaque: dict[str, "cel.Type"], run: bool) -> "cel.Env":
-    kinds = native.Type
-    names = {STRING: kinds.STRING, BOOL: kinds.BOOL, INT: kinds.INT, DOUBLE: kinds.DOUBLE, **opaque}
+def _environment(native: Any, run: bool) -> "cel.Env":
+    kinds, known = native.Type, environment.types(native, run)
     entries = dict(
-        zip(MAPS, (kinds.Map(kinds.STRING, kinds.DYN), kinds.Map(kinds.STRING, opaque[QUANTITY])), strict=True)
+        zip(MAPS, (kinds.Map(kinds.STRING, kinds.DYN), kinds.Map(kinds.STRING, known[QUANTITY])), strict=True)
     )
     variables = {
         "device.driver": kinds.STRING,
@@ -53,8 +41,8 @@ def _environment(native: Any, opaque: dict[str, "cel.Type"], run: bool) -> "cel.
     if run:
         variables |= {variable(name, number): kind for name, kind in entries.items() for number in range(VARIABLES)}
     env: cel.Env = native.NewEnv(
-        config=native.NewEnvConfigFromYaml(_CONFIG),
+        config=environment.config(native, "selectors"),
         variables=variables,
-        functions=declared(native, names, run),
+        functions=environment.functions(native, known, run),
     )
     return env

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocols.cel.patterns import pattern_cost
 from protocols.cel.wire import Value, fields, message
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ _CHECKED, _TYPES, _EXPRESSION, _SOURCE, _POSITIONS = 2, 3, 4, 5, 4
 _ID, _CONST, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 3, 5, 6, 7, 8, 9
 _TEXT = 6
 _CHECKS = {"matches": "''.matches(text)", "duration": "type(duration(text))", "timestamp": "type(timestamp(text))"}
+DEAREST = 50_000
+"""Units of a pattern that is tried: a definition may have thousands."""
 PRIMITIVES = ("dyn", "bool", "int", "uint", "double", "string", "bytes")
 KNOWN = ("any", "any", "timestamp", "duration")
 
@@ -114,8 +117,8 @@ def _entry(node: bytes) -> tuple[int, int]:
 
 
 def _fits(name: str, text: str | None) -> bool:
-    """None is no literal: it shows when it runs."""
-    if text is None:
+    """None is no literal: it shows when it runs, as does a pattern that takes long to read."""
+    if text is None or (name == "matches" and pattern_cost(text) > DEAREST):
         return True
     expression, error = _trial(name)
     return expression.eval(data={"text": text}).type() != error

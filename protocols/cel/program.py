@@ -3,13 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from protocols.cel import limits
+from protocols.cel.compiling import check_literals, compiled, taken
 from protocols.cel.cost import LIMIT, cost_of
 from protocols.cel.engine import engine
 from protocols.cel.errors import CompileError, EvaluationError, TooComplex
 from protocols.cel.inputs import Input, inputs_of
+from protocols.cel.named import Given
 from protocols.cel.rewrite import rewrite
 from protocols.cel.scan import tokens
-from protocols.cel.told import told, told_compile
+from protocols.cel.told import told
 from protocols.dra.types import Device
 
 if TYPE_CHECKING:
@@ -49,23 +51,15 @@ def _fault(result: "cel.Value", value: Any) -> str:
 
 def compile_program(source: str) -> Program:
     """Raises CompileError, or its kinds TooLong and TooComplex. What could hurt the engine does not reach it."""
-    limits.check_length(source)
-    limits.check_text(source)
-    found = tokens(source)
-    limits.check_tokens(found)
-    checked = _compiled(engine().check, source)
+    given = taken(source)
+    checked = compiled(engine().check, given)
     kind = checked.return_type().name()
     if kind not in ("BOOL", "DYN"):
         raise CompileError(f"must evaluate to bool or the unknown type, not {kind.lower()}")
-    cost = cost_of(checked.serialize())
+    serialized = checked.serialize()
+    cost = cost_of(serialized)
     if cost > LIMIT:
         raise TooComplex(limits.TOO_COMPLEX)
-    rewritten = rewrite(source, found)
-    return Program(source, cost, _compiled(engine().run, rewritten.source), inputs_of(rewritten))
-
-
-def _compiled(env: "cel.Env", source: str) -> "cel.Expression":
-    try:
-        return env.compile(source)
-    except (RuntimeError, ValueError) as error:
-        raise CompileError(f"compilation failed: {told_compile(str(error))}") from None
+    check_literals(serialized, given)
+    rewritten = rewrite(given.text, tokens(given.text))
+    return Program(source, cost, compiled(engine().run, Given(rewritten.source)), inputs_of(rewritten))
