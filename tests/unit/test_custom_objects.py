@@ -76,6 +76,16 @@ def test_a_null_counts_as_left_out_where_none_may_stand() -> None:
     ]
 
 
+def test_a_list_may_keep_what_its_items_do_not_name() -> None:
+    items = {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": TEXT}}}}
+    keeping = kind(
+        properties={"spec": {"type": "array", "items": items, **OPEN}, "other": {"type": "array", "items": items}}
+    )
+    obj = {**made(), "spec": [{"x": 1, "a": {"b": "", "y": 1}}], "other": [{"x": 1}]}
+    assert keeping.clean(obj) == ["other[0].x", "spec[0].a.y"]
+    assert (obj["spec"], obj["other"]) == ([{"x": 1, "a": {"b": ""}}], [{}])
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*FIELDS, "x"]), inner, max_size=4),

@@ -28,8 +28,8 @@ def pruned_part(obj: Obj, root: Node, name: str) -> list[str]:
     return sorted(gone)
 
 
-def _object(obj: Obj, node: Node, path: str, gone: list[str], whole: bool = False) -> None:
-    """`whole`: this is an object of the API, with the fields each of them has."""
+def _object(obj: Obj, node: Node, path: str, gone: list[str], whole: bool = False, kept: bool = False) -> None:
+    """`whole`: this is an object of the API, with the fields each of them has; `kept`: so are all of this one."""
     strange = []
     for name, value in obj.items():
         if whole and name in OF_EVERY_OBJECT:
@@ -37,7 +37,7 @@ def _object(obj: Obj, node: Node, path: str, gone: list[str], whole: bool = Fals
         child = node.child(name)
         if child is not None:
             _value(value, child, f"{path}.{name}", gone)
-        elif not node.knows(name):
+        elif not kept and not node.knows(name):
             strange.append(name)
     for name in strange:
         del obj[name]
@@ -45,9 +45,10 @@ def _object(obj: Obj, node: Node, path: str, gone: list[str], whole: bool = Fals
             gone.append(f"{path}.{name}".removeprefix("."))
 
 
-def _value(value: Any, node: Node, path: str, gone: list[str]) -> None:
+def _value(value: Any, node: Node, path: str, gone: list[str], kept: bool = False) -> None:
+    """A list that keeps what it does not know does so for its items."""
     if isinstance(value, dict):
-        _object(value, node, path, gone, node.embedded)
+        _object(value, node, path, gone, node.embedded, kept)
     elif isinstance(value, list) and node.items is not None:
         for index, part in enumerate(value):
-            _value(part, node.items, f"{path}[{index}]", gone)
+            _value(part, node.items, f"{path}[{index}]", gone, kept or node.kept)
