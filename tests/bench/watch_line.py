@@ -1,6 +1,7 @@
 """One watch's connection, its socket never waiting: connect, handshake, ask, then read."""
 
 import errno
+import itertools
 import os
 import re
 import select
@@ -16,6 +17,12 @@ SPLIT = len(EVENT) - 1
 REVISION = b'"resourceVersion":"'
 STAMP = re.compile(rb'"stamp":"(\d+)"')
 LARGEST = 64 * 1024
+HOSTS = itertools.cycle([f"127.0.{net}.{host}" for net in range(1, 11) for host in range(1, 101)])
+"""Lines call from these in turn, as clients do that live on machines of their own. The kernel spreads connections over
+the processes of a port by address and port: a single host would soon take the ports again that the connections of a
+killed process had, and one of those that are left would get half of them."""
+LATE_PORT = 24
+"""IP_BIND_ADDRESS_NO_PORT: the port is chosen when it is known whom to call."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -56,6 +63,8 @@ class Line:
         self.wants = select.EPOLLIN
         self._socket: socket.socket | ssl.SSLSocket = socket.socket()
         self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_IP, LATE_PORT, 1)
+        self._socket.bind((next(HOSTS), 0))
         self._socket.connect_ex(("127.0.0.1", context.options.port))
         self.number = self._socket.fileno()
 
