@@ -15,8 +15,15 @@ HOSTNAME = re.compile(
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(.\d+)?(z|[+-]\d\d:\d\d)", re.ASCII)
 DURATION = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
-WORDY = re.compile(r"\d+\s*([A-Za-zµ]+)", re.ASCII)
-UNITS = re.compile(r"ns|us|µs|ms|s|m|h|hr|d|w|wk|nano.*|micro.*|milli.*|sec.*|min.*|hour.*|day.*|week.*", re.ASCII)
+PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+WORDY = re.compile(r"(\d+)\s*([A-Za-zµ]+)", re.ASCII)
+SECOND = 10**9
+NANOS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
+SHORT = NANOS | {"hr": 3600 * SECOND, "d": 86400 * SECOND, "w": 7 * 86400 * SECOND, "wk": 7 * 86400 * SECOND}
+WORDS = {
+    "nano": 1, "micro": 10**3, "milli": 10**6, "sec": SECOND, "min": 60 * SECOND, "hour": 3600 * SECOND,
+    "day": 86400 * SECOND, "week": 7 * 86400 * SECOND,
+}  # fmt: skip
 MAC = re.compile(
     r"[0-9a-f]{2}(?:([:-])[0-9a-f]{2}(?:\1[0-9a-f]{2}){4}(?:(?:\1[0-9a-f]{2}){2}|(?:\1[0-9a-f]{2}){14})?)"
     r"|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2}(?:\.[0-9a-f]{4}|(?:\.[0-9a-f]{4}){7})?",
@@ -75,11 +82,24 @@ def is_base64(text: str) -> bool:
 is_uuid = _uuid()
 
 
-def _is_duration(text: str) -> bool:
-    """Go's form, or numbers with units in words somewhere in the text."""
-    if text in ("0", "+0", "-0") or DURATION.fullmatch(text):
-        return True
-    return any(UNITS.fullmatch(unit.lower()) for unit in WORDY.findall(text))
+def duration_nanos(text: str) -> int:
+    """Go's form, or whole numbers with units in words somewhere in the text. Raises ValueError."""
+    if text in ("0", "+0", "-0"):
+        return 0
+    if DURATION.fullmatch(text):
+        nanos = sum(round(float(number) * NANOS[unit]) for number, unit in PART.findall(text))
+        return -nanos if text.startswith("-") else nanos
+    found = [int(number) * nanos for number, unit in WORDY.findall(text) if (nanos := _worded(unit.lower()))]
+    if not found:
+        raise ValueError(text)
+    return sum(found)
+
+
+def _worded(unit: str) -> int:
+    """Nanoseconds of one; 0 for no unit."""
+    if unit in SHORT:
+        return SHORT[unit]
+    return next((nanos for word, nanos in WORDS.items() if unit.startswith(word)), 0)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
@@ -132,7 +152,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "creditcard": _is_card,
     "date": is_date,
     "datetime": is_date_time,
-    "duration": _is_duration,
+    "duration": _reads(duration_nanos),
     "email": lambda text: bool(EMAIL.fullmatch(text)),
     "hexcolor": lambda text: bool(COLOR.fullmatch(text)),
     "hostname": _is_hostname,

@@ -153,6 +153,14 @@ def keyed(*keys: str) -> dict[str, Any]:
             root(anyOf=[{"required": ["spec"]}]),
             "fields are allowed at the root of the schema if the status subresource",
         ),
+        (
+            root(properties={"metadata": {"type": "object", "properties": {"name": {**TEXT, "default": "x"}}}}),
+            f"{ROOT}.properties[metadata].properties[name].default: Forbidden: must not be set in top-level metadata",
+        ),
+        (
+            root(properties={"kind": {**TEXT, "default": "x"}}),
+            f"{ROOT}.properties[kind].default: Forbidden: must not be set in top-level kind",
+        ),
         (root(nullable=True), f"{ROOT}.nullable: Forbidden: nullable cannot be true at the root"),
         (schema(type="null"), f"{SPEC}.type: Forbidden: type cannot be set to null, use nullable as an alternative"),
         (schema(type="object", id="x"), f"{SPEC}.id: Forbidden: id is not supported"),

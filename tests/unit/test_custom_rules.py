@@ -84,6 +84,7 @@ def told(raw: dict[str, Any], spec: Any, old: Any = None) -> list[str]:
          {"when": "2021-01-01T00:00:00+01:00"}, {"when": "2019-01-01T00:00:00Z"}),
         ("self.day.getFullYear() == 2024", {"day": "2024-02-29"}, {"day": "2023-02-28"}),
         ("self.wait <= duration('90m')", {"wait": "1h30m"}, {"wait": "91m"}),
+        ("self.wait < duration('25h')", {"wait": "1 day"}, {"wait": "2 days"}),
         ("self.data == b'ab'", {"data": "YWI="}, {"data": "YWM="}),
         ("type(self.port) == int ? self.port > 3 : self.port == 'http'", {"port": "http"}, {"port": 3}),
         ("dyn(self.maybe) == null || self.maybe != ''", {"maybe": "x"}, {"maybe": ""}),

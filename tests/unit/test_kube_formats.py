@@ -1,12 +1,13 @@
 """Formats of strings, and what Go takes for the target of a request."""
 
+import contextlib
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.kube.formats import fits, is_known
+from protocols.kube.formats import duration_nanos, fits, is_known
 from protocols.kube.request_uri import uri_fault
 
 
@@ -48,6 +49,29 @@ from protocols.kube.request_uri import uri_fault
 def test_formats(name: str, good: str, bad: str) -> None:
     assert fits(name, good)
     assert not fits(name, bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "nanos"),
+    [
+        ("0", 0),
+        ("1h30m", 5400 * 10**9),
+        ("-1.5s", -15 * 10**8),
+        ("+.5ms", 500_000),
+        ("2 days and 3 minutes", (2 * 86400 + 180) * 10**9),
+        ("1wk", 604800 * 10**9),
+        ("7 hr 1 nope", 7 * 3600 * 10**9),
+        ("12 Microseconds", 12_000),
+    ],
+)
+def test_durations(text: str, nanos: int) -> None:
+    assert duration_nanos(text) == nanos
+
+
+@given(st.text(st.sampled_from("0123456789. hmsdnuµw+-"), max_size=12))
+def test_any_text_is_a_duration_or_none(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        assert isinstance(duration_nanos(text), int)
 
 
 def test_names_of_formats() -> None:

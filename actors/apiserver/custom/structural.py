@@ -19,7 +19,7 @@ from actors.apiserver.custom.schema.node import (
     Node,
 )
 from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
-from actors.apiserver.custom.schema.prune import pruned
+from actors.apiserver.custom.schema.prune import OF_EVERY_OBJECT, pruned
 from actors.apiserver.custom.schema.validate import part_causes
 from actors.apiserver.errors.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.writes.encode import fresh_copy
@@ -220,10 +220,19 @@ def _defaults(raw: Raw, path: str, root: bool = False) -> list[Cause]:
     elif "default" in raw:
         causes += _default_faults(raw, f"{path}.default")
     for name, part in (raw.get("properties") or {}).items():
-        causes += _defaults(part, f"{path}.properties[{name}]")
+        where = f"{path}.properties[{name}]"
+        causes += _forbidden_defaults(part, where, name) if root and name in OF_EVERY_OBJECT else _defaults(part, where)
     for word in ("items", "additionalProperties"):
         if isinstance(raw.get(word), dict):
             causes += _defaults(raw[word], f"{path}.{word}")
+    return causes
+
+
+def _forbidden_defaults(raw: Raw, path: str, field: str) -> list[Cause]:
+    """What every object has is never filled by a schema."""
+    causes = [forbidden(f"{path}.default", f"must not be set in top-level {field}")] if "default" in raw else []
+    for name, part in (raw.get("properties") or {}).items():
+        causes += _forbidden_defaults(part, f"{path}.properties[{name}]", field)
     return causes
 
 

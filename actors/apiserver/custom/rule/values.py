@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -11,10 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from actors.apiserver.custom.rule.kind import Kind
-
-PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)")
-NANOS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9}
-NANOS |= {"m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9, "w": 7 * 86400 * 10**9}
+from protocols.kube.formats import duration_nanos
 
 
 def converted(value: Any, kind: Kind) -> Any:
@@ -49,11 +45,7 @@ def _timestamp(value: str) -> Timestamp:
 
 def _duration(value: str) -> Duration:
     made = Duration()
-    parts = PART.findall(value)
-    if "".join(number + unit for number, unit in parts) != value.lstrip("+-"):
-        raise ValueError(value)
-    nanos = sum(int(float(number) * NANOS[unit]) for number, unit in parts)
-    made.FromNanoseconds(-nanos if value.startswith("-") else nanos)
+    made.FromNanoseconds(duration_nanos(value))
     return made
 
 
