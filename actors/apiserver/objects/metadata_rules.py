@@ -13,9 +13,14 @@ APART = ("orphan", "foregroundDeletion")
 
 
 def common_causes(metadata: Obj, path: str) -> list[Cause]:
-    causes = _label_causes(metadata.get("labels") or {}, f"{path}.labels")
-    causes += _annotation_causes(metadata.get("annotations") or {}, f"{path}.annotations")
-    return causes + _owner_causes(metadata.get("ownerReferences") or [], f"{path}.ownerReferences")
+    causes = list[Cause]()
+    if labels := metadata.get("labels"):
+        causes += _label_causes(labels, f"{path}.labels")
+    if annotations := metadata.get("annotations"):
+        causes += _annotation_causes(annotations, f"{path}.annotations")
+    if owners := metadata.get("ownerReferences"):
+        causes += _owner_causes(owners, f"{path}.ownerReferences")
+    return causes
 
 
 def finalizer_name_causes(finalizers: Sequence[str], path: str) -> list[Cause]:

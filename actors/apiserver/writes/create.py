@@ -76,7 +76,8 @@ def _prepare(target: Target, body: Obj) -> None:
     resource.strategy.default(body)
     resource.strategy.prepare_create(body)
     causes = metadata_causes(body, resource) + resource.strategy.validate_create(body)
-    causes += finalizer_name_causes(body["metadata"].get("finalizers") or (), "metadata.finalizers")
+    if finalizers := body["metadata"].get("finalizers"):
+        causes += finalizer_name_causes(finalizers, "metadata.finalizers")
     if causes:
         raise invalid_object(resource.kind, resource.group, body["metadata"].get("name") or "", causes)
 
