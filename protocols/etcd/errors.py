@@ -92,10 +92,15 @@ class BadEndpoint(EtcdError):
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
+RECEIVED = "grpc: received message larger than max"
+"""What etcd's gRPC says to a write so large that etcd itself never sees it. A program in Go says it of what it got: not
+to be mixed up with an answer too large for us."""
+TOO_LARGE = "etcdserver: request is too large"
 TEXTS: dict[str, type[EtcdError]] = {
     "required revision has been compacted": Compacted,
     "required revision is a future revision": FutureRevision,
     "request is too large": TooLarge,
+    RECEIVED: TooLarge,
     "database space exceeded": NoSpace,
     "too many requests": TooManyRequests,
     "requested lease not found": LeaseNotFound,
@@ -115,5 +120,5 @@ def etcd_error(error: grpc.aio.AioRpcError) -> EtcdError:
     text = error.details() or str(error.code())
     for part, kind in TEXTS.items():
         if part in text:
-            return kind(text)
+            return kind(TOO_LARGE if kind is TooLarge else text)
     return CODES.get(error.code(), EtcdError)(text)

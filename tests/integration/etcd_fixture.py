@@ -1,25 +1,13 @@
 """Debian's etcd beside our store: the same test runs against both, and against the store's second door."""
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.engine import etcd_binary
 from tests.support.store_lab import etcd_process, lab, listened_at, until
 
-
-def etcd_binary() -> str:
-    """Path of etcd; installs Debian's where that is possible. Skips the test with the reason otherwise."""
-    found = shutil.which("etcd")
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        install = ["apt-get", "install", "-y", "-qq", "etcd-server"]
-        subprocess.run(install, check=False, capture_output=True, timeout=300)
-        found = shutil.which("etcd")
-    if found is None:
-        pytest.skip("etcd is not installed (Debian: apt-get install etcd-server)")
-    return found
+__all__ = ["backend", "etcd_binary"]
 
 
 @pytest.fixture(scope="session", params=["ours", "door", "etcd"])

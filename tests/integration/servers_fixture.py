@@ -26,12 +26,11 @@ def store(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def old_servers() -> Iterator[Two]:
-    """With the gate off; on etcd, which tells progress by itself."""
-    with cluster(etcd_binary(), progress="250ms") as made:
-        changes = {"store_endpoints": made.endpoints, "store_embedded": False, "feature_gates": {GATE: False}}
-        with running_plane(**changes) as one, running_plane(one, **changes) as other:
-            yield Server(one), Server(other)
+def old_servers(store: str) -> Iterator[Two]:
+    """With the gate off."""
+    changes = {"store_endpoints": (store,), "store_embedded": False, "feature_gates": {GATE: False}}
+    with running_plane(**changes) as one, running_plane(one, **changes) as other:
+        yield Server(one), Server(other)
 
 
 @pytest.fixture(scope="module")

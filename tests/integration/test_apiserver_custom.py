@@ -15,6 +15,7 @@ import pytest
 
 from protocols.bus import BusError
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.engine import ENGINES
 
 TEXT = {"type": "string"}
 SPEC: dict[str, Any] = {
@@ -76,9 +77,9 @@ def url(plural: str = "crontabs", version: str = "v1") -> str:
     return f"/apis/example.com/{version}/namespaces/default/{plural}"
 
 
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    with running_plane() as started:
+@pytest.fixture(scope="module", params=ENGINES)
+def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    with running_plane(store=request.param) as started:
         define_crontabs(started)
         yield started
 

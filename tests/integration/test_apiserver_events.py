@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.engine import ENGINES
 
 NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
 CORE = "/api/v1/namespaces/default/events"
@@ -26,9 +27,9 @@ EVENT: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    with running_plane() as started:
+@pytest.fixture(scope="module", params=ENGINES)
+def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    with running_plane(store=request.param) as started:
         yield started
 
 

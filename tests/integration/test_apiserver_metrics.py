@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from supervisor.metrics.merge import merge
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
+from tests.support.engine import ENGINES
 
 PATH = "/api/v1/namespaces/default/configmaps"
 KEPT = {"group": "", "resource": "configmaps"}
@@ -128,7 +129,8 @@ async def scrape(plane: Plane) -> Page:
     """Once the processes agree: each is asked at a moment of its own."""
     deadline = time.monotonic() + 60
     while True:
-        page = Page(merge({name: await plane.metrics(name) for name in ("store", "watchcache", "apiserver-0")}))
+        ours = [name for name in ("store", "watchcache", "apiserver-0") if name != "store" or plane.settings.runs_store]
+        page = Page(merge({name: await plane.metrics(name) for name in ours}))
         if agrees(page):
             return page
         assert time.monotonic() < deadline, page.text
@@ -142,9 +144,9 @@ def agrees(page: Page) -> bool:
     return not behind and page.value("nodeplane_replica_revision", **KEPT) == position and counted == 1
 
 
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with running_plane() as plane:
+@pytest.fixture(scope="module", params=ENGINES)
+def page(request: pytest.FixtureRequest) -> Iterator[Page]:
+    with running_plane(store=request.param) as plane:
         asyncio.run(session_of(plane))
         yield plane_page.pop()
 

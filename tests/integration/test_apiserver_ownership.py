@@ -11,6 +11,7 @@ import yaml
 from aiohttp import ClientSession
 
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.engine import ENGINES
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -19,9 +20,9 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 
 
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    with running_plane() as started:
+@pytest.fixture(scope="module", params=ENGINES)
+def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    with running_plane(store=request.param) as started:
         yield started
 
 

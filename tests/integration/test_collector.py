@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
+from tests.support.engine import etcd_if_there
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    with running_plane() as running:
+    with running_plane(store=etcd_if_there()) as running:
         running.spawn("controllers")
         running.kubectl("create", "-f", "-", stdin=json.dumps(NODE))
         yield running

@@ -3,10 +3,10 @@
 import asyncio
 import signal
 
-from tests.integration.servers_fixture import Two, old_servers
+from tests.integration.servers_fixture import Two, old_servers, store
 from tests.support.servers import X, Y, reaches, session
 
-__all__ = ["old_servers"]
+__all__ = ["old_servers", "store"]
 
 
 def test_a1_a_restart_makes_an_idle_watch_too_old(old_servers: Two) -> None:

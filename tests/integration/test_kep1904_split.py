@@ -1,20 +1,17 @@
 """KEP-1904 A7 and A13: two stores behind one API never mix their revisions; an etcd that hardly tells progress will do.
 
 The main store is Debian's etcd with its default of ten minutes between progress notifications; leases are in a second
-etcd, events in SQLite. Stories of requests, watches and custom resources run here once more, on the main one.
+etcd, events in SQLite.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.settings import Store
-from tests.integration import test_apiserver_custom as custom
-from tests.integration import test_apiserver_requests as requests
-from tests.integration import test_apiserver_watch as watches
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane
 from tests.support.etcd_cluster import Cluster, cluster
@@ -22,20 +19,6 @@ from tests.support.servers import LEASES, Server, Session, X, Y, reaches, sessio
 
 EVENTS = "/api/v1/namespaces/default/events"
 MANY = 60
-CUSTOM = (
-    custom.test_kubectl_uses_it_like_a_built_in_resource,
-    custom.test_unknown_fields_and_wrong_values_are_told,
-    custom.test_server_side_apply_owns_sets_member_by_member,
-    custom.test_two_versions_show_the_same_objects,
-    custom.test_deleting_a_definition_deletes_its_objects_first,
-)
-REQUESTS = (
-    requests.test_writes_follow_the_rules,
-    requests.test_binding_finalizers_names_and_dry_run,
-    watches.test_changes_arrive_in_order_with_their_revisions,
-    watches.test_objects_enter_and_leave_a_selector,
-    watches.test_initial_events_end_with_the_annotated_bookmark,
-)
 
 
 @pytest.fixture(scope="module")
@@ -251,26 +234,6 @@ async def compact(target: EtcdOptions, revision: int) -> None:
 async def refused(client: Session, path: str, **query: str) -> tuple[int, dict[str, Any]]:
     async with client.http.get(path, params=query) as answer:
         return answer.status, await answer.json()
-
-
-@pytest.mark.parametrize("story", REQUESTS, ids=lambda story: str(story.__name__).removeprefix("test_"))
-def test_requests_on_an_etcd(server: Server, story: Callable[[Plane], None]) -> None:
-    """As on our own store."""
-
-    async def clear() -> None:
-        async with session(server) as client, client.http.delete(X) as answer:
-            assert answer.status == 200
-
-    asyncio.run(clear())
-    story(server.plane)
-
-
-@pytest.mark.parametrize("story", CUSTOM, ids=lambda story: str(story.__name__).removeprefix("test_"))
-def test_custom_resources_on_an_etcd(server: Server, story: Callable[[Plane], None]) -> None:
-    """As on our own store."""
-    if story is CUSTOM[0]:
-        custom.define_crontabs(server.plane)
-    story(server.plane)
 
 
 def test_a13_without_progress_everything_works_and_nothing_complains(server: Server, etcd: Cluster) -> None:

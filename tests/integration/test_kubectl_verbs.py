@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.engine import etcd_if_there
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}}
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
@@ -21,7 +22,7 @@ POD = {
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    with running_plane() as started:
+    with running_plane(store=etcd_if_there()) as started:
         started.kubectl("create", "-f", "-", stdin=json.dumps(NODE))
         yield started
 

@@ -18,6 +18,7 @@ import pytest
 from protocols.bus import BusError
 from tests.support.api_judge import Client
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.engine import etcd_if_there
 
 SESSIONS = Path(__file__).parents[1] / "support" / "sessions"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -26,7 +27,7 @@ LISTS = re.compile(r'^apiserver_request_total\{[^}]*resource="configmaps"[^}]*ve
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    with running_plane() as started:
+    with running_plane(store=etcd_if_there()) as started:
         started.spawn("apiserver-1")
         yield started
 

@@ -30,6 +30,7 @@ from protocols.bus import Bus, BusOptions
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.settings import Settings, save_settings
 from tests.support.connections import Connections
+from tests.support.engine import ETCD, Etcd, chosen, etcd_binary
 from tests.support.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -88,10 +89,12 @@ class Authority:
 
 class Plane:
     """Start with `start()`; processes are killed and the root removed by `close()`. `changes` are to its settings;
-    `sharing` names a plane whose CA and keys this one uses, so that clients may move between them."""
+    `sharing` names a plane whose CA and keys this one uses, so that clients may move between them. `store` is the
+    engine behind it, see tests/support/engine.py; its process is called `store` either way."""
 
-    def __init__(self, sharing: "Plane | None" = None, **changes: Any) -> None:
+    def __init__(self, sharing: "Plane | None" = None, store: str = "", **changes: Any) -> None:
         self._sharing = sharing
+        binary = etcd_binary() if "store_endpoints" not in changes and chosen(store) == ETCD else ""
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
@@ -108,6 +111,9 @@ class Plane:
             runtime_embedded=True,
             metrics_port=0,
         )
+        self._etcd = Etcd(binary, self.root) if binary else None
+        if self._etcd:
+            changes = {"store_endpoints": (self._etcd.target,), "store_embedded": False, **changes}
         self.settings = msgspec.structs.replace(settings, **changes)
 
     def change(self, **changes: Any) -> None:
@@ -119,7 +125,7 @@ class Plane:
     def start(self) -> None:
         self.prepare()
         for instance in ("store", "watchcache", "apiserver-0"):
-            if instance != "store" or self.settings.runs_store:
+            if instance != "store" or self._etcd or self.settings.runs_store:
                 self.spawn(instance)
         self.wait_ready()
         if self._sharing is None:
@@ -172,12 +178,17 @@ class Plane:
                 assert answer.status == 201
 
     def spawn(self, instance: str) -> None:
-        module = f"actors.{instance.partition('-')[0]}.actor"
-        arguments = ["--settings", str(self.settings.layout.settings), "--instance", instance]
         with (self.root / f"{instance}.log").open("ab") as log:
             self.processes[instance] = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments], cwd=REPOSITORY, stdin=subprocess.DEVNULL, stderr=log
+                self._command_of(instance), cwd=REPOSITORY, stdin=subprocess.DEVNULL, stderr=log
             )
+
+    def _command_of(self, instance: str) -> list[str]:
+        if instance == "store" and self._etcd:
+            return self._etcd.command
+        module = f"actors.{instance.partition('-')[0]}.actor"
+        arguments = ["--settings", str(self.settings.layout.settings), "--instance", instance]
+        return [sys.executable, "-m", module, *arguments]
 
     def kill(self, instance: str, number: int = signal.SIGKILL) -> int:
         process = self.processes.pop(instance)
@@ -275,8 +286,8 @@ class Plane:
 
 
 @contextlib.contextmanager
-def running_plane(sharing: Plane | None = None, **changes: Any) -> Iterator[Plane]:
-    plane = Plane(sharing, **changes)
+def running_plane(sharing: Plane | None = None, store: str = "", **changes: Any) -> Iterator[Plane]:
+    plane = Plane(sharing, store, **changes)
     try:
         plane.start()
         yield plane

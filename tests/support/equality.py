@@ -43,9 +43,7 @@ def _apart(plane: Plane, prefix: str, path: str) -> dict[str, Any]:
 
 def _stored(plane: Plane, prefix: str) -> Versions:
     key = prefix.encode()
-    with grpc.insecure_channel(
-        f"unix:{plane.root}/run/store.sock", [("grpc.default_authority", "localhost")]
-    ) as channel:
+    with grpc.insecure_channel(plane.store, [("grpc.default_authority", "localhost")]) as channel:
         request = etcd_pb2.RangeRequest(key=key, range_end=key[:-1] + b"0", keys_only=True)
         found = etcd_pb2_grpc.KVStub(channel).Range(request, timeout=20, wait_for_ready=True).kvs
     return {each.key.decode().removeprefix(prefix): each.mod_revision for each in found}

@@ -1,5 +1,9 @@
-"""One whole plane in a root of its own, driven as a person would: nodeplane and kubectl, nothing else."""
+"""One whole plane in a root of its own, driven as a person would: nodeplane and kubectl, nothing else.
 
+Its engine is SQLite, or, with NODEPLANE_TEST_STORE=etcd, an etcd of its own that outlives what the test does to it.
+"""
+
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+
+from tests.support.engine import ETCD, chosen, etcd_binary
+from tests.support.store_lab import etcd_process
 
 BIN = Path(sys.executable).parent
 REPO = Path(__file__).parents[2]
@@ -38,6 +45,8 @@ class Plane:
     def __init__(self, *flags: str) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.flags = list(flags)
+        self.store = f"unix:{self.root}/run/store.sock"
+        self._engine = contextlib.ExitStack()
         self.plugins: list[subprocess.Popen[bytes]] = []
         self.environment = {**os.environ, "NODEPLANE_ROOT": str(self.root), "KUBECONFIG": str(self.root / "kubeconfig")}
 
@@ -60,6 +69,9 @@ class Plane:
     # the plane
 
     def up(self) -> str:
+        if chosen() == ETCD and "--store" not in self.flags:
+            self.store = self._engine.enter_context(etcd_process(etcd_binary()))
+            self.flags += ["--store", f"etcd://{self.store}"]
         flags = ["--port", "0", "--metrics-port", "0", "--store-sync", "normal", *self.flags]
         return self.nodeplane("up", "--detach", *flags, timeout=100)
 
@@ -67,6 +79,10 @@ class Plane:
         self.nodeplane("down", timeout=100)
 
     def end(self) -> None:
+        with self._engine:
+            self._end()
+
+    def _end(self) -> None:
         for plugin in self.plugins:
             stop(plugin)
         if (self.root / "run").exists():
