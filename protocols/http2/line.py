@@ -22,9 +22,6 @@ CONNECT_S = 3.0
 PONG_S = 0.01
 """An answer to a ping waits so long. Servers of Go measure the line with a ping for the next message they get after the
 last answer: at once answered, that is a ping for nearly each message, and costs both sides as much as the call."""
-FEW = 4
-"""Calls under way up to which the next one goes out at once. A server that has more to do gets those of one turn of the
-loop in one piece, which costs both sides less."""
 LOST = "the connection broke"
 
 
@@ -78,7 +75,7 @@ class Http2Line(asyncio.Protocol):
         self._alarm: asyncio.TimerHandle | None = None
         self._pong: asyncio.TimerHandle | None = None
         self._soon = False
-        """Whether what was sent goes out at the end of this turn of the loop."""
+        """Whether what was sent goes out at the end of this turn of the loop: calls made in one turn share a write."""
         self._greeted: asyncio.Future[None] | None = None
 
     @property
@@ -93,9 +90,7 @@ class Http2Line(asyncio.Protocol):
             self._begun.add(number)
             self._session.call(number, self._headers_of(path, more))
         self._session.send(number, message, last)
-        if self._session.calls <= FEW:
-            self._flush()
-        elif not self._soon:
+        if not self._soon:
             self._soon = True
             self._loop.call_soon(self._flush_soon)
         if self._alarm is None and self._place.asks:

@@ -60,11 +60,6 @@ class Session:
         return bool(self._numbers)
 
     @property
-    def calls(self) -> int:
-        """Under way at the server."""
-        return len(self._streams)
-
-    @property
     def pressing(self) -> bool:
         """Whether there is anything to write but answers to pings."""
         return bool(self._out)
