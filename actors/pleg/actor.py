@@ -42,6 +42,8 @@ class Pleg:
         self._ledger = Ledger()
         self._missed = MissedEvents()
         self._waiters = Waiters()
+        self._hearing = False
+        """Events of the runtime reach us."""
         self._distrusted_ns = 0
         """A full relist must begin later than this before events may be merged again."""
         self._told: dict[str, messages.PlegState] = {}
@@ -62,6 +64,7 @@ class Pleg:
             last_started=lambda: self._relister.last_started,
             on_period=lambda: self._relister.rearm(),
             on_state=self._tell_state,
+            believes=lambda: self._ledger.trusted,
         )
 
     def _relister_options(self) -> RelisterOptions:
@@ -115,8 +118,12 @@ class Pleg:
         """Edge streams carry no marks."""
 
     def on_synced(self, synced: bool) -> None:
-        if not synced:
+        self._hearing = synced
+        if synced:
+            self._relister.full()
+        else:
             self._ledger.trusted = False
+            self._stance.tell()
 
     def _take(self, response: "cri_pb2.ContainerEventResponse") -> None:
         """In generic mode events are counted and nothing more: each second everything is listed."""
@@ -137,6 +144,7 @@ class Pleg:
     def _distrust(self) -> None:
         self._ledger.trusted = False
         self._distrusted_ns = time.time_ns()
+        self._stance.tell()
         self._relister.full()
 
     # the runtime's state
@@ -173,7 +181,8 @@ class Pleg:
     # what the relister found
 
     def _on_relist(self, began_ns: int, seconds: float) -> None:
-        self._ledger.trusted = self._stance.runtime.streaming and began_ns > self._distrusted_ns
+        streaming = self._stance.runtime.streaming and self._hearing
+        self._ledger.trusted = streaming and began_ns > self._distrusted_ns
         self._metrics.relisted(seconds)
         self._waiters.wake_all()
         self._stance.on_relist()

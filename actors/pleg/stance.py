@@ -9,6 +9,7 @@ from actors.pleg.mode import Mode, Plan, Wish, plan
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState
 
+LISTING = "everything is listed once before events are believed"
 SUSPECT_S = 60.0
 """How long a runtime that did not tell of something is not relied upon."""
 
@@ -23,6 +24,8 @@ class StanceOptions:
     on_period: Callable[[], None]
     """The period of relists has changed."""
     on_state: Callable[[PlegState], None]
+    believes: Callable[[], bool]
+    """Whether everything was listed since events come without a gap."""
 
 
 class Stance:
@@ -67,13 +70,19 @@ class Stance:
 
     def tell(self) -> None:
         """Publish mode and health if either changed."""
-        started, mode = self._options.last_started(), self.plan.mode.value
+        started, (mode, why) = self._options.last_started(), self._in_use()
         wrong, before = fault(started, time.monotonic(), self.plan.limit_s), self._told
-        if before and (before.mode, before.why, before.healthy) == (mode, self.plan.why, not wrong):
+        if before and (before.mode, before.why, before.healthy) == (mode, why, not wrong):
             return
         last_ns = int(time.time_ns() - (time.monotonic() - started) * 1e9) if started else 0
-        self._told = PlegState(mode, self.plan.why, not wrong, last_ns, wrong)
+        self._told = PlegState(mode, why, not wrong, last_ns, wrong)
         self._options.on_state(self._told)
+
+    def _in_use(self) -> tuple[str, str]:
+        """The mode and why: evented only from when nothing that happens is found by a list any more."""
+        if self.plan.mode is Mode.EVENTED and not self._options.believes():
+            return Mode.GENERIC.value, LISTING
+        return self.plan.mode.value, self.plan.why
 
     def _wish(self) -> Wish:
         suspect = time.monotonic() < self._suspect_until
