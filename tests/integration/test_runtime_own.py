@@ -123,13 +123,13 @@ def test_process_numbers_and_host_name_of_its_own() -> None:
     async def scenario(runtime: RuntimeProcess) -> None:
         sandbox = await runtime.sandbox(hostname="inner", annotations={"nodeplane.dev/isolation": "pid,uts"})
         own = linux(namespace_options=pb.NamespaceOption(pid=pb.CONTAINER))
-        script = "echo $$; hostname; ls -d /proc/[0-9]* | wc -l; exec sleep 60"
+        script = "echo $$; hostname; ls -d /proc/[0-9]* 2>/dev/null | wc -l; exec sleep 60"
         id = await runtime.run(sandbox, "sh", "-c", script, name="own", linux=own)
         done = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", "echo $$; hostname; cat /proc/1/comm"])
         seen = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", "cat /proc/[0-9]*/comm"])
         ours = {"sh", "sleep", "cat", "ls", "wc", "hostname"}
         assert set(seen.stdout.decode().split()) <= ours, "trap 31: no process of the host's"
-        await until(lambda: (log := log_of(runtime, "own")).exists() and text_of(str(log)).count("\n") == 2)
+        await until(lambda: (log := log_of(runtime, "own")).exists() and text_of(str(log)).count("\n") >= 2)
         number, name, first = done.stdout.decode().split()
         assert int(number) < 20
         assert name == "inner"
