@@ -6,15 +6,15 @@ from protocols.kube.name_rules import (
     DNS1035,
     DNS1035_TEXT,
     LABEL,
+    LABEL_LIMIT,
     LABEL_TEXT,
     QUALIFIED,
     QUALIFIED_TEXT,
     SUBDOMAIN,
+    SUBDOMAIN_LIMIT,
     SUBDOMAIN_TEXT,
     VALUE_TEXT,
 )
-
-LABEL_LIMIT, SUBDOMAIN_LIMIT = 63, 253
 
 
 def label_faults(text: str) -> list[str]:

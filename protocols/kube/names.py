@@ -3,17 +3,14 @@
 import random
 import re
 
-LABEL_LIMIT = 63
-SUBDOMAIN_LIMIT = 253
+from protocols.kube.name_rules import LABEL, LABEL_LIMIT, QUALIFIED, SUBDOMAIN, SUBDOMAIN_LIMIT
+
 GENERATE_LIMIT = 58
 """Characters of generateName that are kept before the suffix."""
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and no look-alikes, so no words appear."""
 SUFFIX_LENGTH = 5
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -22,7 +19,7 @@ def label_fault(value: str) -> str:
     """RFC 1123 label: namespaces, containers, volumes."""
     if len(value) > LABEL_LIMIT:
         return f"must be no more than {LABEL_LIMIT} characters"
-    if not _LABEL.fullmatch(value):
+    if not LABEL.fullmatch(value):
         return "must be lower case letters, digits and '-', with a letter or digit at both ends (an RFC 1123 label)"
     return ""
 
@@ -31,7 +28,7 @@ def subdomain_fault(value: str) -> str:
     """RFC 1123 subdomain: most object names."""
     if len(value) > SUBDOMAIN_LIMIT:
         return f"must be no more than {SUBDOMAIN_LIMIT} characters"
-    if not _SUBDOMAIN.fullmatch(value):
+    if not SUBDOMAIN.fullmatch(value):
         return (
             "must be lower case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
             " (an RFC 1123 subdomain)"
@@ -46,7 +43,7 @@ def qualified_name_fault(value: str) -> str:
         return "prefix part must be an RFC 1123 subdomain of 1-253 characters"
     if len(name) > LABEL_LIMIT:
         return f"name part must be no more than {LABEL_LIMIT} characters"
-    if not _QUALIFIED.fullmatch(name):
+    if not QUALIFIED.fullmatch(name):
         return "name part must be letters, digits, '-', '_' and '.', with a letter or digit at both ends"
     return ""
 
@@ -55,7 +52,7 @@ def label_value_fault(value: str) -> str:
     """Value of a label; empty is fine."""
     if len(value) > LABEL_LIMIT:
         return f"must be no more than {LABEL_LIMIT} characters"
-    if value and not _QUALIFIED.fullmatch(value):
+    if value and not QUALIFIED.fullmatch(value):
         return "must be empty, or letters, digits, '-', '_' and '.', with a letter or digit at both ends"
     return ""
 
