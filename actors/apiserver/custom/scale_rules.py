@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.apiserver.errors.causes import Cause, invalid
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.objects.paths import Obj, at
 
 MOST = 2**31 - 1
 
@@ -35,10 +35,7 @@ def _replicas(obj: Obj, path: str) -> list[Cause]:
 
 def value_at(obj: Obj, path: str) -> Any:
     """Of a path of names alone, like `.spec.replicas`; None when there is none."""
-    value: Any = obj
-    for step in path.removeprefix(".").split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
+    return at(obj, *path.removeprefix(".").split("."))
 
 
 def _wrong(path: str, shown: object, value: Any, wanted: str) -> Cause:

@@ -1,5 +1,7 @@
 """POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from actors.apiserver.admission.admission import Admission
@@ -42,9 +44,9 @@ class Writing:
         with review.told():
             body = await _body(request, review)
             if request.target.subresource == "binding":
-                return _warned(await self._bind(request, body, options), review)
+                return _warned(await self._bind(request, body, options), review.warnings)
             created = await self._create(request, body, options, updaters(request.target, options))
-            return _warned(created, review)
+            return _warned(created, review.warnings)
 
     async def update(self, request: Request) -> Reply:
         options, target = _options(request, "UpdateOptions"), request.target
@@ -56,8 +58,8 @@ class Writing:
             except NotFound:
                 if not target.resource.create_on_update or target.subresource:
                     raise
-                return _warned(await self._create(request, body, options, owners), review)
-            return _warned(_changed(request, outcome), review)
+                return _warned(await self._create(request, body, options, owners), review.warnings)
+            return _warned(_changed(request, outcome), review.warnings)
 
     async def patch(self, request: Request) -> Reply:
         options, target = _options(request, "PatchOptions"), request.target
@@ -70,7 +72,7 @@ class Writing:
             else:
                 outcome = await self.change(request, patch_mutation(target, media, raw, options, review), options)
                 reply = _changed(request, outcome)
-            return _warned(reply, review)
+            return _warned(reply, review.warnings)
 
     async def _apply(self, request: Request, wanted: Obj, options: WriteOptions) -> Reply:
         target = request.target
@@ -110,8 +112,7 @@ class Writing:
         await self._admission.prepared(request.target, body)
         self._admission.created(request.user, request.target, body)
         stored = await self._creator.create(request.target, body, options.dry_run, owners)
-        warnings = request.target.resource.strategy.warnings(body, None)
-        return replace(_written(request, stored, 201), warnings=warnings)
+        return _warned(_written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
 
     async def change(self, request: Request, mutation: Mutation, options: WriteOptions) -> Outcome:
         """Change the object of a request, if its author may. Raises NotFound, Conflict, Forbidden."""
@@ -137,12 +138,13 @@ async def _body(request: Request, review: Review) -> Obj:
     return await understood(raw, content_type, read)
 
 
-def _warned(reply: Reply, review: Review) -> Reply:
-    return replace(reply, warnings=[*review.warnings, *reply.warnings]) if review.warnings else reply
+def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:
+    """Of these first."""
+    return replace(reply, warnings=[*warnings, *reply.warnings]) if warnings else reply
 
 
 def _changed(request: Request, outcome: Outcome) -> Reply:
-    return replace(_written(request, outcome.stored), warnings=outcome.warnings)
+    return _warned(_written(request, outcome.stored), outcome.warnings)
 
 
 def _options(request: Request, kind: str) -> WriteOptions:

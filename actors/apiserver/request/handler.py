@@ -223,8 +223,7 @@ class _Call:
 
 def _refusal(call: _Call, fault: StatusError) -> Reply:
     """With the warnings of the resource, for those who may ask of it, and of what was sent."""
-    hidden = call.target is None or fault.code in (401, 403)
-    told = () if hidden or call.target is None else _told(call.target)
+    told = _told(call.target) if call.target is not None and fault.code not in (401, 403) else ()
     return replace(status_reply(fault), warnings=(*told, *fault.warnings))
 
 
