@@ -107,12 +107,13 @@ def linearizable(operations: list[Operation], state: State = None) -> bool:
 
 
 def _observed(operations: list[Operation]) -> list[Operation]:
-    """Lost writes whose value nobody ever saw explain nothing; without them the search is short."""
-    seen = {operation.seen for operation in operations} | {each.expected for each in operations if not each.lost}
+    """Lost writes whose value nothing else depends on explain nothing; without them the search is short."""
+    wanted = {operation.seen for operation in operations} | {operation.expected for operation in operations}
+    wanted |= {operation.value for operation in operations if operation.kind == "release"}
     return [
         each
         for each in operations
-        if not (each.lost and (each.kind == "get" or (each.kind in ("put", "cas") and each.value not in seen)))
+        if not (each.lost and (each.kind == "get" or (each.kind in ("put", "cas") and each.value not in wanted)))
     ]
 
 

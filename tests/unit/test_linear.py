@@ -1,6 +1,7 @@
 """The checker of histories: it takes what a correct store may answer, and refuses what only a broken one does."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -56,6 +57,18 @@ GOOD = {
     ],
     "a lost write only a deletion saw": [Operation("put", 0, value=A), Operation("delete", 1, 2, seen=A)],
     "a lost cas that was done": [put(A, 0, 1), Operation("cas", 2, value=B, expected=A), get(B, 3, 4)],
+    "a lost write only the end of its lease undid": [
+        put(A, 0, 1),
+        Operation("put", 2, value=B),
+        Operation("release", 3, 4, B),
+        get(None, 5, 6),
+    ],
+    "a lost write another lost write needed": [
+        put(A, 0, 1),
+        Operation("put", 2, value=B),
+        Operation("cas", 3, value=C, expected=B),
+        get(C, 5, 6),
+    ],
     "a revoked lease of an older value": [put(A, 0, 1), put(B, 2, 3), Operation("release", 4, 5, A), get(B, 6, 7)],
 }
 
@@ -70,19 +83,30 @@ def test_accepted(name: str) -> None:
     assert linearizable(GOOD[name])
 
 
-def simulate(seed: int, count: int) -> list[Operation]:
+def noted(whole: Operation) -> Operation:
+    """As a client notes it: what was not asked, and what no answer told, it does not know."""
+    told = not whole.lost and (whole.kind in ("get", "delete") or (whole.kind == "cas" and not whole.ok))
+    return replace(
+        whole,
+        value=None if whole.kind in ("get", "delete") else whole.value,
+        expected=whole.expected if whole.kind == "cas" else None,
+        seen=whole.seen if told else None,
+    )
+
+
+def simulate(seed: int, count: int, losses: float = 0.05) -> list[Operation]:
     """Operations that take effect one after another at their moment, called before it and returned after it."""
     chance, state, made = random.Random(seed), None, []
     written: list[bytes | None] = [None]
     for number in range(count):
         called, returned = number - 3 * chance.random(), number + 3 * chance.random()
-        if chance.random() < 0.05:
+        if chance.random() < losses:
             returned = float("inf")
         kind, value = chance.choice(["put", "get", "cas", "delete", "release"]), b"%d" % number
         expected = chance.choice([state, chance.choice(written)])
         value = expected or b"-" if kind == "release" else value
         done = kind != "cas" or state == expected
-        operation = Operation(kind, called, returned, value, expected, state, done)
+        operation = noted(Operation(kind, called, returned, value, expected, state, done))
         if not (operation.lost and chance.random() < 0.5):
             _, state = step(state, operation)
         made.append(operation)
@@ -94,6 +118,12 @@ def simulate(seed: int, count: int) -> list[Operation]:
 @given(st.integers(0, 10**6), st.integers(0, 200))
 def test_whatever_a_correct_store_does_is_accepted(seed: int, count: int) -> None:
     assert linearizable(simulate(seed, count))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 30), st.floats(0.1, 0.6))
+def test_also_when_many_answers_are_lost(seed: int, count: int, losses: float) -> None:
+    assert linearizable(simulate(seed, count, losses))
 
 
 @settings(max_examples=60, deadline=None)
