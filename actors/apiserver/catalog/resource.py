@@ -1,5 +1,6 @@
 """What a served resource is: all the API server knows of one kind of object."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -36,8 +37,9 @@ class Subresource(msgspec.Struct, frozen=True):
     version: str = ""
 
 
-class Resource(msgspec.Struct, frozen=True):
-    """All the API server knows of one kind of object: the one row a new resource needs."""
+class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """All the API server knows of one kind of object: the one row a new resource needs. Equal to itself alone, so that
+    what is made of it can be remembered by it."""
 
     group: str
     version: str
@@ -76,35 +78,35 @@ class Resource(msgspec.Struct, frozen=True):
     custom: "CustomKind | None" = None
     """What a CustomResourceDefinition says of it; None = built in."""
 
-    @property
+    @functools.cached_property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @functools.cached_property
     def full_name(self) -> str:
         """`pods`, `leases.coordination.k8s.io`: how error texts name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @functools.cached_property
     def listing(self) -> str:
         return self.list_kind or f"{self.kind}List"
 
-    @property
+    @functools.cached_property
     def shape(self) -> Shape | None:
         """Of its objects; None = nothing is known of them."""
         return self.custom.shape if self.custom else kind_shape(self.group, self.version, self.kind)
 
-    @property
+    @functools.cached_property
     def store(self) -> str:
         """Key of the replica that holds its objects."""
         return self.stored_as or self.full_name
 
-    @property
+    @functools.cached_property
     def path(self) -> str:
         """Tells rows apart: `apps/v1/deployments`."""
         return f"{self.api_version}/{self.plural}"
 
-    @property
+    @functools.cached_property
     def storage_prefix(self) -> str:
         return f"/registry/{self.prefix or self.plural}/"
 

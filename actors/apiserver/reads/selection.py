@@ -44,28 +44,9 @@ class Selection:
 
 
 @functools.lru_cache(maxsize=1024)
-def select(resource: "ByIdentity", labels: str, fields: str) -> Selection:
-    return Selection(resource.resource, labels, fields)
-
-
 def selection(resource: Resource, labels: str, fields: str) -> Selection:
     """The compiled selectors; raises BadRequest."""
-    return select(ByIdentity(resource), labels, fields)
-
-
-class ByIdentity:
-    """A table row as a cache key: rows are made once and hold unhashable maps."""
-
-    __slots__ = ("resource",)
-
-    def __init__(self, resource: Resource) -> None:
-        self.resource = resource
-
-    def __hash__(self) -> int:
-        return id(self.resource)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ByIdentity) and other.resource is self.resource
+    return Selection(resource, labels, fields)
 
 
 def _label_matcher(text: str) -> Callable[[Mapping[str, str]], bool]:
