@@ -13,7 +13,7 @@ APART = ("orphan", "foregroundDeletion")
 
 
 def common_causes(metadata: Obj, path: str) -> list[Cause]:
-    causes = list[Cause]()
+    causes: list[Cause] = []
     if labels := metadata.get("labels"):
         causes += _label_causes(labels, f"{path}.labels")
     if annotations := metadata.get("annotations"):
@@ -46,7 +46,8 @@ def _annotation_causes(annotations: Obj, path: str) -> list[Cause]:
 
 
 def _owner_causes(owners: Sequence[Obj], path: str) -> list[Cause]:
-    causes, controllers = list[Cause](), list[str]()
+    causes: list[Cause] = []
+    controllers: list[str] = []
     for index, owner in enumerate(owners):
         where, version = f"{path}[{index}]", owner.get("apiVersion") or ""
         if not version:

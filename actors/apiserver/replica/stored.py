@@ -8,7 +8,7 @@ import msgspec
 from actors.apiserver.objects.paths import Obj, at
 
 _METADATA = b'"metadata":{'
-_HEAD = 256
+_HEAD = 244
 """Our own encoder writes kind, apiVersion, metadata first, so the splice point lies near the start."""
 
 
@@ -93,8 +93,7 @@ def splice_version(raw: bytes, rv: int) -> bytes | None:
     Certain means: `kind` and `apiVersion` stand before `metadata` and hold no brace, so the first `"metadata":{`
     after them is the object's own.
     """
-    place = raw.find(_METADATA, 0, _HEAD)
-    if place < 0 or raw.find(b"{", 1, place) >= 0 or raw[place + len(_METADATA) : place + len(_METADATA) + 1] == b"}":
+    head, found, rest = raw.partition(_METADATA)
+    if not found or len(head) > _HEAD or head.find(b"{", 1) >= 0 or rest.startswith(b"}"):
         return None
-    cut = place + len(_METADATA)
-    return b'%b"resourceVersion":"%d",%b' % (raw[:cut], rv, raw[cut:])
+    return b'%b"metadata":{"resourceVersion":"%d",%b' % (head, rv, rest)

@@ -8,10 +8,14 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
+_FIRST: Obj = {"kind": "", "apiVersion": "", "metadata": {}}
+
+
 def encode_object(obj: Obj) -> bytes:
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
-    rest = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
-    return _encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **rest})
+    ordered = _FIRST | obj
+    if "resourceVersion" in obj["metadata"]:
+        ordered["metadata"] = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    return _encode(ordered)
 
 
 def fresh_copy(obj: Obj) -> Obj:
