@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.apply import applied
-from actors.apiserver.ownership.compare import changes, members, owned
+from actors.apiserver.ownership.compare import changes, grown, members, owned
 from actors.apiserver.ownership.entries import APPLY, MAX_UPDATERS, UPDATE, Author, Entries, fields_of, sent_entries
 from actors.apiserver.ownership.errors import ConfigInvalid, Owned
 from actors.apiserver.ownership.fields import hit, minus, paths, shown, union
@@ -196,6 +196,12 @@ def test_an_update_owns_exactly_what_it_changed(history: list[tuple[Author, Obj,
         if not EDITOR.is_of(entry):
             assert not hit(entry["fieldsV1"], done.written)
     assert tracked(new, copy.deepcopy(new), POD, EDITOR, after) is after
+
+
+@given(configs)
+def test_a_new_object_is_written_as_a_change_of_nothing(config: Obj) -> None:
+    named = {**config, "kind": "Pod", "metadata": {**config.get("metadata", {}), "name": "p"}, "odd": 1, "status": None}
+    assert grown(named, POD) == changes({}, named, POD).written
 
 
 trees = st.recursive(

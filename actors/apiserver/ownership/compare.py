@@ -45,6 +45,21 @@ def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
     return Changes(written, removed)
 
 
+def grown(new: Obj, shape: Shape) -> Fields:
+    """What is written of a new object: as changes({}, new, shape), without a look for what was there before."""
+    kinds, other = shape.fields, shape.item
+    written: Fields = {}
+    for name in sorted(new):
+        value, field = new[name], kinds.get(name, other)
+        if value is None or field is None or name in UNOWNED:
+            continue
+        if field.form != STRUCT:
+            written[f"f:{name}"] = _grown(value, field)
+        elif bare := _bare(name, value):
+            _note(f"f:{name}", {}, bare, field, written, {})
+    return written
+
+
 def owned(config: Obj, shape: Shape) -> Fields:
     """The fields an applied configuration speaks of."""
     found: Fields = {}
@@ -85,6 +100,8 @@ def _bare(name: str, value: Any) -> Any:
     if not isinstance(value, dict):
         return {}
     if name == "metadata":
+        if UNOWNED_METADATA.issuperset(value):
+            return {}
         return {key: part for key, part in value.items() if key not in UNOWNED_METADATA}
     return value
 

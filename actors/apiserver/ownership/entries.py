@@ -39,9 +39,12 @@ class Author(NamedTuple):
             "operation": self.operation,
             "apiVersion": self.api_version,
             "time": time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields,
         }
-        made |= {"fieldsType": "FieldsV1", "fieldsV1": fields}
-        return {**made, "subresource": self.subresource} if self.subresource else made
+        if self.subresource:
+            made["subresource"] = self.subresource
+        return made
 
 
 def fields_of(entries: Entries, author: Author) -> Fields:
