@@ -14,6 +14,7 @@ from actors.apiserver.request.body import BODY_LIMIT, decode_json, decode_object
 from actors.apiserver.request.numbers import integer, request_seconds, resource_version
 from actors.apiserver.request.query import write_options
 from actors.apiserver.request.yaml_text import read_yaml
+from protocols.kube.jsons import DEPTH_LIMIT
 from protocols.kube.status import StatusError
 
 leaves = st.none() | st.booleans() | st.integers() | st.text("ab:~-#01 \n'\"é", max_size=8)
@@ -63,6 +64,12 @@ def test_deep_json_is_refused_by_every_reader() -> None:
         with pytest.raises(StatusError) as caught:
             read(deep)
         assert caught.value.code == 400
+
+
+def test_as_deep_as_allowed_is_read() -> None:
+    assert decode_json(b"[" * DEPTH_LIMIT + b"]" * DEPTH_LIMIT)
+    with pytest.raises(BadRequest):
+        decode_json(b"[" * (DEPTH_LIMIT + 1) + b"]" * (DEPTH_LIMIT + 1))
 
 
 def test_unreadable_bodies_are_shown_shortly() -> None:

@@ -1,7 +1,9 @@
 """POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
 
+import asyncio
 from collections.abc import Sequence
 
+from aiohttp import hdrs
 from msgspec.structs import replace
 
 from actors.apiserver.admission.admission import Admission
@@ -12,7 +14,7 @@ from actors.apiserver.errors.answers import NotFound
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.stored import Stored
-from actors.apiserver.request.body import decode_object, media_type, read_body, read_object, understood
+from actors.apiserver.request.body import decode_object, is_long, media_type, read_body, read_object, understood
 from actors.apiserver.request.query import WriteOptions, write_options
 from actors.apiserver.request.target import Target
 from actors.apiserver.validation.review import Review, body_kind
@@ -41,7 +43,7 @@ class Writing:
     async def create(self, request: Request) -> Reply:
         options = _options(request, "CreateOptions")
         review = Review(options.validation)
-        with review.told():
+        with review:
             body = await _body(request, review)
             if request.target.subresource == "binding":
                 return _warned(await self._bind(request, body, options), review.warnings)
@@ -51,7 +53,7 @@ class Writing:
     async def update(self, request: Request) -> Reply:
         options, target = _options(request, "UpdateOptions"), request.target
         review = Review(options.validation)
-        with review.told():
+        with review:
             body, owners = await _body(request, review), updaters(request.target, options)
             try:
                 outcome = await self.change(request, replace_mutation(target, body, owners), options)
@@ -65,7 +67,7 @@ class Writing:
         options, target = _options(request, "PatchOptions"), request.target
         review = Review(options.validation)
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
-        with review.told():
+        with review:
             if media == APPLY_PATCH:
                 wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
                 reply = await self._apply(request, wanted, options)
@@ -127,15 +129,17 @@ class Writing:
 
 async def _body(request: Request, review: Review) -> Obj:
     """The object sent, without what its kind does not have."""
-    raw, content_type = await read_body(request.http), request.http.headers.get("Content-Type", "")
+    raw, media = await read_body(request.http), media_type(request.http.headers.get(hdrs.CONTENT_TYPE, ""))
+    if is_long(raw, media):
+        return await asyncio.to_thread(_read, raw, media, request.target, review)
+    return _read(raw, media, request.target, review)
 
-    def read() -> Obj:
-        body = decode_object(raw, content_type, body_kind(request.target)[2])
-        review.text(raw, media_type(content_type), body)
-        review.body(body, request.target)
-        return body
 
-    return await understood(raw, content_type, read)
+def _read(raw: bytes, media: str, target: Target, review: Review) -> Obj:
+    body = decode_object(raw, media, body_kind(target.resource, target.subresource).kind)
+    review.text(raw, media, body)
+    review.body(body, target)
+    return body
 
 
 def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import yaml
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from actors.apiserver.errors.answers import BadRequest, BodyTooLarge, UnsupportedMediaType
 from actors.apiserver.request.yaml_text import Document, read_yaml
@@ -26,27 +26,34 @@ YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 SHOWN = 30
 """Bytes of an unreadable body that its refusal shows."""
 GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+SHALLOW = 2 * DEPTH_LIMIT
+"""Bytes of JSON that cannot be nested too deeply: each level takes two."""
 T = TypeVar("T")
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
     """The whole body, at most BODY_LIMIT bytes, also after decompression. Raises BadRequest, BodyTooLarge."""
+    headers = request.headers
+    try:
+        if request.content.is_eof() and hdrs.EXPECT not in headers:
+            raw = request.content.read_nowait()
+        else:
+            raw = await _parts(request)
+    except web.RequestPayloadError as error:
+        raise BadRequest(f"the body of the request cannot be read: {error}") from None
+    if len(raw) > BODY_LIMIT:
+        raise _too_large()
+    encoding = headers.get(hdrs.CONTENT_ENCODING)
+    return _decompressed(raw, encoding.strip().lower()) if encoding else raw
+
+
+async def _parts(request: web.BaseRequest) -> bytes:
+    """As they arrive. Raises BodyTooLarge, and RequestPayloadError for what is no body."""
     if (request.content_length or 0) > BODY_LIMIT:
         raise _too_large()
     if request.headers.get("Expect", "").lower() == "100-continue" and request.version >= (1, 1):
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0
-    try:
-        raw = request.content.read_nowait() if request.content.is_eof() else await _parts(request)
-    except web.RequestPayloadError as error:
-        raise BadRequest(f"the body of the request cannot be read: {error}") from None
-    if len(raw) > BODY_LIMIT:
-        raise _too_large()
-    return _decompressed(raw, request.headers.get("Content-Encoding", "").strip().lower())
-
-
-async def _parts(request: web.BaseRequest) -> bytes:
-    """As they arrive. Raises BodyTooLarge, and RequestPayloadError for what is no body."""
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
@@ -80,24 +87,27 @@ async def read_object(request: web.BaseRequest, kind: str, empty: bool = False) 
     raw, content_type = await read_body(request), request.headers.get("Content-Type", "")
     if empty and not raw.strip():
         return {}
-    return await understood(raw, content_type, lambda: decode_object(raw, content_type, kind))
+    media = media_type(content_type)
+    return await understood(raw, media, lambda: decode_object(raw, media, kind))
 
 
-async def understood(raw: bytes, content_type: str, read: Callable[[], T]) -> T:
+async def understood(raw: bytes, media: str, read: Callable[[], T]) -> T:
     """What `read` makes of the body, without holding up the loop."""
-    if len(raw) > LONG_YAML and "yaml" in content_type.lower() and raw.lstrip()[:1] != b"{":
-        return await asyncio.to_thread(read)
-    return read()
+    return await asyncio.to_thread(read) if is_long(raw, media) else read()
+
+
+def is_long(raw: bytes, media: str) -> bool:
+    """Whether reading it would hold up the loop."""
+    return len(raw) > LONG_YAML and "yaml" in media and raw.lstrip()[:1] != b"{"
 
 
 def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def decode_object(body: bytes, content_type: str, kind: str = "object") -> dict[str, Any]:
-    """An object from JSON, YAML or protobuf by content type; `kind`, which it should be, is named in refusals.
+def decode_object(body: bytes, media: str, kind: str = "object") -> dict[str, Any]:
+    """An object from JSON, YAML or protobuf by media type; `kind`, which it should be, is named in refusals.
     Raises BadRequest, UnsupportedMediaType."""
-    media = media_type(content_type)
     if media in JSON_TYPES:
         return as_object(decode_json(body, kind))
     if media in YAML_TYPES:
@@ -124,7 +134,9 @@ def decode_json(body: bytes, kind: str = "") -> Any:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable(body, kind, error) from None
-    return value if body.count(b"{") + body.count(b"[") <= DEPTH_LIMIT else _shallow(value)
+    if len(body) <= SHALLOW or body.count(b"{") + body.count(b"[") <= DEPTH_LIMIT:
+        return value
+    return _shallow(value)
 
 
 def decode_yaml(body: bytes, kind: str = "") -> Any:

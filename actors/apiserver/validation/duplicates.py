@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 MAX_TOLD = 100
+_encode = msgspec.json.Encoder().encode
 
 
 def is_json(raw: bytes) -> bool:
@@ -20,9 +21,11 @@ def is_json(raw: bytes) -> bool:
 
 
 def duplicates(raw: bytes, decoded: Any, thorough: bool) -> list[str]:
-    """Paths of duplicate keys in sound JSON. Unless `thorough`, text that is, without its spaces, as long as its own
-    re-encoding is taken as clean: a duplicate makes it longer, and only exotic numbers or escapes could hide that."""
-    if not thorough and len(msgspec.json.encode(decoded)) == len(msgspec.json.format(raw, indent=-1)):
+    """Paths of duplicate keys in sound JSON. Text that is its own re-encoding has none; unless `thorough`, text that
+    is, without its spaces, as long as its own re-encoding is taken as clean, too: a duplicate makes it longer, and only
+    exotic numbers or escapes could hide that."""
+    again = _encode(decoded)
+    if again == raw or (not thorough and len(again) == len(msgspec.json.format(raw, indent=-1))):
         return []
     try:
         marked = json.loads(raw, object_pairs_hook=_pairs)

@@ -1,9 +1,11 @@
 """fieldValidation of one request: what it refuses, and what it only warns of."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple
 
+from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import BadRequest, Invalid
 from actors.apiserver.errors.causes import invalid, invalid_object
 from actors.apiserver.objects.paths import Obj
@@ -21,7 +23,10 @@ SHOWN_PATCH = 4096
 
 
 class Review:
-    """Made for one request; `warnings` is what its answer carries. Unknown fields are dropped in every mode."""
+    """Made for one request; `warnings` is what its answer carries. Unknown fields are dropped in every mode.
+
+    `with review:` also who is refused learns what was warned of; strict ones are refused for it.
+    """
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
@@ -33,14 +38,14 @@ class Review:
     def warnings(self) -> list[str]:
         return [*self._of_text, *self._of_fields]
 
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """Also who is refused learns what was warned of; strict ones are refused for it."""
-        try:
-            yield
-        except StatusError as fault:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(fault, StatusError):
             fault.warnings = self.warnings if self._mode == WARN else ()
-            raise
 
     def text(self, raw: bytes, media: str, decoded: Any) -> None:
         """Look for keys the body names twice."""
@@ -55,24 +60,22 @@ class Review:
 
     def body(self, obj: Obj, target: Target) -> None:
         """A whole object of the target's kind. Raises BadRequest; says nothing of objects of another kind."""
-        group, version, kind = body_kind(target)
-        cleaner = _cleaner(target, group, version, kind)
-        api_version = _api_version(group, version)
-        if cleaner is None or (obj.get("kind") or kind, obj.get("apiVersion") or api_version) != (kind, api_version):
+        sent = body_kind(target.resource, target.subresource)
+        if sent.clean is None or not sent.is_of(obj):
             return
         try:
-            self._note(cleaner(obj))
+            if unknown := sent.clean(obj):
+                self._note(unknown)
         except WrongType as error:
-            raise _refused(kind, version, str(error)) from None
+            raise _refused(sent, str(error)) from None
         if self._mode == STRICT and self.warnings:
-            raise _refused(kind, version, f"strict decoding error: {', '.join(self.warnings)}")
+            raise _refused(sent, f"strict decoding error: {', '.join(self.warnings)}")
 
     def configuration(self, obj: Obj, target: Target) -> None:
         """What is applied: unknown fields are refused in every mode, for nobody could own them. Raises BadRequest."""
-        resource = target.resource
-        cleaner = _cleaner(target, resource.group, resource.version, resource.kind)
+        clean = body_kind(target.resource, "").clean
         try:
-            unknown = cleaner(obj) if cleaner is not None else []
+            unknown = clean(obj) if clean is not None else []
         except WrongType as error:
             raise BadRequest(f"failed to create typed patch object ({_subject(target)}): {error}") from None
         if unknown:
@@ -102,13 +105,30 @@ def _is_yaml(media: str) -> bool:
     return media in YAML_TYPES or media.endswith("+yaml")
 
 
-def body_kind(target: Target) -> tuple[str, str, str]:
-    """(group, version, kind) of what is sent to this path."""
-    resource = target.resource
-    sub = resource.subresource(target.subresource) if target.subresource else None
+class BodyKind(NamedTuple):
+    """What is sent to a path. `clean` takes out of it what its kind does not have; None = nothing is known of it."""
+
+    kind: str
+    version: str
+    api_version: str
+    clean: Callable[[Obj], list[str]] | None
+
+    def is_of(self, obj: Obj) -> bool:
+        """Also what says nothing of itself is."""
+        return (obj.get("kind") or self.kind) == self.kind and (
+            obj.get("apiVersion") or self.api_version
+        ) == self.api_version
+
+
+@functools.lru_cache(maxsize=256)
+def body_kind(resource: Resource, subresource: str) -> BodyKind:
+    sub = resource.subresource(subresource) if subresource else None
     if sub is None:
-        return resource.group, resource.version, resource.kind
-    return sub.group, sub.version or resource.version, sub.kind
+        group, version, kind = resource.group, resource.version, resource.kind
+    else:
+        group, version, kind = sub.group, sub.version or resource.version, sub.kind
+    clean = _cleaner(resource, group, version, kind)
+    return BodyKind(kind, version, f"{group}/{version}" if group else version, clean)
 
 
 def _subject(target: Target) -> str:
@@ -116,13 +136,7 @@ def _subject(target: Target) -> str:
     return f"{name}; {target.resource.api_version}, Kind={target.resource.kind}"
 
 
-def _api_version(group: str, version: str) -> str:
-    return f"{group}/{version}" if group else version
-
-
-def _cleaner(target: Target, group: str, version: str, kind: str) -> Callable[[Obj], list[str]] | None:
-    """Takes out of a body of this kind what it does not have; None = nothing is known of it."""
-    resource = target.resource
+def _cleaner(resource: Resource, group: str, version: str, kind: str) -> Callable[[Obj], list[str]] | None:
     if resource.custom is not None and (group, version, kind) == (resource.group, resource.version, resource.kind):
         return resource.custom.clean
     shape = kind_shape(group, version, kind)
@@ -147,8 +161,8 @@ def _part(new: Obj, shape: Shape, field: str) -> list[str]:
     return [field]
 
 
-def _refused(kind: str, version: str, text: str) -> BadRequest:
-    return BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {text}')
+def _refused(sent: BodyKind, text: str) -> BadRequest:
+    return BadRequest(f'{sent.kind} in version "{sent.version}" cannot be handled as a {sent.kind}: {text}')
 
 
 def _bad_patch(patch: bytes, text: str) -> Invalid:
