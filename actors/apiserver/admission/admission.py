@@ -30,6 +30,11 @@ class Admission(msgspec.Struct, frozen=True):
     """Service accounts."""
     runtime_class: Find | None = None
 
+    def concerns(self, user: User, target: Target) -> bool:
+        """Whether there is anything to find or to add when this user creates such an object: mostly there is not."""
+        row = target.resource
+        return target.verb != "create" or row.full_name == "pods" or row.group == RBAC or bool(node_of(user))
+
     async def prepared(self, target: Target, obj: Obj) -> None:
         """What a new pod's RuntimeClass says becomes part of it, before anything looks at it. Raises Forbidden."""
         row = target.resource

@@ -111,8 +111,9 @@ class Writing:
         return await self._loop.run(target, lambda old: deleted(target, options, old), options.dry_run)
 
     async def _create(self, request: Request, body: Obj, options: WriteOptions, owners: Owners) -> Reply:
-        await self._admission.prepared(request.target, body)
-        self._admission.created(request.user, request.target, body)
+        if self._admission.concerns(request.user, request.target):
+            await self._admission.prepared(request.target, body)
+            self._admission.created(request.user, request.target, body)
         stored = await self._creator.create(request.target, body, options.dry_run, owners)
         return _warned(_written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
 

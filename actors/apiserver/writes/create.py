@@ -1,13 +1,11 @@
 """POST: a new object, named by its author or by us, in a namespace that takes it."""
 
-from collections.abc import Callable
-
+from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import Forbidden, MethodNotAllowed
 from actors.apiserver.errors.causes import invalid_object
 from actors.apiserver.objects.metadata_rules import finalizer_name_causes
-from actors.apiserver.objects.paths import Obj, at
-from actors.apiserver.ownership.entries import Entries
+from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.request.target import Target
@@ -15,7 +13,7 @@ from actors.apiserver.storage.storage import Storage, Taken
 from actors.apiserver.writes.encode import encode_object
 from actors.apiserver.writes.faults import already_exists, details, name_exhausted, not_found
 from actors.apiserver.writes.metadata import check_body, generated_name, metadata_causes, stamp_new
-from actors.apiserver.writes.owners import FIELD, Owners, set_owners, stored_owners
+from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 
 NAME_ATTEMPTS = 8
 
@@ -23,52 +21,55 @@ NAME_ATTEMPTS = 8
 class Creator:
     def __init__(self, storage: Storage, namespaces: Replica) -> None:
         self._storage = storage
-        self._namespaces = namespaces
+        self._known = namespaces.objects.get
 
     async def create(self, target: Target, body: Obj, dry_run: bool = False, owners: Owners = stored_owners) -> Stored:
         """Raises BadRequest, Invalid, AlreadyExists, NotFound and Forbidden (of the namespace)."""
         if target.resource.custom is not None and target.resource.custom.terminating:
             raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
-        sent = at(body, "metadata", FIELD)
-        check_body(body, target)
+        sent, resource = check_body(body, target), target.resource
         base = "" if body["metadata"].get("name") else body["metadata"].get("generateName") or ""
-        stamp_new(body, target.resource)
+        stamp_new(body, resource)
+        store = self._tried if dry_run else self._storage.create
         for _ in range(NAME_ATTEMPTS):
             if base:
                 body["metadata"]["name"] = generated_name(base)
+            _prepare(target, body)
+            set_owners(body, owners(body, {}, sent))
+            if resource.namespaced:
+                _check_namespace(target, body, self._known(target.namespace) or await self._namespace(target.namespace))
             try:
-                return await self._attempt(target, body, dry_run, lambda new: owners(new, {}, sent))
+                return await store(resource, _key(target, body), encode_object(resource.face.to_stored(body)))
             except Taken as taken:
                 if not base:
-                    raise already_exists(target.resource, body["metadata"]["name"], taken.terminating) from None
-        raise name_exhausted(target.resource, body["metadata"]["name"])
+                    raise already_exists(resource, body["metadata"]["name"], taken.terminating) from None
+        raise name_exhausted(resource, body["metadata"]["name"])
 
-    async def _attempt(self, target: Target, body: Obj, dry_run: bool, owners: Callable[[Obj], Entries]) -> Stored:
-        resource = target.resource
-        _prepare(target, body)
-        set_owners(body, owners(body))
-        if resource.namespaced:
-            await self._check_namespace(target, body)
-        named = Target(resource, target.verb, target.namespace, body["metadata"]["name"])
-        raw = encode_object(resource.face.to_stored(body))
-        if not dry_run:
-            return await self._storage.create(resource, named.key, raw)
-        existing = await self._storage.get(resource, named.key)
+    async def _tried(self, resource: Resource, key: str, raw: bytes) -> Stored:
+        """A dry run. Raises Taken."""
+        existing = await self._storage.get(resource, key)
         if existing is not None:
             raise Taken(existing)
-        return Stored(named.key, 0, raw)
+        return Stored(key, 0, raw)
 
-    async def _check_namespace(self, target: Target, body: Obj) -> None:
-        namespaces = TABLE.of("namespaces")
-        found = self._namespaces.objects.get(target.namespace)
+    async def _namespace(self, name: str) -> Stored:
+        """One the replica does not show. Raises NotFound."""
+        found = await self._storage.get(TABLE.of("namespaces"), name)
         if found is None:
-            found = await self._storage.get(namespaces, target.namespace)
-        if found is None:
-            raise not_found(namespaces, target.namespace)
-        if found.obj["metadata"].get("deletionTimestamp"):
-            raise _terminating(target, body["metadata"]["name"])
-        if causes := target.resource.strategy.check_namespace(body, found.obj):
-            raise invalid_object(target.resource.kind, target.resource.group, body["metadata"]["name"], causes)
+            raise not_found(TABLE.of("namespaces"), name)
+        return found
+
+
+def _key(target: Target, body: Obj) -> str:
+    name: str = body["metadata"]["name"]
+    return f"{target.namespace}/{name}" if target.resource.namespaced else name
+
+
+def _check_namespace(target: Target, body: Obj, namespace: Stored) -> None:
+    if namespace.obj["metadata"].get("deletionTimestamp"):
+        raise _terminating(target, body["metadata"]["name"])
+    if causes := target.resource.strategy.check_namespace(body, namespace.obj):
+        raise invalid_object(target.resource.kind, target.resource.group, body["metadata"]["name"], causes)
 
 
 def _prepare(target: Target, body: Obj) -> None:

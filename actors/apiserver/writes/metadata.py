@@ -16,17 +16,21 @@ from protocols.kube.names import path_segment_fault
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 GENERATE_BASE = 58
-TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
-MAPS = ("labels", "annotations")
+TEXTS = frozenset(("name", "generateName", "namespace", "uid", "resourceVersion"))
+MAPS = frozenset(("labels", "annotations"))
 LISTS: dict[str, type] = {"finalizers": str, "ownerReferences": dict}
+FIELD = "managedFields"
+NAME_NEEDED = "name or generateName is required"
 CHECKED = frozenset((*TEXTS, *MAPS, *LISTS))
 
 
-def check_body(obj: Obj, target: Target) -> None:
-    """The body is an object of this resource, meant for this path. Raises BadRequest; fills the namespace."""
+def check_body(obj: Obj, target: Target) -> object:
+    """The body is an object of this resource, meant for this path. Raises BadRequest; fills the namespace. What it has
+    as managedFields is taken out and returned."""
     resource = target.resource
     check_kind(obj, resource.kind, resource.api_version)
-    metadata = check_metadata(obj, resource.custom is not None)
+    metadata = _checked(obj, resource.custom is not None)
+    sent = metadata.pop(FIELD, None)
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if target.name and name and name != target.name:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
@@ -34,13 +38,14 @@ def check_body(obj: Obj, target: Target) -> None:
         metadata["name"] = target.name
     if not resource.namespaced:
         metadata.pop("namespace", None)
-        return
+        return sent
     if namespace and namespace != target.namespace:
         if target.name:
             told = f"the namespace of the object ({namespace}) does not match the namespace on the request"
             raise BadRequest(f"{told} ({target.namespace})")
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = target.namespace
+    return sent
 
 
 def _check_parts(obj: Obj) -> None:
@@ -53,6 +58,8 @@ def _check_parts(obj: Obj) -> None:
 
 def check_kind(obj: Obj, kind: str, api_version: str, said: bool = False) -> None:
     """A body that does not say what it is, is what its path says, unless it must be `said`. Raises BadRequest."""
+    if obj.get("kind") == kind and obj.get("apiVersion") == api_version:
+        return
     for field, wanted in (("kind", kind), ("apiVersion", api_version)):
         if said and not obj.get(field):
             title = field[0].upper() + field[1:]
@@ -75,6 +82,12 @@ def check_kind(obj: Obj, kind: str, api_version: str, said: bool = False) -> Non
 
 def check_metadata(obj: Obj, custom: bool = False) -> Obj:
     """Types of what every part of the server relies on; the spec of a `custom` kind may be of any type."""
+    metadata = _checked(obj, custom)
+    metadata.pop(FIELD, None)
+    return metadata
+
+
+def _checked(obj: Obj, custom: bool) -> Obj:
     if not custom:
         _check_parts(obj)
     metadata = obj.setdefault("metadata", {})
@@ -90,7 +103,6 @@ def check_metadata(obj: Obj, custom: bool = False) -> Obj:
             _check_strings(metadata, field)
         else:
             _check_list(metadata, field, LISTS[field])
-    metadata.pop("managedFields", None)
     return metadata
 
 
@@ -117,8 +129,9 @@ def stamp_new(obj: Obj, resource: Resource) -> None:
     metadata = obj["metadata"]
     if metadata.pop("resourceVersion", ""):
         raise BadRequest("resourceVersion should not be set on objects to be created")
-    for field in SERVER_FIELDS:
-        metadata.pop(field, None)
+    if not metadata.keys().isdisjoint(SERVER_FIELDS):
+        for field in SERVER_FIELDS:
+            metadata.pop(field, None)
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = now()
     if resource.strategy.has_generation:
@@ -142,9 +155,7 @@ def carry_over(new: Obj, old: Obj) -> None:
 def metadata_causes(obj: Obj, resource: Resource) -> list[Cause]:
     metadata: Obj = obj["metadata"]
     name = metadata.get("name") or ""
-    causes = [required("metadata.name", "name or generateName is required")] if not name else []
-    if name:
-        causes += _name_causes(name, resource)
+    causes = _name_causes(name, resource) if name else [required("metadata.name", NAME_NEEDED)]
     return causes + common_causes(metadata, "metadata")
 
 

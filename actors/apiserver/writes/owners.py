@@ -14,8 +14,8 @@ from actors.apiserver.request.query import WriteOptions
 from actors.apiserver.request.target import Target
 from actors.apiserver.schemas.shape import Shape
 from actors.apiserver.writes.last_applied import allowed_anyway
+from actors.apiserver.writes.metadata import FIELD
 
-FIELD = "managedFields"
 Owners = Callable[[Obj, Obj, object], Entries]
 """From the object to store, the one stored before ({} = none) and what the client sent as managedFields."""
 

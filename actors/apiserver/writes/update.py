@@ -9,17 +9,16 @@ from actors.apiserver.request.target import Target
 from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.faults import conflict
 from actors.apiserver.writes.metadata import carry_over, check_body, finalizer_causes, metadata_causes
-from actors.apiserver.writes.owners import FIELD, Owners, set_owners, stored_owners
+from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 
 
 def updated(target: Target, new: Obj, old: Obj, patching: bool = False, owners: Owners = stored_owners) -> Obj | None:
     """The object to store, None when its last finalizer went while it was being deleted."""
-    sent = at(new, "metadata", FIELD)
     if not patching and not at(new, "metadata", "name"):
         raise BadRequest(
             f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
         )
-    check_body(new, target)
+    sent = check_body(new, target)
     _check_identity(target, new, old, patching)
     carry_over(new, old)
     causes = _prepare(target, new, old)
