@@ -2,13 +2,14 @@
 
 import time
 from types import TracebackType
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Histogram
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.metrics.requests import SECONDS
-from protocols.actor.histogram import WeightedHistogram
-from protocols.actor.tally import Tally
+from protocols.actor.histogram import WeightedChild, WeightedHistogram
+from protocols.actor.tally import Count, Tally
 from protocols.etcd import EtcdError
 
 ASKED = ("operation", "group", "resource")
@@ -24,18 +25,20 @@ class StoreMetrics:
         self._total = Tally("etcd_requests", "Requests to the store.", ASKED, registry)
         self._errors = Tally("etcd_request_errors", "Those it did not answer.", ASKED, registry)
         leased = "etcd_lease_object_counts"
+        self._known: dict[tuple[str, str, str], _Known] = {}
         self._leased = Histogram(leased, "Objects that shared a lease.", buckets=LEASED, registry=registry)
 
     def asked(self, operation: str, resource: Resource) -> "_Asked":
         """Around one request."""
         labels = (operation, resource.group, resource.plural)
-        self._total.of(*labels).inc()
-        return _Asked(self, labels)
+        known = self._known.get(labels)
+        if known is None:
+            known = self._known[labels] = _Known(self._total.of(*labels), self._seconds.labels(*labels))
+        known.total.inc()
+        return _Asked(self, labels, known)
 
-    def answered(self, labels: tuple[str, str, str], seconds: float, failed: bool) -> None:
-        if failed:
-            self._errors.of(*labels).inc()
-        self._seconds.labels(*labels).observe(seconds)
+    def failed(self, labels: tuple[str, str, str]) -> None:
+        self._errors.of(*labels).inc()
 
     def saw(self, store: int, revision: int) -> None:
         if revision > self.newest.get(store, 0):
@@ -46,13 +49,20 @@ class StoreMetrics:
         self._leased.observe(objects)
 
 
+class _Known(NamedTuple):
+    """What is counted of one operation on one resource."""
+
+    total: Count
+    seconds: WeightedChild
+
+
 class _Asked:
     """A context manager, by hand: one made of a generator costs as much as the request's packing."""
 
-    __slots__ = ("_began", "_labels", "_metrics")
+    __slots__ = ("_began", "_known", "_labels", "_metrics")
 
-    def __init__(self, metrics: StoreMetrics, labels: tuple[str, str, str]) -> None:
-        self._metrics, self._labels = metrics, labels
+    def __init__(self, metrics: StoreMetrics, labels: tuple[str, str, str], known: _Known) -> None:
+        self._metrics, self._labels, self._known = metrics, labels, known
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
@@ -60,4 +70,6 @@ class _Asked:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._metrics.answered(self._labels, time.monotonic() - self._began, isinstance(error, EtcdError))
+        if isinstance(error, EtcdError):
+            self._metrics.failed(self._labels)
+        self._known.seconds.observe(time.monotonic() - self._began)

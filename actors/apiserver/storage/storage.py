@@ -89,7 +89,7 @@ class Storage:
         return Page([_stored(resource, kv) for kv in found.kvs], rv or found.revision, found.more, found.count)
 
     async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
-        lease = await self._lease(resource)
+        lease = await self._lease(resource) if resource.ttl else 0
         with self._meter.asked("create", resource):
             done = await self._stores.of(resource).create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
         self._saw(resource, done.revision)
@@ -107,7 +107,7 @@ class Storage:
         return await self._stores.of(objects[0][0]).create_all_if_absent(pairs, timeout=TIMEOUT)
 
     async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
-        lease = await self._lease(resource)
+        lease = await self._lease(resource) if resource.ttl else 0
         full = _full(resource, old.key)
         with self._meter.asked("update", resource):
             done = await self._stores.of(resource).update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
@@ -130,8 +130,6 @@ class Storage:
         self._meter.saw(self._stores.number_of(resource), revision)
 
     async def _lease(self, resource: Resource) -> int:
-        if not resource.ttl:
-            return 0
         place = (self._stores.number_of(resource), resource.ttl)
         shared = self._leases.setdefault(
             place, SharedLease(self._stores.of(resource), resource.ttl, self._meter.lease_full)
