@@ -16,6 +16,9 @@ from protocols.etcd import Compacted, EtcdClient, EtcdError, KeyValue, Watch, Wa
 
 log = logging.getLogger("watchcache")
 
+TOGETHER = 64
+"""Batches taken in one go."""
+
 
 class Listener(Protocol):
     def tell(self, changes: list[Change]) -> None:
@@ -99,16 +102,25 @@ class Feed:
             try:
                 if self._asks:
                     await watch.request_progress()
-                taken = 0
-                async for batch in watch:
-                    self._take(batch)
-                    taken += len(batch.events)
-                    if not watch.more:
-                        await self._gather(watch, taken)
-                        taken = 0
+                await self._take_all(watch)
             finally:
                 self._watch = None
                 self._open.clear()
+
+    async def _take_all(self, watch: Watch) -> None:
+        """What has arrived together is taken and told together: followers wake once for all of it."""
+        batches: list[WatchBatch] = []
+        try:
+            async for batch in watch:
+                batches.append(batch)
+                if watch.more and len(batches) < TOGETHER:
+                    continue
+                together, batches = batches, []
+                self._take(together)
+                if not watch.more:
+                    await self._gather(watch, sum([len(each.events) for each in together]))
+        finally:
+            self._take(batches)
 
     async def _gather(self, watch: Watch, taken: int) -> None:
         """Unless somebody waits for what comes next."""
@@ -138,14 +150,18 @@ class Feed:
         if revision < seen:
             raise HistoryLost(f"the store is at revision {revision}, this cache has seen {seen} of it")
 
-    def _take(self, batch: WatchBatch) -> None:
-        state = self._state
+    def _take(self, batches: list[WatchBatch]) -> None:
+        """In one go: who asks for the state between taking and telling would be told of changes twice."""
+        state, changes = self._state, list[Change]()
         before = state.position
         self._heard = time.monotonic()
-        changes = state.take(batch, self._heard)
-        if not self._announced:
-            self._announce()
-        elif changes or state.position != before:
+        for batch in batches:
+            made = state.take(batch, self._heard)
+            if self._announced:
+                changes += made
+            else:
+                self._announce()
+        if self._announced and (changes or state.position != before):
             self._tell(changes)
             self.waiters.advance(state.position)
 
