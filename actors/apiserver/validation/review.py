@@ -140,7 +140,7 @@ def _cleaner(resource: Resource, group: str, version: str, kind: str) -> Callabl
     if resource.custom is not None and (group, version, kind) == (resource.group, resource.version, resource.kind):
         return resource.custom.clean
     shape = kind_shape(group, version, kind)
-    return None if shape is None else lambda obj: clean(obj, shape)
+    return None if shape is None else functools.partial(clean, shape=shape)
 
 
 def _part_cleaner(target: Target) -> Callable[[Obj, str], list[str]] | None:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from actors.apiserver.schemas import shape as forms
-from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.schemas.shape import ANY, BYTES, LIST, MAP, STRUCT, TEXT, Shape
 from actors.apiserver.validation.errors import WrongType
 from actors.apiserver.validation.told import go_type, json_type
 from protocols.kube.quantity import is_quantity
@@ -17,19 +17,21 @@ MAX_TOLD = 100
 MAP_KEY = "\0"
 """Before a step of a path that is a key of a map: upstream's type errors leave it out."""
 EXACT: dict[str, type[Any]] = {
-    forms.TEXT: str,
+    TEXT: str,
     forms.BOOL: bool,
-    forms.BYTES: str,
-    forms.ANY: dict,
-    forms.STRUCT: dict,
-    forms.MAP: dict,
-    forms.LIST: list,
+    BYTES: str,
+    ANY: dict,
+    STRUCT: dict,
+    MAP: dict,
+    LIST: list,
 }
+PLAIN = (TEXT, BYTES)
 RANGES = {forms.INT32: 2**31, forms.INT64: 2**63}
 QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 LAYOUTS = {forms.TIME: "2006-01-02T15:04:05Z07:00", forms.MICROTIME: "2006-01-02T15:04:05.000000Z07:00"}
-Path = tuple[str, ...]
+Path = tuple["Path", str | int] | tuple[()]
+"""What is above, and the step below it: a number in a list, a name elsewhere."""
 
 
 def clean(obj: dict[str, Any], shape: Shape) -> list[str]:
@@ -42,7 +44,7 @@ def clean(obj: dict[str, Any], shape: Shape) -> list[str]:
 def clean_part(value: Any, owner: Shape, field: str) -> list[str]:
     """The same for one field of a struct."""
     unknown: list[str] = []
-    _value(value, owner.fields[field], (field,), owner, unknown)
+    _value(value, owner.fields[field], ((), field), owner, unknown)
     return unknown
 
 
@@ -53,12 +55,12 @@ def _struct(obj: dict[str, Any], shape: Shape, path: Path, unknown: list[str]) -
         field = fields.get(key)
         if field is None:
             strange.append(key)
-        elif type(value) is not str or field.form != forms.TEXT:
-            _value(value, field, (*path, key), shape, unknown)
+        elif type(value) is not str or field.form != TEXT:
+            _value(value, field, (path, key), shape, unknown)
     for key in strange:
         del obj[key]
         if len(unknown) < MAX_TOLD:
-            unknown.append(shown((*path, key)))
+            unknown.append(shown((path, key)))
 
 
 def _value(value: Any, shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
@@ -70,31 +72,32 @@ def _value(value: Any, shape: Shape, path: Path, owner: Shape, unknown: list[str
     if wanted is None:
         _scalar(value, form, path, owner)
     elif type(value) is not wanted:
-        if form != forms.ANY:
+        if form != ANY:
             raise _wrong(value, shape, path, owner)
-    elif form == forms.STRUCT:
+    elif form == STRUCT:
         _struct(value, shape, path, unknown)
-    elif form == forms.MAP:
+    elif form == MAP:
         _map(value, shape, path, owner, unknown)
-    elif form == forms.LIST:
+    elif form == LIST:
         _list(value, shape, path, owner, unknown)
 
 
 def _map(value: dict[str, Any], shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
     item = shape.item
     assert item is not None
-    plain = item.form in (forms.TEXT, forms.BYTES)
+    plain = item.form in PLAIN
     for key, part in value.items():
-        if not (plain and type(part) is str):
-            _value(part, item, (*path, MAP_KEY + key), owner, unknown)
+        if not plain or type(part) is not str:
+            _value(part, item, (path, MAP_KEY + key), owner, unknown)
 
 
 def _list(value: list[Any], shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
     item = shape.item
     assert item is not None
+    plain = item.form in PLAIN
     for index, part in enumerate(value):
-        if part is not None:
-            _value(part, item, (*path, f"[{index}]"), owner, unknown)
+        if not plain or type(part) is not str:
+            _value(part, item, (path, index), owner, unknown)
 
 
 def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
@@ -119,11 +122,19 @@ def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
 
 def _wrong(value: Any, shape: Shape, path: Path, owner: Shape) -> WrongType:
     """In the words of Go's decoder, which clients know."""
-    steps = [step for step in path if not step.startswith(("[", MAP_KEY))]
+    steps = [step for step in _steps(path) if not step.startswith(("[", MAP_KEY))]
     field = f"{owner.name.rpartition('.')[2]}.{'.'.join(steps)}"
     return WrongType(
         f"json: cannot unmarshal {json_type(value, shape)} into Go struct field {field} of type {go_type(shape)}"
     )
+
+
+def _steps(path: Path) -> list[str]:
+    steps: list[str] = []
+    while path:
+        path, step = path
+        steps.append(f"[{step}]" if isinstance(step, int) else step)
+    return steps[::-1]
 
 
 def _place(value: Any, path: Path) -> str:
@@ -134,6 +145,6 @@ def _place(value: Any, path: Path) -> str:
 def shown(path: Path) -> str:
     """`spec.containers[0].image`."""
     text = ""
-    for step in path:
+    for step in _steps(path):
         text += step if step.startswith("[") else f".{step.removeprefix(MAP_KEY)}"
     return text.removeprefix(".")
