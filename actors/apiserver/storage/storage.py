@@ -63,17 +63,19 @@ class Storage:
 
     async def get(self, resource: Resource, key: str) -> Stored | None:
         """The object as it is now, linearizable."""
+        number, store = self._stores.place(resource)
         with self._meter.asked("get", resource):
-            found, revision = await self._stores.of(resource).get(_full(resource, key), timeout=TIMEOUT)
-        self._saw(resource, revision)
+            found, revision = await store.get(_full(resource, key), timeout=TIMEOUT)
+        self._meter.saw(number, revision)
         return None if found is None else _stored(resource, found)
 
     async def revision(self, resource: Resource) -> int:
         """The revision now of the store that holds this resource, linearizable; reads no object."""
         prefix = resource.storage_prefix.encode()
+        number, store = self._stores.place(resource)
         with self._meter.asked("get", resource):
-            revision = await self._stores.of(resource).current_revision(prefix, timeout=TIMEOUT)
-        self._saw(resource, revision)
+            revision = await store.current_revision(prefix, timeout=TIMEOUT)
+        self._meter.saw(number, revision)
         return revision
 
     async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int) -> Page:
@@ -90,9 +92,10 @@ class Storage:
 
     async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
         lease = await self._lease(resource) if resource.ttl else 0
+        number, store = self._stores.place(resource)
         with self._meter.asked("create", resource):
-            done = await self._stores.of(resource).create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
-        self._saw(resource, done.revision)
+            done = await store.create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
+        self._meter.saw(number, done.revision)
         if done.ok:
             return Stored(key, done.revision, raw)
         if done.current is None:
@@ -109,9 +112,10 @@ class Storage:
     async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
         lease = await self._lease(resource) if resource.ttl else 0
         full = _full(resource, old.key)
+        number, store = self._stores.place(resource)
         with self._meter.asked("update", resource):
-            done = await self._stores.of(resource).update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
-        self._saw(resource, done.revision)
+            done = await store.update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
+        self._meter.saw(number, done.revision)
         if done.ok:
             return Stored(old.key, done.revision, raw)
         raise Changed(None if done.current is None else _stored(resource, done.current))
@@ -119,21 +123,20 @@ class Storage:
     async def delete(self, resource: Resource, old: Stored) -> int:
         """The deletion's revision."""
         full = _full(resource, old.key)
+        number, store = self._stores.place(resource)
         with self._meter.asked("delete", resource):
-            done = await self._stores.of(resource).delete_if_revision(full, old.rv, timeout=TIMEOUT)
-        self._saw(resource, done.revision)
+            done = await store.delete_if_revision(full, old.rv, timeout=TIMEOUT)
+        self._meter.saw(number, done.revision)
         if done.ok:
             return done.revision
         raise Changed(None if done.current is None else _stored(resource, done.current))
 
-    def _saw(self, resource: Resource, revision: int) -> None:
-        self._meter.saw(self._stores.number_of(resource), revision)
-
     async def _lease(self, resource: Resource) -> int:
-        place = (self._stores.number_of(resource), resource.ttl)
-        shared = self._leases.setdefault(
-            place, SharedLease(self._stores.of(resource), resource.ttl, self._meter.lease_full)
-        )
+        number, store = self._stores.place(resource)
+        shared = self._leases.get((number, resource.ttl))
+        if shared is None:
+            shared = SharedLease(store, resource.ttl, self._meter.lease_full)
+            self._leases[number, resource.ttl] = shared
         return await shared.take()
 
 

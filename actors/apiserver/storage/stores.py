@@ -35,6 +35,11 @@ class Stores:
             number = self._numbers[name] = self._settings.store_of(name)
         return number
 
+    def place(self, resource: Resource) -> tuple[int, EtcdClient]:
+        """The store that keeps it, and its number."""
+        number = self.number_of(resource)
+        return number, self._clients[number]
+
     def of(self, resource: Resource) -> EtcdClient:
         return self._clients[self.number_of(resource)]
 
