@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.fields import SELF, Fields
 from actors.apiserver.ownership.parts import parts
-from actors.apiserver.schemas.shape import STRUCT, Shape
+from actors.apiserver.schemas.shape import LIST, STRUCT, Shape
 
 UNOWNED = frozenset(("apiVersion", "kind"))
 UNOWNED_METADATA = frozenset(
@@ -56,7 +56,10 @@ def grown(new: Obj, shape: Shape) -> Fields:
         if field.form != STRUCT:
             written[f"f:{name}"] = _grown(value, field)
         elif bare := _bare(name, value):
-            _note(f"f:{name}", {}, bare, field, written, {})
+            tree = _grown(bare, field)
+            if not tree or len(tree) > 1:
+                tree.pop(SELF, None)
+                written[f"f:{name}"] = tree
     return written
 
 
@@ -136,14 +139,16 @@ def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, remov
 
 
 def _grown(value: Any, shape: Shape) -> Fields:
-    """All of a field that was not there before."""
-    below = parts(value, shape)
-    if below is None:
-        return {}
+    """All of a field that was not there before: its parts(), of which structs and maps need no list."""
+    if type(value) is not dict or not value or shape.leaf or shape.form == LIST:
+        below = parts(value, shape)
+        return {} if below is None else {SELF: {}, **{at: _grown(part, kind) for at, (part, kind) in below.items()}}
     tree: Fields = {SELF: {}}
-    for element, (part, kind) in below.items():
-        if part is not None:
-            tree[element] = _grown(part, kind)
+    kinds, other = shape.fields, shape.item
+    for key, part in value.items():
+        kind = kinds.get(key, other)
+        if part is not None and kind is not None:
+            tree[f"f:{key}"] = {} if type(part) is str else _grown(part, kind)
     return tree
 
 

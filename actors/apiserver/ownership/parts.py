@@ -21,8 +21,13 @@ def parts(value: Any, shape: Shape) -> dict[str, Part] | None:
     if shape.form == MAP:
         assert shape.item is not None
         return {f"f:{key}": (part, shape.item) for key, part in value.items()}
-    found = ((key, part, shape.child(key)) for key, part in value.items() if part is not None)
-    return {f"f:{key}": (part, child) for key, part, child in found if child is not None}
+    kinds, other = shape.fields, shape.item
+    made = {}
+    for key, part in value.items():
+        child = kinds.get(key, other)
+        if part is not None and child is not None:
+            made[f"f:{key}"] = (part, child)
+    return made
 
 
 def _elements(value: list[Any], shape: Shape) -> dict[str, Part] | None:

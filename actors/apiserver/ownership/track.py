@@ -1,5 +1,6 @@
 """Creates, updates and patches: the fields they changed become their manager's, and nobody else's."""
 
+from actors.apiserver.objects.clock import now
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.ownership.compare import Changes, changes, grown
 from actors.apiserver.ownership.entries import Author, Entries, Entry, fields_of, with_fields
@@ -10,7 +11,8 @@ from actors.apiserver.schemas.shape import Shape
 def tracked(old: Obj, new: Obj, shape: Shape, author: Author, entries: Entries) -> Entries:
     """Entries after `author` made `new` of `old` ({} before creation)."""
     if not (old or entries):
-        return with_fields(entries, author, grown(new, shape))
+        fields = grown(new, shape)
+        return [author.entry(fields, now())] if fields else []
     done = changes(old, new, shape)
     if not (done.written or done.removed):
         return entries

@@ -20,11 +20,24 @@ def data_causes(obj: Obj, *fields: str) -> list[Cause]:
         data = obj.get(name)
         if data is None:
             continue
-        if not isinstance(data, dict) or not all(isinstance(value, str) for value in data.values()):
+        held = _size(data)
+        if held is None:
             causes.append(invalid(name, data, "must be a map of strings"))
-            continue
-        size += sum(len(value) for value in data.values())
+        else:
+            size += held
     return [*causes, too_long("data", SIZE_LIMIT)] if size > SIZE_LIMIT else causes
+
+
+def _size(data: object) -> int | None:
+    """Of all values of a map of strings; None = it is none."""
+    if not isinstance(data, dict):
+        return None
+    size = 0
+    for value in data.values():
+        if not isinstance(value, str):
+            return None
+        size += len(value)
+    return size
 
 
 def immutable_causes(new: Obj, old: Obj, *fields: str) -> list[Cause]:

@@ -21,7 +21,6 @@ MAPS = frozenset(("labels", "annotations"))
 LISTS: dict[str, type] = {"finalizers": str, "ownerReferences": dict}
 FIELD = "managedFields"
 NAME_NEEDED = "name or generateName is required"
-CHECKED = frozenset((*TEXTS, *MAPS, *LISTS))
 
 
 def check_body(obj: Obj, target: Target) -> object:
@@ -95,13 +94,13 @@ def _checked(obj: Obj, custom: bool) -> Obj:
         metadata = obj["metadata"] = {}
     if not isinstance(metadata, dict):
         raise BadRequest("metadata must be an object")
-    for field in [field for field in metadata if field in CHECKED]:
+    for field in [field for field, value in metadata.items() if type(value) is not str or field not in TEXTS]:
         if field in TEXTS:
-            if not isinstance(metadata[field] or "", str):
+            if metadata[field]:
                 raise BadRequest(f"metadata.{field} must be a string")
         elif field in MAPS:
             _check_strings(metadata, field)
-        else:
+        elif field in LISTS:
             _check_list(metadata, field, LISTS[field])
     return metadata
 
