@@ -6,11 +6,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.apiserver.authentication.user import User
 from actors.apiserver.catalog.table import TABLE
-from actors.apiserver.request.audit import LARGEST_BATCH, AuditLog, Entry, append, line
+from actors.apiserver.request.audit import HEAD, LARGEST_BATCH, AuditLog, Entry, append, is_audited, line
 from actors.apiserver.request.target import Target
 
 
@@ -31,8 +34,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
     async def story() -> None:
         log = AuditLog(tmp_path / "logs" / "audit.log")
-        for verb in ("get", "list", "watch", "create", "delete"):
-            log.note(entry(verb))
+        for noted in map(entry, ("get", "list", "watch", "create", "delete")):
+            if is_audited(noted.verb, noted.target):
+                log.note(noted)
         await log.close()
 
     asyncio.run(story())
@@ -50,6 +54,25 @@ def test_whom_one_acts_as_is_told(tmp_path: Path) -> None:
     first, second = lines(tmp_path / "a")
     assert first["impersonatedUser"] == {"username": "bob"}
     assert "impersonatedUser" not in second
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    st.floats(0, 1e4),
+    st.floats(0, 4e9),
+)
+def test_a_line_is_json_as_one_writes_it(path: str, agent: str, seconds: float, received: float) -> None:
+    told = line(entry(path=path, agent=agent, seconds=seconds, received=received)).decode()
+    found = json.loads(told)
+    assert told == msgspec.json.encode(found).decode() + "\n"
+    assert told.startswith(HEAD)
+    assert (found["requestURI"], found["userAgent"]) == (path, agent)
+    assert found["latencySeconds"] == int(1e6 * seconds) / 1e6
+    assert list(found)[4:] == [
+        "auditID", "requestURI", "verb", "user", "sourceIPs", "userAgent", "objectRef", "responseStatus",
+        "requestReceivedTimestamp", "stageTimestamp", "latencySeconds",
+    ]  # fmt: skip
 
 
 def test_rotation_by_several_writers_loses_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from actors.apiserver.request.target import Target
-from protocols.actor.histogram import WeightedHistogram
+from protocols.actor.histogram import WeightedChild, WeightedHistogram
 from protocols.actor.tally import Count, Tally
 
 SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
@@ -25,6 +25,8 @@ class RequestMetrics:
         asked = ("verb", "dry_run", *WHERE)
         self._total = Tally("apiserver_request", "Requests answered.", (*asked, "code"), registry)
         seconds = "apiserver_request_duration_seconds"
+        self._kinds: dict[tuple[Place, str, bool, int], tuple[Count, WeightedChild | None]] = {}
+        """Where answers that differ in nothing but their time are counted."""
         self._seconds = WeightedHistogram(seconds, "Time to answer.", asked, SECONDS, registry)
         sizes = "apiserver_response_sizes"
         self._sizes = Histogram(sizes, "Bytes of answers.", ("verb", *WHERE), buckets=SIZES, registry=registry)
@@ -38,10 +40,18 @@ class RequestMetrics:
 
     def answered(self, place: Place, verb: str, dry_run: bool, code: int, seconds: float) -> None:
         """`verb` as in counted_verb. What is long-running has no latency."""
+        kind = place, verb, dry_run, code
+        found = self._kinds.get(kind)
+        if found is None:
+            found = self._kinds[kind] = self._kind(*kind)
+        found[0].inc()
+        if found[1] is not None:
+            found[1].observe(seconds)
+
+    def _kind(self, place: Place, verb: str, dry_run: bool, code: int) -> tuple[Count, WeightedChild | None]:
         labels = (verb, "All" if dry_run else "", *place)
-        self._total.of(*labels, str(code)).inc()
-        if verb not in ("WATCH", "CONNECT"):
-            self._seconds.labels(*labels).observe(seconds)
+        timed = verb not in ("WATCH", "CONNECT")
+        return self._total.of(*labels, str(code)), self._seconds.labels(*labels) if timed else None
 
     def answered_bytes(self, place: Place, verb: str, size: int) -> None:
         self._sizes.labels(verb, *place).observe(size)
