@@ -37,9 +37,9 @@ class Deadlines:
     def remove(self, number: int) -> None:
         self._waits.pop(number, None)
 
-    def within(self, seconds: float) -> "Limit":
-        """What asyncio.timeout is: raises TimeoutError in the block when it takes longer."""
-        return Limit(self, seconds)
+    def within(self, seconds: float, task: asyncio.Task[Any]) -> "Limit":
+        """What asyncio.timeout is, for `task`, the current one: raises TimeoutError when the block takes longer."""
+        return Limit(self, seconds, task)
 
     def close(self) -> None:
         self._waits.clear()
@@ -64,20 +64,16 @@ class Deadlines:
 
 
 class Limit:
-    """As a context manager around what one task awaits; made by Deadlines.within."""
+    """As a context manager; made by Deadlines.within."""
 
     __slots__ = ("_cancelling", "_deadlines", "_late", "_number", "_seconds", "_task")
 
-    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
-        self._deadlines, self._seconds = deadlines, seconds
+    def __init__(self, deadlines: Deadlines, seconds: float, task: asyncio.Task[Any]) -> None:
+        self._deadlines, self._seconds, self._task = deadlines, seconds, task
         self._late = False
 
     def __enter__(self) -> Self:
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a limit is for what a task awaits")
-        self._task = task
-        self._cancelling = task.cancelling()
+        self._cancelling = self._task.cancelling()
         self._number = self._deadlines.add(self._seconds, Limit._expire, self)
         return self
 

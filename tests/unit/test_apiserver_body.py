@@ -108,4 +108,4 @@ def test_an_agent_that_is_no_text_owns_fields_all_the_same() -> None:
 
 def test_warnings_are_one_line_of_ascii() -> None:
     reply = Reply(b"", warnings=['unknown field "a\0\x1b\n\x7fé"'])
-    assert reply.response().headers["Warning"] == '299 - "unknown field \\"a?? ??\\""'
+    assert dict(reply.lines())["Warning"] == '299 - "unknown field \\"a?? ??\\""'

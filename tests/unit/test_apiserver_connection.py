@@ -2,16 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from actors.apiserver.endpoints.whole import WholeResponse
-from actors.apiserver.request.connection import Connections
+from actors.apiserver.endpoints.types import Reply, Response
+from actors.apiserver.request.connection import Answering, Connections
 
-Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -29,8 +28,8 @@ async def client(root: Path, handler: Answering) -> AsyncIterator[tuple[asyncio.
         await runner.cleanup()
 
 
-async def path_of(request: web.BaseRequest) -> web.StreamResponse:
-    return WholeResponse(request.path.encode(), 200, {"Content-Type": "text/plain"})
+async def path_of(request: web.BaseRequest) -> Reply:
+    return Reply(request.path.encode(), media_type="text/plain")
 
 
 async def answer(reader: asyncio.StreamReader, empty: bool = False) -> tuple[bytes, bytes]:
@@ -42,7 +41,7 @@ async def answer(reader: asyncio.StreamReader, empty: bool = False) -> tuple[byt
 def test_requests_sent_at_once_are_answered_in_order_by_one_task(tmp_path: Path) -> None:
     tasks = set()
 
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+    async def handler(request: web.BaseRequest) -> Response:
         tasks.add(asyncio.current_task())
         await asyncio.sleep(0)
         return await path_of(request)
@@ -96,7 +95,7 @@ def test_what_is_no_request_is_answered_and_the_connection_closed(tmp_path: Path
 def test_who_leaves_is_waited_for_no_longer(tmp_path: Path) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+    async def handler(request: web.BaseRequest) -> Response:
         began.set()
         try:
             await asyncio.sleep(3600)
@@ -115,13 +114,53 @@ def test_who_leaves_is_waited_for_no_longer(tmp_path: Path) -> None:
 
 
 def test_a_fault_of_ours_is_answered_and_ends_the_connection(tmp_path: Path) -> None:
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+    async def handler(request: web.BaseRequest) -> Response:
         raise KeyError("a bug")
 
     async def story() -> None:
         async with client(tmp_path, handler) as (reader, writer):
             writer.write(GET % b"a")
             assert b" 500 " in (await answer(reader))[0]
+            assert await asyncio.wait_for(reader.read(), 15) == b""
+
+    asyncio.run(story())
+
+
+def test_a_wish_to_upgrade_that_is_not_granted_leaves_what_came_behind_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with client(tmp_path, path_of) as (reader, writer):
+            writer.write(
+                b"GET /up HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n" + GET % b"b"
+            )
+            assert [(await answer(reader))[1] for _ in range(2)] == [b"/up", b"/b"]
+
+    asyncio.run(story())
+
+
+def test_what_we_are_made_of_is_not_told(tmp_path: Path) -> None:
+    async def handler(request: web.BaseRequest) -> Response:
+        if request.path == "/bug":
+            raise KeyError("a bug")
+        return await path_of(request) if request.path == "/whole" else web.Response(body=b"stream")
+
+    async def story() -> None:
+        async with client(tmp_path, handler) as (reader, writer):
+            for path in (b"whole", b"stream", b"bug"):
+                writer.write(GET % path)
+                head, _ = await answer(reader)
+                assert b"\r\nDate: " in head
+                assert b"Server" not in head.partition(b"\r\n")[2]
+
+    asyncio.run(story())
+
+
+def test_a_header_of_several_lines_is_not_sent(tmp_path: Path) -> None:
+    async def handler(request: web.BaseRequest) -> Response:
+        return Reply(b"", headers={"X": "a\r\nY: b"})
+
+    async def story() -> None:
+        async with client(tmp_path, handler) as (reader, writer):
+            writer.write(GET % b"a")
             assert await asyncio.wait_for(reader.read(), 15) == b""
 
     asyncio.run(story())

@@ -9,7 +9,7 @@ from actors.apiserver.errors import answers as errors
 from actors.apiserver.errors import causes
 from actors.apiserver.errors.faults import as_fault
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.request.handler import status_reply
+from actors.apiserver.request.refusal import status_reply
 from actors.apiserver.request.target import unknown_path, verb_not_supported
 from actors.apiserver.writes import faults
 from protocols.kube.errors import BodyInvalid, PatchImpossible, PatchInvalid, PatchTooLarge, SelectorInvalid

@@ -3,16 +3,15 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from actors.apiserver.answers.negotiate import negotiate, wants_aggregated
-from actors.apiserver.catalog.table import TABLE, Table
+from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound
 from actors.apiserver.reads.selection import selection
 from actors.apiserver.reads.token import decode_token, encode_token
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.request.query import list_options, write_options
-from actors.apiserver.request.target import KEPT, SHORT, Targets, parse_target
+from actors.apiserver.request.target import parse_target
 
 PODS = TABLE.of("pods")
 
@@ -131,35 +130,3 @@ def test_targets() -> None:
     ):
         with pytest.raises(fault):
             parse_target(TABLE, method, path)
-
-
-def test_paths_asked_for_again_are_known_until_the_table_changes() -> None:
-    table = Table(TABLE.built_in)
-    targets = Targets(table)
-    path = "/api/v1/namespaces/ns/configmaps"
-    first = targets.of("GET", path)
-    assert first == parse_target(table, "GET", path)
-    assert targets.of("GET", path) is first
-    created = targets.of("POST", path)
-    assert created is not None
-    assert created.verb == "create"
-    assert targets.of("GET", "/version") is None
-    custom = "/apis/example.com/v1/widgets"
-    with pytest.raises(NotFound):
-        targets.of("GET", custom)
-    table.replace((replace(TABLE.of("configmaps"), group="example.com", version="v1", plural="widgets"),))
-    assert targets.of("GET", custom) is not None
-    table.replace(())
-    with pytest.raises(NotFound):
-        targets.of("GET", custom)
-
-
-def test_of_many_paths_not_all_are_remembered() -> None:
-    targets = Targets(Table(TABLE.built_in))
-    for number in range(3 * KEPT):
-        found = targets.of("GET", f"/api/v1/namespaces/ns/pods/p-{number}")
-        assert found is not None
-        assert found.name == f"p-{number}"
-    assert len(targets._found) <= KEPT
-    long = "/api/v1/namespaces/ns/pods/" + "x" * SHORT
-    assert targets.of("GET", long) is not targets.of("GET", long)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS, authenticate
+from actors.apiserver.authentication.authenticate import ANONYMOUS, bearer, user_of
 from actors.apiserver.authentication.tokens.authority import AuthorityOptions, TokenAuthority
 from actors.apiserver.authentication.tokens.claims import (
     ISSUER,
@@ -239,12 +239,12 @@ def test_a_bearer_token_is_never_ignored() -> None:
         raise BadToken("no") if token == "bad" else NoSigningKey("no key")
 
     async def story() -> None:
-        assert await authenticate(None, "", prove) == ANONYMOUS
-        assert await authenticate(None, "Bearer good", prove) == User("ann")
-        assert await authenticate(None, "bearer  good ", prove) == User("ann")
+        assert user_of(None) == ANONYMOUS
+        assert await bearer("Bearer good", prove) == User("ann")
+        assert await bearer("bearer  good ", prove) == User("ann")
         for header in ("Bearer bad", "Bearer keyless", "Bearer ", "Bearer", "Basic Z29vZA==", "good"):
             with pytest.raises(Unauthorized):
-                await authenticate(None, header, prove)
+                await bearer(header, prove)
 
     asyncio.run(story())
 

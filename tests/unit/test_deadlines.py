@@ -38,13 +38,12 @@ def test_an_earlier_one_does_not_wait_for_those_before_it() -> None:
 
 def test_a_limit_is_a_timeout_of_its_task() -> None:
     async def story() -> None:
-        deadlines = Deadlines()
-        with deadlines.within(3600.0):
-            await asyncio.sleep(0)
-        with pytest.raises(TimeoutError), deadlines.within(0.01):
-            await asyncio.sleep(3600)
-        task = asyncio.current_task()
+        deadlines, task = Deadlines(), asyncio.current_task()
         assert task is not None
+        with deadlines.within(3600.0, task):
+            await asyncio.sleep(0)
+        with pytest.raises(TimeoutError), deadlines.within(0.01, task):
+            await asyncio.sleep(3600)
         assert not task.cancelling()
 
     asyncio.run(story())
@@ -52,7 +51,9 @@ def test_a_limit_is_a_timeout_of_its_task() -> None:
 
 def test_who_is_cancelled_by_others_is_not_late() -> None:
     async def limited(deadlines: Deadlines, entered: asyncio.Event) -> None:
-        with deadlines.within(3600.0):
+        task = asyncio.current_task()
+        assert task is not None
+        with deadlines.within(3600.0, task):
             entered.set()
             await asyncio.sleep(3600)
 
@@ -69,9 +70,10 @@ def test_who_is_cancelled_by_others_is_not_late() -> None:
 
 def test_the_inner_limit_ends_what_is_inside_alone() -> None:
     async def story() -> None:
-        deadlines = Deadlines()
-        with deadlines.within(3600.0):
-            with pytest.raises(TimeoutError), deadlines.within(0.01):
+        deadlines, task = Deadlines(), asyncio.current_task()
+        assert task is not None
+        with deadlines.within(3600.0, task):
+            with pytest.raises(TimeoutError), deadlines.within(0.01, task):
                 await asyncio.sleep(3600)
             await asyncio.sleep(0)
 

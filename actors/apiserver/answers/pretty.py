@@ -2,8 +2,9 @@
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
-from actors.apiserver.endpoints.whole import WholeResponse
+from actors.apiserver.endpoints.types import Reply, Response
 
 AGENTS = ("curl", "Wget", "Mozilla/5.0")
 TRUE = ("1", "t", "T", "TRUE", "true", "True")
@@ -15,8 +16,8 @@ def is_for_people(http: web.BaseRequest) -> bool:
     return asked in TRUE if asked else http.headers.get("User-Agent", "").startswith(AGENTS)
 
 
-def indented(response: web.StreamResponse) -> web.StreamResponse:
+def indented(response: Response) -> Response:
     """The same answer, with line breaks, if it is JSON and whole."""
-    if isinstance(response, WholeResponse) and response.content_type == "application/json":
-        response.body = msgspec.json.format(response.body, indent=2).rstrip() + b"\n"
-    return response
+    if not isinstance(response, Reply) or response.media_type.partition(";")[0] != "application/json":
+        return response
+    return replace(response, body=msgspec.json.format(response.body, indent=2).rstrip() + b"\n")

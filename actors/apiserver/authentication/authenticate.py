@@ -17,10 +17,8 @@ Prove = Callable[[str], Awaitable[User]]
 """The user of a bearer token. Raises BadToken, NoSigningKey."""
 
 
-async def authenticate(certificate: Mapping[str, Any] | None, authorization: str, prove: Prove) -> User:
+async def bearer(authorization: str, prove: Prove) -> User:
     """Raises Unauthorized for credentials we do not know: a bearer token is never ignored."""
-    if certificate or not authorization:
-        return user_of(certificate)
     scheme, _, token = authorization.strip().partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthorized

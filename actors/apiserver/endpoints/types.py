@@ -5,11 +5,12 @@ from itertools import chain
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
 from actors.apiserver.answers.negotiate import Form
 from actors.apiserver.authentication.user import User
 from actors.apiserver.endpoints.long import GZIP_FROM, LongResponse
-from actors.apiserver.endpoints.whole import WholeResponse
+from actors.apiserver.endpoints.whole import Headers
 from actors.apiserver.reads.selection import Selection
 from actors.apiserver.request.query import ListOptions
 from actors.apiserver.request.target import Target
@@ -41,21 +42,32 @@ class Reply(msgspec.Struct, frozen=True):
     rest: Iterator[bytes] | None = None
     """What follows `body`, made while it is written."""
 
-    def response(self) -> web.StreamResponse:
-        headers = {**self.headers, "Content-Type": self.media_type}
-        made: web.StreamResponse
-        if self.rest is not None or len(self.body) > GZIP_FROM:
-            made = LongResponse(chain((self.body,), self.rest or ()), self.status, headers)
-        else:
-            made = WholeResponse(self.body, self.status, headers)
-        left = MAX_WARNINGS
-        for warning in self.warnings[:MOST_WARNINGS]:
-            told = _quoted(warning)
-            left -= len(told)
-            if left < 0:
-                break
-            made.headers.add("Warning", f"299 - {told}")
-        return made
+    def response(self) -> "Response":
+        """Itself, when it is short."""
+        if self.rest is None and len(self.body) <= GZIP_FROM:
+            return self
+        return LongResponse(chain((self.body,), self.rest or ()), self.status, CIMultiDict(self.lines()))
+
+    def lines(self) -> Headers:
+        """All headers."""
+        usual = (("Content-Type", self.media_type),)
+        if not self.headers and not self.warnings:
+            return usual
+        return (*self.headers.items(), *usual, *_warnings(self.warnings))
+
+
+Response = Reply | web.StreamResponse
+"""What is answered; what is no Reply writes itself."""
+
+
+def _warnings(warnings: Sequence[str]) -> Iterator[tuple[str, str]]:
+    left = MAX_WARNINGS
+    for warning in warnings[:MOST_WARNINGS]:
+        told = _quoted(warning)
+        left -= len(told)
+        if left < 0:
+            break
+        yield "Warning", f"299 - {told}"
 
 
 def _quoted(text: str) -> str:

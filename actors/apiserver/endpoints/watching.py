@@ -5,11 +5,9 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
-from aiohttp import web
 from msgspec.structs import replace
 
-from actors.apiserver.endpoints.types import Request
-from actors.apiserver.endpoints.whole import WholeResponse
+from actors.apiserver.endpoints.types import Reply, Request, Response
 from actors.apiserver.errors.answers import ServiceUnavailable
 from actors.apiserver.errors.causes import forbidden, invalid_options
 from actors.apiserver.metrics.watches import WatchMetrics
@@ -40,7 +38,7 @@ class Watching:
         self.reuse: Callable[[asyncio.Transport], None] = asyncio.Transport.close
         """What becomes of a connection whose watch is over."""
 
-    async def watch(self, request: Request) -> web.StreamResponse:
+    async def watch(self, request: Request) -> Response:
         """Raises TooManyRequests while the replica is empty, ServiceUnavailable while this process leaves, Invalid for
         what needs progress while the gate for it is off (clients list instead)."""
         if self.closing:
@@ -54,7 +52,7 @@ class Watching:
             opened = await self._open(request, hub)
         except StatusError as fault:
             body = error_bytes(fault.status, request.form)
-            return WholeResponse(body, 200, {"Content-Type": request.form.stream_type, **NO_CACHE})
+            return Reply(body, 200, request.form.stream_type, NO_CACHE)
         if request.options.initial_events:
             opened = replace(opened, initial=self._timed(request, opened.initial, began))
         self._begin(request, hub, opened)

@@ -1,22 +1,35 @@
 """One connection of the HTTP server: aiohttp's, whose requests run in the connection's own task.
 
-aiohttp starts a task for each request, which is two more turns of the loop and a tenth of what a small write costs.
+aiohttp starts a task for each request, which is two more turns of the loop and a tenth of what a small write costs,
+and it goes through four coroutines to write an answer that is known whole: that is done here, at once.
 Parsing, limits, pipelining, keep-alive, bad requests, cancellation and shutdown are aiohttp's own.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http import RawRequestMessage, StreamWriter
 from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import ERROR, RequestHandler, _ErrInfo, _RequestHandler
+from aiohttp.web_protocol import ERROR, RequestHandler, _ErrInfo
+from multidict import CIMultiDict
+
+from actors.apiserver.endpoints.types import Reply, Response
+from actors.apiserver.endpoints.whole import whole
 
 Message = RawRequestMessage | _ErrInfo
 
 
+Answering = Callable[[web.BaseRequest], Awaitable[Response]]
+
+
 class Connections(web.Server):
     """Makes one for each that is accepted."""
+
+    def __init__(self, handler: Answering, **options: Any) -> None:
+        known: Any = handler  # to aiohttp, whose answers are not the only ones
+        super().__init__(known, **options)
 
     def __call__(self) -> RequestHandler:
         return Connection(self, loop=self._loop, **self._kwargs)
@@ -35,9 +48,10 @@ class Connection(RequestHandler):
     async def start(self) -> None:
         """One request after the other, until the connection is given up."""
         while not self._force_close:
-            message, payload = await self._next()
+            if not self._messages:
+                await self._another()
             try:
-                if not await self._serve(message, payload) or not self._goes_on():
+                if not await self._serve(*self._taken()) or not self._goes_on():
                     break
             except asyncio.CancelledError:
                 self.force_close()
@@ -50,13 +64,15 @@ class Connection(RequestHandler):
             if self.transport is not None:
                 self.transport.close()
 
-    async def _next(self) -> tuple[Message, StreamReader]:
-        if not self._messages:
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+    async def _another(self) -> None:
+        """Waits for a message."""
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _taken(self) -> tuple[Message, StreamReader]:
         found = self._messages.popleft()
         if self._parser is not None:
             self._parser.message_consumed()
@@ -66,33 +82,60 @@ class Connection(RequestHandler):
 
     async def _serve(self, message: Message, payload: StreamReader) -> bool:
         """Whether the client is still there."""
-        manager, factory, handler = self._manager, self._request_factory, self._request_handler
-        if manager is None or factory is None or handler is None:
+        handler: Any = self._request_handler
+        if handler is None:
             return False
-        manager.requests_count += 1
         if isinstance(message, _ErrInfo):
-            handler = self._make_error_handler(message)
-            message = ERROR
-        writer = StreamWriter(self, self._loop)
-        task: Any = self._task_handler
-        request = factory(message, payload, self, writer, task)
+            handler, message = self._make_error_handler(message), ERROR
+        request = self._begun(message, payload)
         try:
-            gone = await self._answered(request, handler)
+            try:
+                response: Response = await handler(request)
+            except Exception as error:
+                response = self.handle_error(request, 500, error)
+            there = await self._written(request, response)
+        except ConnectionError:
+            return False
         finally:
-            task = None
-            request._task = task  # no circle is left when it raises
-        if not gone and not payload.is_eof():
+            self._ended(request)
+        if there and not payload.is_eof():
             await self._linger(payload)
+        return there
+
+    def _begun(self, message: RawRequestMessage, payload: StreamReader) -> web.BaseRequest:
+        if self._manager is not None:
+            self._manager.requests_count += 1
+        task: Any = self._task_handler
+        request = web.BaseRequest(message, payload, self, _Writer(self, self._loop), task, self._loop)
+        self._current_request, self._request_in_progress = request, True
+        return request
+
+    def _ended(self, request: web.BaseRequest) -> None:
+        nobody: Any = None
+        request._task = nobody  # no circle is left when it raises
+        self._current_request, self._request_in_progress = None, False
+        if self._handler_waiter is not None:
+            self._handler_waiter.set_result(None)
+
+    async def _written(self, request: web.BaseRequest, response: Response) -> bool:
+        """Whether the client is still there. What came behind a request to upgrade is for aiohttp to find."""
+        if isinstance(response, Reply):
+            if not self._upgraded:
+                return await self._sent(request, response)
+            response = web.Response(body=response.body, status=response.status, headers=CIMultiDict(response.lines()))
+        _, gone = await self.finish_response(request, response, None)
+        self._keepalive = bool(response.keep_alive)
         return not gone
 
-    async def _answered(self, request: web.BaseRequest, handler: _RequestHandler) -> bool:
-        """Whether the client was gone."""
-        try:
-            response, gone = await self._handle_request(request, None, handler)
-        except ConnectionError:
-            return True
-        self._keepalive = bool(response.keep_alive)
-        return gone
+    async def _sent(self, request: web.BaseRequest, reply: Reply) -> bool:
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return False
+        transport.write(whole(request, reply.status, reply.lines(), reply.body))
+        if self._paused:
+            await self._drain_helper()
+        self._keepalive = request.keep_alive
+        return True
 
     async def _linger(self, payload: StreamReader) -> None:
         """A body that nobody read: what is under way is taken in for a while, lest the client never sees its answer."""
@@ -111,3 +154,11 @@ class Connection(RequestHandler):
         if self._keepalive_handle is None:
             self._keepalive_handle = self._loop.call_at(closes_at, self._process_keepalive)
         return True
+
+
+class _Writer(StreamWriter):
+    """Of answers that aiohttp writes."""
+
+    async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
+        headers.pop(hdrs.SERVER, None)  # nobody needs to know what we are made of
+        await super().write_headers(status_line, headers)

@@ -3,14 +3,14 @@
 import time
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from actors.apiserver.authentication.authenticate import authenticate
+from actors.apiserver.authentication.authenticate import bearer, user_of
 from actors.apiserver.authentication.impersonate import impersonated
 from actors.apiserver.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.authentication.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.request.audit import AuditLog, Entry, is_audited
+from actors.apiserver.request.audit import AuditLog, Entry
 from actors.apiserver.request.target import Target
 
 
@@ -26,44 +26,46 @@ class Gate(msgspec.Struct, frozen=True):
     authority: TokenAuthority
     audit: AuditLog
 
-    async def identify(self, http: web.BaseRequest) -> Identity:
-        """Raises Unauthorized; Forbidden and BadRequest for headers that impersonate."""
+    def certified(self, http: web.BaseRequest) -> Identity | None:
+        """By a certificate, or by nothing at all; None where a bearer token has to be proven. Raises Unauthorized;
+        Forbidden and BadRequest for headers that impersonate."""
         transport = http.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
-        author = await authenticate(certificate, http.headers.get("Authorization", ""), self._prove)
+        if not certificate and http.headers.get(hdrs.AUTHORIZATION):
+            return None
+        return self._speaking(http, user_of(certificate))
+
+    async def proven(self, http: web.BaseRequest) -> Identity:
+        """By a bearer token. Raises as `certified`."""
+        return self._speaking(http, await bearer(http.headers.get(hdrs.AUTHORIZATION, ""), self._prove))
+
+    def _speaking(self, http: web.BaseRequest, author: User) -> Identity:
         return Identity(impersonated(self.authorizer, author, http.headers, http.path), author)
 
     async def _prove(self, token: str) -> User:
         return (await self.authority.prove(token)).user
 
     def note(
-        self, http: web.BaseRequest, identity: Identity | None, target: Target | None, verb: str, outcome: "Outcome"
+        self,
+        http: web.BaseRequest,
+        identity: Identity | None,
+        target: Target | None,
+        verb: str,
+        code: int,
+        seconds: float,
     ) -> None:
-        if not is_audited(verb, target):
-            return
-        identity = identity or Identity(User(), User())
+        identity = identity or NOBODY
+        agent, address = _shown(http.headers.get(hdrs.USER_AGENT, "")), http.remote or ""
+        began = time.time() - seconds
         self.audit.note(
-            Entry(
-                verb=verb,
-                path=http.path,
-                user=identity.author,
-                acts_as=identity.user,
-                target=target,
-                code=outcome.code,
-                received=time.time() - outcome.seconds,
-                seconds=outcome.seconds,
-                agent=_shown(http.headers.get("User-Agent", "")),
-                address=http.remote or "",
-            )
+            Entry(verb, http.path, identity.author, identity.user, target, code, began, seconds, agent, address)
         )
+
+
+NOBODY = Identity(User(), User())
 
 
 def _shown(agent: str) -> str:
     """What of a client's name is noted: not too much, and text in any case."""
     told = agent[:256]
     return told if told.isascii() else told.encode(errors="replace").decode()
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    code: int
-    seconds: float

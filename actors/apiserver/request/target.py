@@ -11,8 +11,6 @@ from actors.apiserver.errors.answers import BadRequest, MethodNotAllowed, NotFou
 COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 SUBRESOURCE_VERBS = {**OBJECT_VERBS, "POST": "create"}
-KEPT, SHORT = 1024, 512
-"""Paths that are remembered, and characters of one that is."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -40,25 +38,6 @@ def resource_path(path: str) -> tuple[str, str, list[str]] | None:
     if parts[0] == "apis" and len(parts) > 3:
         return parts[1], parts[2], parts[3:]
     return None
-
-
-class Targets:
-    """What paths name: those that are asked for again are not taken apart again, as long as the table is the same."""
-
-    def __init__(self, table: Table) -> None:
-        self._table, self._rows = table, table.rows
-        self._found: dict[tuple[str, str], Target] = {}
-
-    def of(self, method: str, path: str) -> Target | None:
-        """As parse_target."""
-        if self._rows is not self._table.rows or len(self._found) >= KEPT:
-            self._rows, self._found = self._table.rows, {}
-        found = self._found.get((method, path))
-        if found is None:
-            found = parse_target(self._table, method, path)
-            if found is not None and len(path) <= SHORT:
-                self._found[method, path] = found
-        return found
 
 
 def parse_target(table: Table, method: str, path: str) -> Target | None:

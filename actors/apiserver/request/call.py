@@ -1,0 +1,38 @@
+"""A request under way: what is known of it so far, for its faults, the metrics and the audit log."""
+
+import time
+
+from aiohttp import web
+
+from actors.apiserver.metrics.requests import Place, counted_verb, place_of
+from actors.apiserver.request.gate import Identity
+from actors.apiserver.request.route import Route
+from actors.apiserver.request.target import Target
+
+NOWHERE = place_of(None)
+
+
+class Call:
+    __slots__ = ("began", "http", "identity", "route", "seconds", "verb")
+
+    def __init__(self, http: web.BaseRequest) -> None:
+        self.http = http
+        self.began = time.monotonic()
+        self.identity: Identity | None = None
+        self.route: Route | None = None
+        """None as long as it is not known, and of what is no resource."""
+        self.seconds = 0.0
+        """What it may take; 0 = no limit yet."""
+        self.verb = http.method.lower()
+
+    @property
+    def target(self) -> Target | None:
+        return None if self.route is None else self.route.target
+
+    @property
+    def place(self) -> Place:
+        return NOWHERE if self.route is None else self.route.place
+
+    @property
+    def counted(self) -> str:
+        return counted_verb(self.verb, self.http.headers)
