@@ -15,7 +15,7 @@ from actors.apiserver.reads.reader import Reader
 from actors.apiserver.request.body import decode_json, media_type, read_body, read_object
 from actors.apiserver.request.query import write_options
 from actors.apiserver.request.target import Target
-from actors.apiserver.validation.review import Review
+from actors.apiserver.validation.review import Review, body_kind
 from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import updaters
@@ -52,7 +52,7 @@ class Scaling:
         def mutate(old: Obj) -> Obj | None:
             wanted = change(scale_of(target, old))
             check_kind(wanted, "Scale", "autoscaling/v1")
-            review.body(wanted, target)
+            review.body(wanted, body_kind(target.resource, target.subresource))
             metadata = check_metadata(wanted)
             if metadata.get("name") not in (None, "", target.name):
                 raise BadRequest(f"the name of the object ({metadata['name']}) does not match the URL ({target.name})")

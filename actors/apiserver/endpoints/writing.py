@@ -137,9 +137,10 @@ async def _body(request: Request, review: Review) -> Obj:
 
 
 def _read(raw: bytes, media: str, target: Target, review: Review) -> Obj:
-    body = decode_object(raw, media, body_kind(target.resource, target.subresource).kind)
+    sent = body_kind(target.resource, target.subresource)
+    body = decode_object(raw, media, sent.kind)
     review.text(raw, media, body)
-    review.body(body, target)
+    review.body(body, sent)
     return body
 
 

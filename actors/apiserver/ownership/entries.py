@@ -1,6 +1,6 @@
 """metadata.managedFields: one entry for each manager, operation, version and subresource."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ Entries = list[Entry]
 """Never changed in place: they may be part of a shared object."""
 
 
-class Author(NamedTuple):
+class Author(msgspec.Struct, frozen=True):
     """Who writes, and how. Versions do not part appliers from themselves, only updaters."""
 
     manager: str

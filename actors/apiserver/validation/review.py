@@ -58,9 +58,8 @@ class Review:
             found = read_yaml_body(raw).repeated
             self._of_text = ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
 
-    def body(self, obj: Obj, target: Target) -> None:
-        """A whole object of the target's kind. Raises BadRequest; says nothing of objects of another kind."""
-        sent = body_kind(target.resource, target.subresource)
+    def body(self, obj: Obj, sent: "BodyKind") -> None:
+        """A whole object of this kind. Raises BadRequest; says nothing of objects of another kind."""
         if sent.clean is None or not sent.is_of(obj):
             return
         try:

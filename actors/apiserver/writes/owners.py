@@ -32,7 +32,7 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
     def owners(new: Obj, old: Obj, sent: object) -> Entries:
         stored: Entries = (old["metadata"].get(FIELD) if old else None) or []
         entries = stored
-        if sent != stored and not target.subresource:
+        if sent and sent != stored and not target.subresource:
             found = sent_entries(sent)
             entries = stored if found is None else found
         shape = shape_of(target)
