@@ -5,46 +5,64 @@ from collections.abc import Iterator
 
 from actors.apiserver.replica.stored import Stored
 
+FEW, MANY = 64, 4096
+"""New keys: so few are put into their places one by one, more are sorted in together, and so many wait at most."""
+
 
 class Objects:
-    """A sorted map. Listing a namespace costs what the namespace holds."""
+    """A sorted map. Listing a namespace costs what the namespace holds; a new key waits for its place until the next
+    list, as each moves all that come after it."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Stored] = {}
         self._keys: list[str] = []
+        self._new: list[str] = []
+        """Those of `_by_key` that are not among `_keys` yet."""
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._by_key)
 
     def get(self, key: str) -> Stored | None:
         return self._by_key.get(key)
 
     def put(self, stored: Stored) -> None:
         if stored.key not in self._by_key:
-            insort(self._keys, stored.key)
+            self._new.append(stored.key)
+            if len(self._new) >= MANY:
+                self.keys()
         self._by_key[stored.key] = stored
 
     def remove(self, key: str) -> Stored | None:
         found = self._by_key.pop(key, None)
         if found is not None:
-            del self._keys[bisect_left(self._keys, key)]
+            keys = self.keys()
+            del keys[bisect_left(keys, key)]
         return found
 
     def replace(self, all_objects: dict[str, Stored]) -> None:
         self._by_key = all_objects
-        self._keys = sorted(all_objects)
+        self._keys, self._new = sorted(all_objects), []
 
     def keys(self) -> list[str]:
+        """Sorted; not to be changed by who gets it, and good until the next change."""
+        new, self._new = self._new, []
+        if len(new) <= FEW:
+            for key in new:
+                insort(self._keys, key)
+        else:
+            self._keys += new
+            self._keys.sort()
         return self._keys
 
     def below(self, prefix: str, start: str = "") -> Iterator[Stored]:
         """Objects whose key begins with `prefix` (empty = all), from key `start` on."""
+        keys = self.keys()
         if not prefix and not start:
-            yield from map(self._by_key.__getitem__, self._keys)
+            yield from map(self._by_key.__getitem__, keys)
             return
-        first = bisect_left(self._keys, max(prefix, start))
-        for index in range(first, len(self._keys)):
-            key = self._keys[index]
+        first = bisect_left(keys, max(prefix, start))
+        for index in range(first, len(keys)):
+            key = keys[index]
             if not key.startswith(prefix):
                 return
             yield self._by_key[key]
