@@ -34,6 +34,12 @@ def get(plane: Plane, *what: str) -> Any:
     return json.loads(text) if text else None
 
 
+def events(plane: Plane, name: str, reason: str) -> list[Any]:
+    """Of a pod; an event follows what it tells of."""
+    found = get(plane, "events", f"--field-selector=involvedObject.name={name},reason={reason}")
+    return found["items"] if found else []
+
+
 def apply(plane: Plane, *objects: dict[str, Any]) -> None:
     plane.kubectl("create", "-f", "-", stdin="\n---\n".join(map(json.dumps, objects)))
 
@@ -43,6 +49,12 @@ def node(plane: Plane, name: str, gpus: int) -> None:
     status = {"capacity": amounts, "allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
     meta = {"name": name, "labels": {"zone": name}}
     apply(plane, {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
+
+
+def a_node(plane: Plane) -> None:
+    """For a test that is run without those before it."""
+    if get(plane, "node", "n1") is None:
+        node(plane, "n1", gpus=4)
 
 
 def pod(name: str, gpus: int, namespace: str = "default", **spec: Any) -> dict[str, Any]:
@@ -101,14 +113,15 @@ def test_pods_are_placed_by_devices_and_wait_for_them(plane: Plane) -> None:
     apply(plane, pod("second", 2))
     text = f"0/1 nodes are available: 1 Insufficient {GPU}."
     until(plane, lambda: waits(plane, "second") == text, "why the second waits")
-    failed = ("events", "--field-selector=involvedObject.name=second,reason=FailedScheduling")
+    failed = "FailedScheduling"
     until(
-        plane, lambda: [(e["message"], e["type"]) for e in get(plane, *failed)["items"]] == [(text, "Warning")], "told"
+        plane,
+        lambda: [(e["message"], e["type"]) for e in events(plane, "second", failed)] == [(text, "Warning")],
+        "told",
     )
     plane.kubectl("delete", "pod", "first", "--grace-period=0", "--force")
     until(plane, lambda: place_of(plane, "second") == "n1", "its place")
-    scheduled = ("events", "--field-selector=involvedObject.name=second,reason=Scheduled")
-    until(plane, lambda: get(plane, *scheduled)["items"], "the event")
+    until(plane, lambda: events(plane, "second", "Scheduled"), "the event")
     plane.kubectl("delete", "pod", "second", "--grace-period=0", "--force")
 
 
@@ -166,6 +179,7 @@ def test_a_pod_gets_a_claim_the_claim_a_device_and_both_go_together(plane: Plane
 
 def test_each_is_killed_and_goes_on(plane: Plane) -> None:
     """A new one counts what the old one placed, and finishes what it left."""
+    a_node(plane)
     apply(plane, pod("before", 3))
     until(plane, lambda: place_of(plane, "before") == "n1", "a node for the first")
     plane.kill("scheduler")
@@ -182,6 +196,7 @@ def test_each_is_killed_and_goes_on(plane: Plane) -> None:
 
 
 def test_the_api_server_is_killed_and_they_go_on(plane: Plane) -> None:
+    a_node(plane)
     plane.kill("apiserver-0")
     plane.spawn("apiserver-0")
     plane.wait_ready()
