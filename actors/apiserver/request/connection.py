@@ -94,6 +94,8 @@ class Connection(RequestHandler):
             except Exception as error:
                 response = self.handle_error(request, 500, error)
             there = await self._written(request, response)
+            if self._paused:
+                await self._drain_helper()
         except ConnectionError:
             return False
         finally:
@@ -118,22 +120,20 @@ class Connection(RequestHandler):
             self._handler_waiter.set_result(None)
 
     async def _written(self, request: web.BaseRequest, response: Response) -> bool:
-        """Whether the client is still there. What came behind a request to upgrade is for aiohttp to find."""
-        if isinstance(response, Reply):
-            if not self._upgraded:
-                return await self._sent(request, response)
+        """Whether the client is still there."""
+        if isinstance(response, Reply) and not self._upgraded:
+            return self._sent(request, response)
+        if isinstance(response, Reply):  # what came behind a request to upgrade is for aiohttp to find
             response = web.Response(body=response.body, status=response.status, headers=CIMultiDict(response.lines()))
         _, gone = await self.finish_response(request, response, None)
         self._keepalive = bool(response.keep_alive)
         return not gone
 
-    async def _sent(self, request: web.BaseRequest, reply: Reply) -> bool:
+    def _sent(self, request: web.BaseRequest, reply: Reply) -> bool:
         transport = self.transport
         if transport is None or transport.is_closing():
             return False
         transport.write(whole(request, reply.status, reply.lines(), reply.body))
-        if self._paused:
-            await self._drain_helper()
         self._keepalive = request.keep_alive
         return True
 

@@ -1,6 +1,5 @@
 """One request from its first line to its answer: who, what, may they, do it; every fault becomes a Status."""
 
-import asyncio
 import time
 from functools import partial
 
@@ -98,7 +97,7 @@ class Handler:
             return response
         finally:
             if answered:  # noted once the answer is out, which it does not hold up
-                asyncio.get_running_loop().call_soon(self._note, call, code, time.monotonic() - call.began)
+                http.task.get_loop().call_soon(self._note, call, code, time.monotonic() - call.began)
 
     def _note(self, call: Call, code: int, seconds: float) -> None:
         self._metrics.answered(call.place, call.counted, "dryRun" in call.http.query, code, seconds)
