@@ -25,12 +25,18 @@ LIMIT = 4 * 1024 * 1024
 AUDITED = ("create", "update", "patch", "delete", "deletecollection", "connect")
 
 
+class Subject(msgspec.Struct, frozen=True):
+    """What lines say of a request's path, as JSON."""
+
+    uri: str
+    reference: str
+
+
 class Entry(msgspec.Struct, frozen=True):
     verb: str
-    path: str
+    subject: Subject
     user: User
     acts_as: User | None
-    target: Target | None
     code: int
     received: float
     """Unix time."""
@@ -122,9 +128,9 @@ def line(entry: Entry) -> bytes:
     ended = entry.received + entry.seconds
     other = entry.acts_as is not None and entry.acts_as != entry.user
     return (
-        f'{HEAD}"auditID":"{new_uid()}","requestURI":{_json(entry.path)},"verb":"{entry.verb}",'
+        f'{HEAD}"auditID":"{new_uid()}","requestURI":{entry.subject.uri},"verb":"{entry.verb}",'
         f'"user":{_user(entry.user)},"sourceIPs":[{_often(entry.address)}],"userAgent":{_often(entry.agent)},'
-        f'"objectRef":{_json(_reference(entry.target))},"responseStatus":{{"code":{entry.code}}},'
+        f'"objectRef":{entry.subject.reference},"responseStatus":{{"code":{entry.code}}},'
         f'"requestReceivedTimestamp":"{_stamp(entry.received)}","stageTimestamp":"{_stamp(ended)}",'
         f'"latencySeconds":{_json(int(1e6 * entry.seconds) / 1e6)}{_acting(entry) if other else ""}}}\n'
     ).encode()
@@ -149,6 +155,10 @@ def _user(user: User) -> str:
 
 def _acting(entry: Entry) -> str:
     return f',"impersonatedUser":{_user(entry.acts_as or entry.user)}'
+
+
+def subject(path: str, target: Target | None) -> Subject:
+    return Subject(_json(path), _json(_reference(target)))
 
 
 def _reference(target: Target | None) -> dict[str, str]:

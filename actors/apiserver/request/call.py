@@ -5,6 +5,7 @@ import time
 from aiohttp import web
 
 from actors.apiserver.metrics.requests import Place, counted_verb, place_of
+from actors.apiserver.request.audit import Subject, subject
 from actors.apiserver.request.gate import Identity
 from actors.apiserver.request.route import Route
 from actors.apiserver.request.target import Target
@@ -28,6 +29,15 @@ class Call:
     @property
     def target(self) -> Target | None:
         return None if self.route is None else self.route.target
+
+    @property
+    def subject(self) -> Subject:
+        route = self.route
+        if route is None:
+            return subject(self.http.path, None)
+        if route.subject is None:
+            route.subject = subject(self.http.path, route.target)
+        return route.subject
 
     @property
     def place(self) -> Place:

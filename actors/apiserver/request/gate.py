@@ -10,8 +10,7 @@ from actors.apiserver.authentication.impersonate import impersonated
 from actors.apiserver.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.authentication.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.request.audit import AuditLog, Entry
-from actors.apiserver.request.target import Target
+from actors.apiserver.request.audit import AuditLog, Entry, Subject
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -49,7 +48,7 @@ class Gate(msgspec.Struct, frozen=True):
         self,
         http: web.BaseRequest,
         identity: Identity | None,
-        target: Target | None,
+        subject: Subject,
         verb: str,
         code: int,
         seconds: float,
@@ -57,9 +56,7 @@ class Gate(msgspec.Struct, frozen=True):
         identity = identity or NOBODY
         agent, address = _shown(http.headers.get(hdrs.USER_AGENT, "")), http.remote or ""
         began = time.time() - seconds
-        self.audit.note(
-            Entry(verb, http.path, identity.author, identity.user, target, code, began, seconds, agent, address)
-        )
+        self.audit.note(Entry(verb, subject, identity.author, identity.user, code, began, seconds, agent, address))
 
 
 NOBODY = Identity(User(), User())

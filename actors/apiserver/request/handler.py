@@ -102,7 +102,7 @@ class Handler:
     def _note(self, call: Call, code: int, seconds: float) -> None:
         self._metrics.answered(call.place, call.counted, "dryRun" in call.http.query, code, seconds)
         if is_audited(call.verb, call.target):
-            self._gate.note(call.http, call.identity, call.target, call.verb, code, seconds)
+            self._gate.note(call.http, call.identity, call.subject, call.verb, code, seconds)
 
     def _measure(self, call: Call, response: Response) -> None:
         if call.verb not in SIZED:

@@ -11,6 +11,7 @@ from actors.apiserver.catalog.table import Table
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.metrics.requests import Place, place_of
 from actors.apiserver.reads.selection import Selection, selection
+from actors.apiserver.request.audit import Subject
 from actors.apiserver.request.target import Target, parse_target
 
 Action = Callable[[Request], Awaitable[Reply]]
@@ -18,7 +19,7 @@ KEPT, SHORT = 1024, 512
 """Paths that are remembered, and characters of one that is."""
 
 
-class Route(msgspec.Struct, frozen=True):
+class Route(msgspec.Struct):
     target: Target
     action: Action
     place: Place
@@ -28,6 +29,8 @@ class Route(msgspec.Struct, frozen=True):
     """What they ask for."""
     warnings: tuple[str, ...]
     """Of everything that is asked of the resource."""
+    subject: Subject | None = None
+    """Of the audit log; made when first needed."""
 
 
 class Routes:
