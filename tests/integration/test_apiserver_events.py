@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from protocols.wire import etcd_pb2 as pb
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import ENGINES
+from tests.support.store_lab import Api
 
 NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
 CORE = "/api/v1/namespaces/default/events"
@@ -92,5 +94,31 @@ def test_watches_of_both_groups_see_a_write_through_either(plane: Plane) -> None
                 for stream, field in ((new, "note"), (core, "message")):
                     event = json.loads(await stream.content.readline())
                     assert (event["type"], event["object"][field]) == ("ADDED", "old")
+
+    asyncio.run(story())
+
+
+def test_an_event_lives_an_hour_and_goes_with_its_lease(plane: Plane) -> None:
+    """The lease is ended here as its time would end it."""
+    (target,) = plane.settings.store_endpoints
+
+    async def story() -> None:
+        async with plane.client() as session:
+            made = await session.post(NEW, json={**EVENT, "metadata": {"name": "brief"}})
+            assert made.status == 201
+            version = (await made.json())["metadata"]["resourceVersion"]
+            store = Api(target)
+            (kept,) = (await store.range(pb.RangeRequest(key=b"/registry/events/default/brief"))).kvs
+            left = await store.time_to_live(pb.LeaseTimeToLiveRequest(ID=kept.lease))
+            assert 3600 - 120 < left.TTL <= left.grantedTTL <= 3600 + 60
+            query = f"?watch=true&resourceVersion={version}&fieldSelector=metadata.name=brief&timeoutSeconds=60"
+            async with session.get(CORE + query) as watch:
+                await store.revoke(pb.LeaseRevokeRequest(ID=kept.lease))
+                event = json.loads(await watch.content.readline())
+                assert (event["type"], event["object"]["message"]) == ("DELETED", "so it was")
+                assert int(event["object"]["metadata"]["resourceVersion"]) > int(version)
+            async with session.get(f"{CORE}/brief") as gone:
+                assert gone.status == 404
+            await store.close()
 
     asyncio.run(story())
