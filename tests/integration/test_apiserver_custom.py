@@ -208,6 +208,9 @@ def test_two_versions_show_the_same_objects(plane: Plane) -> None:
                 )
             async with session.get(f"{url('pairs')}/none") as missing:
                 assert (missing.status, missing.headers["Warning"]) == (404, made.headers["Warning"])
+            for query in ("watch=true", "watch=true&resourceVersion=x"):
+                async with session.get(f"{url('pairs')}?{query}") as watch:
+                    assert watch.headers["Warning"] == made.headers["Warning"]
             async with session.get(f"{url('pairs', 'v2')}/p") as shown:
                 found = await shown.json()
             assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 7})

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from actors.apiserver.errors.causes import forbidden, invalid_options
 from actors.apiserver.metrics.watches import WatchMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import Opened, open_watch
-from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
+from actors.apiserver.watch.connection import ConnectionOptions, Headers, WatchConnection
 from actors.apiserver.watch.encode import error_bytes
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
@@ -38,9 +38,10 @@ class Watching:
         self.reuse: Callable[[asyncio.Transport], None] = asyncio.Transport.close
         """What becomes of a connection whose watch is over."""
 
-    async def watch(self, request: Request) -> Response:
-        """Raises TooManyRequests while the replica is empty, ServiceUnavailable while this process leaves, Invalid for
-        what needs progress while the gate for it is off (clients list instead)."""
+    async def watch(self, request: Request, warnings: Sequence[str] = ()) -> Response:
+        """`warnings` are told with the answer's beginning. Raises TooManyRequests while the replica is empty,
+        ServiceUnavailable while this process leaves, Invalid for what needs progress while the gate for it is off
+        (clients list instead)."""
         if self.closing:
             raise ServiceUnavailable("apiserver is shutting down")
         if request.options.initial_events is not None and not self._reader.efficient:
@@ -52,10 +53,10 @@ class Watching:
             opened = await self._open(request, hub)
         except StatusError as fault:
             body = error_bytes(fault.status, request.form)
-            return Reply(body, 200, request.form.stream_type, NO_CACHE)
+            return Reply(body, 200, request.form.stream_type, NO_CACHE, warnings)
         if request.options.initial_events:
             opened = replace(opened, initial=self._timed(request, opened.initial, began))
-        self._begin(request, hub, opened)
+        self._begin(request, hub, opened, Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings).lines())
         return Detached()
 
     def _timed(self, request: Request, initial: Iterator[bytes], began: float) -> Iterator[bytes]:
@@ -63,7 +64,7 @@ class Watching:
         yield from initial
         self._metrics.listed(target, time.monotonic() - began)
 
-    def _begin(self, request: Request, hub: Hub, opened: Opened) -> None:
+    def _begin(self, request: Request, hub: Hub, opened: Opened, headers: Headers) -> None:
         """From joining the hub to here nothing was awaited."""
         http = request.http
         congested = http.protocol.writing_paused
@@ -81,7 +82,7 @@ class Watching:
             reuse=self.reuse,
         )
         connection = WatchConnection(options, transport, opened.watcher)
-        connection.begin(request.form.stream_type, opened.initial, congested)
+        connection.begin(headers, opened.initial, congested)
 
     async def _open(self, request: Request, hub: Hub) -> Opened:
         options = request.options

@@ -126,7 +126,7 @@ class Handler:
         if self._connecting.serves(route.target.subresource):
             return await self._connect(call, route, request)
         if call.verb == "watch":
-            return await self._watching.watch(request)
+            return await self._watching.watch(request, route.warnings)
         limit = REQUEST_SECONDS if route.target.verb in ("get", "list") else WRITE_SECONDS
         call.seconds = request_seconds(request.query, limit)
         with self._metrics.under_way(http.method), self._deadlines.within(call.seconds, http.task):

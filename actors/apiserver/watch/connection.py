@@ -21,6 +21,7 @@ CONGESTED_BYTES = 64 * 1024
 GRACE_SECONDS = 1.0
 """A client that is too slow may take what is under way; after that its connection is dropped."""
 LAST_CHUNK = b"0\r\n\r\n"
+Headers = tuple[tuple[str, str], ...]
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True):
@@ -50,12 +51,12 @@ class WatchConnection(asyncio.Protocol):
         self._last_mark = self._ends_at - min(LAST_BOOKMARK_BEFORE_END, options.seconds / 4)
         self._slot = self._hub.alarms.set(self, self._next_alarm(now))
 
-    def begin(self, media_type: str, initial: Iterator[bytes], congested: bool) -> None:
+    def begin(self, headers: Headers, initial: Iterator[bytes], congested: bool) -> None:
         """From here on the transport is ours."""
         self._transport.set_protocol(self)
         self._transport.set_write_buffer_limits(high=CONGESTED_BYTES)
         self._watcher.congested = congested
-        self._watcher.begin(self, initial, _head(media_type, self.chunked, int(time.time())))
+        self._watcher.begin(self, initial, _head(headers, self.chunked, int(time.time())))
 
     def alarm(self) -> None:
         """A bookmark also at the end: the one before it may have come too late, or be old by now."""
@@ -113,9 +114,9 @@ class WatchConnection(asyncio.Protocol):
 
 
 @functools.lru_cache(maxsize=16)
-def _head(media_type: str, chunked: bool, second: int) -> bytes:
+def _head(headers: Headers, chunked: bool, second: int) -> bytes:
     """When thousands of watches come back, they do it within few seconds."""
     framing = "Transfer-Encoding: chunked" if chunked else "Connection: close"
     date = formatdate(second, usegmt=True)
-    head = f"Content-Type: {media_type}\r\nCache-Control: no-cache, private\r\nDate: {date}\r\n{framing}\r\n"
-    return f"HTTP/1.1 200 OK\r\n{head}\r\n".encode()
+    told = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    return f"HTTP/1.1 200 OK\r\n{told}Date: {date}\r\n{framing}\r\n\r\n".encode()
