@@ -24,7 +24,7 @@ class DoorLine(asyncio.Protocol):
     @property
     def draining(self) -> bool:
         """Of an end that was read already we are told a turn of the loop later."""
-        return self._transport is not None and self._transport.is_closing()
+        return self._transport is None or self._transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a unix socket's is one for both directions

@@ -153,6 +153,8 @@ class LineChannel:
 
         try:
             made.append(await self._dial(self._take, lost))
+            if made[0].draining:  # it broke before anybody held it, so nobody was told
+                raise ConnectionResetError(LOST)
         except OSError as error:
             self._why = str(error)
             raise

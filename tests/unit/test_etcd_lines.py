@@ -1,12 +1,17 @@
 """A connection whose end was read takes no new call, though nobody has been told yet."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from protocols.etcd.door import DoorLine
+from protocols.etcd.frames import GREETING, OK, Splitter, pack
+from protocols.etcd.line import Heard, Line
+from protocols.etcd.line_channel import LineChannel
 from protocols.http2.line import Http2Line, Place
+from protocols.wire import etcd_pb2 as pb
 
 
 class Transport(asyncio.Transport):
@@ -39,5 +44,41 @@ def test_no_call_begins_on_a_connection_that_ends(make: Any) -> None:
         assert not line.draining
         transport.closing = True
         assert line.draining
+        transport.closing = False  # as a transport that was lost by itself says
+        line.connection_lost(None)
+        assert line.draining
+
+    asyncio.run(story())
+
+
+class Answering(Transport):
+    """Says yes to each call, by hand."""
+
+    def __init__(self, line: DoorLine) -> None:
+        super().__init__()
+        self._line, self._splitter = line, Splitter(1024, GREETING)
+
+    def write(self, data: Any) -> None:
+        for number, *_ in self._splitter.feed(data):
+            asyncio.get_running_loop().call_soon(self._line.data_received, pack(number, OK, b""))
+
+
+def test_a_connection_that_broke_before_it_was_handed_over_is_not_kept() -> None:
+    """The store was killed in between: its end came when the channel did not hold the connection yet."""
+    dialled: list[DoorLine] = []
+
+    async def dial(heard: Heard, lost: Callable[[], None]) -> Line:
+        line = DoorLine(heard, lost)
+        dialled.append(line)
+        line.connection_made(Answering(line))
+        if len(dialled) == 1:
+            line.connection_lost(None)
+        return line
+
+    async def story() -> None:
+        channel = LineChannel("h", dial)
+        put = channel.unary_unary("/etcdserverpb.KV/Put", pb.PutRequest.SerializeToString, pb.PutResponse.FromString)
+        assert await put(pb.PutRequest(), timeout=15.0) == pb.PutResponse()
+        assert len(dialled) == 2
 
     asyncio.run(story())
