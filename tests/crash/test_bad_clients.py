@@ -86,9 +86,9 @@ def seconds_until_seen(plane: Plane, witnesses: Witnesses, name: str) -> float:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": "x" * 200_000}}
     try:
         connection.request("POST", CONFIGMAPS, json.dumps(body), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        assert answer.status == 201, answer.read()
-        answer.read()
+        with connection.getresponse() as answer:
+            told = answer.read()
+        assert answer.status == 201, told
     finally:
         connection.close()
     began = time.monotonic()

@@ -115,7 +115,8 @@ def knock(plane: Plane, timeout: float = 2.0) -> bool:
     connection = connect(plane.root, timeout)
     try:
         connection.request("GET", f"{CONFIGMAPS}?limit=1")
-        return connection.getresponse().status == 200
+        with connection.getresponse() as answer:
+            return answer.status == 200
     except (OSError, ValueError):
         return False
     finally:

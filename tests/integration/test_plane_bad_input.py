@@ -186,8 +186,8 @@ def read_metrics(port: int) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", "/metrics")
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+        with connection.getresponse() as answer:
+            return answer.status, answer.read().decode()
     except (OSError, http.client.HTTPException) as error:
         return 0, str(error)
     finally:
@@ -231,8 +231,8 @@ def post(plane: Plane, body: bytes, kind: str = "configmaps") -> tuple[int, dict
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             headers = {"Content-Type": "application/json"}
             connection.request("POST", f"/api/v1/namespaces/default/{kind}", body, headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        with connection.getresponse() as answer:
+            return answer.status, json.loads(answer.read())
     finally:
         connection.close()
 

@@ -150,8 +150,8 @@ def create(plane: Plane, name: str) -> tuple[int, dict[str, str]]:
     try:
         headers = {"Content-Type": "application/json"}
         connection.request("POST", "/api/v1/namespaces/default/configmaps", json.dumps(body), headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        with connection.getresponse() as answer:
+            return answer.status, json.loads(answer.read())
     except (OSError, http.client.HTTPException) as error:
         return 0, {"message": str(error)}
     finally:

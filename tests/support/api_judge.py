@@ -57,7 +57,8 @@ class Client:
             if body is not None:
                 connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body)
-            return self._read(connection.getresponse(), "watch" in target)
+            with connection.getresponse() as response:
+                return self._read(response, "watch" in target)
         except BaseException:
             self.renew()
             raise

@@ -63,25 +63,28 @@ class ApiWatcher:
         try:
             query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={self.rv}"
             connection.request("GET", self._path + query)
-            answer = connection.getresponse()
-            if answer.status != 200:
-                answer.read()
-                return
-            if connection.sock is not None:
-                connection.sock.settimeout(SILENCE_S)
-            self.reconnects += 1
-            while not self._stop.is_set():
-                try:
-                    line = answer.readline()
-                except TimeoutError:
-                    if connection.sock is None or self._stop.is_set():
-                        return
-                    raise
-                if not line:
+            with connection.getresponse() as answer:  # it owns the socket where the server wants it closed
+                if answer.status != 200:
+                    answer.read()
                     return
-                self._take(json.loads(line))
+                if connection.sock is not None:
+                    connection.sock.settimeout(SILENCE_S)
+                self.reconnects += 1
+                self._follow(connection, answer)
         finally:
             connection.close()
+
+    def _follow(self, connection: http.client.HTTPSConnection, answer: http.client.HTTPResponse) -> None:
+        while not self._stop.is_set():
+            try:
+                line = answer.readline()
+            except TimeoutError:
+                if connection.sock is None or self._stop.is_set():
+                    return
+                raise
+            if not line:
+                return
+            self._take(json.loads(line))
 
     def _take(self, event: dict[str, Any]) -> None:
         if event["type"] == "ERROR":
@@ -99,8 +102,8 @@ def collection(root: Path, path: str) -> dict[str, Any]:
     connection = connect(root)
     try:
         connection.request("GET", path)
-        answer = connection.getresponse()
-        body = answer.read()
+        with connection.getresponse() as answer:
+            body = answer.read()
         return dict(json.loads(body)) if answer.status == 200 else {}
     except (OSError, http.client.HTTPException):
         return {}

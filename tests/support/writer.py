@@ -41,8 +41,8 @@ class Writer:
         try:
             headers = {"Content-Type": "application/json"}
             connection.request("POST", "/api/v1/namespaces/default/configmaps", json.dumps(body), headers)
-            answer = connection.getresponse()
-            answer.read()
+            with connection.getresponse() as answer:
+                answer.read()
             return answer.status == 201
         finally:
             connection.close()
