@@ -22,7 +22,7 @@ from tests.bench.write_client import written
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.store_lab import etcd_process
 
-WRITERS, SECONDS, ROUNDS = 4, 2.0, 3
+WRITERS, SECONDS, ROUNDS = 4, 2.0, 5
 LIMIT, RATIO_LIMIT = 1000.0, 0.8
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -89,7 +89,9 @@ class Spent:
 
 
 def best(plane: Plane, floor: EtcdOptions | str, spent: Spent) -> tuple[float, float]:
-    """Writes a second through the API and without it: the best of several rounds in turn, as the disk has its moods."""
+    """Writes a second through the API and without it: the best of several rounds in turn, as the disk has its moods.
+    A server's first seconds are not counted: Python makes code quicker that runs often."""
+    served(plane)
     rounds = [pair(plane, floor, spent) for _ in range(ROUNDS)]
     return max(ours for ours, _ in rounds), max(bare for _, bare in rounds)
 
