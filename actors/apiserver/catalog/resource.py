@@ -110,6 +110,10 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
     def storage_prefix(self) -> str:
         return f"/registry/{self.prefix or self.plural}/"
 
+    def key(self, namespace: str, name: str) -> str:
+        """Of an object, below the prefix."""
+        return f"{namespace}/{name}" if self.namespaced else name
+
     def subresource(self, name: str) -> Subresource | None:
         return next((sub for sub in self.subresources if sub.name == name), None)
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from actors.apiserver.authorization.node_rules import Lookup
-from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Storage
@@ -22,7 +21,7 @@ class Lookups:
 
     def shown(self, plural: str, namespace: str, name: str) -> Obj | None:
         replica = self._replicas[plural]
-        return _shown(replica, _key(replica.resource, namespace, name))
+        return _shown(replica, replica.resource.key(namespace, name))
 
     async def newest(self, plural: str, namespace: str, name: str) -> Obj | None:
         """As shown; what is not shown (yet) as stored."""
@@ -30,12 +29,8 @@ class Lookups:
 
     async def stored(self, plural: str, namespace: str, name: str) -> Obj | None:
         row = self._replicas[plural].resource
-        found = await self._storage.get(row, _key(row, namespace, name))
+        found = await self._storage.get(row, row.key(namespace, name))
         return None if found is None else found.obj
-
-
-def _key(row: Resource, namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if row.namespaced else name
 
 
 def _shown(replica: Replica, key: str) -> Obj | None:

@@ -39,7 +39,8 @@ class Creator:
             if resource.namespaced:
                 _check_namespace(target, body, self._known(target.namespace) or await self._namespace(target.namespace))
             try:
-                return await store(resource, _key(target, body), encode_object(resource.face.to_stored(body)))
+                key = resource.key(target.namespace, body["metadata"]["name"])
+                return await store(resource, key, encode_object(resource.face.to_stored(body)))
             except Taken as taken:
                 if not base:
                     raise already_exists(resource, body["metadata"]["name"], taken.terminating) from None
@@ -58,11 +59,6 @@ class Creator:
         if found is None:
             raise not_found(TABLE.of("namespaces"), name)
         return found
-
-
-def _key(target: Target, body: Obj) -> str:
-    name: str = body["metadata"]["name"]
-    return f"{target.namespace}/{name}" if target.resource.namespaced else name
 
 
 def _check_namespace(target: Target, body: Obj, namespace: Stored) -> None:
