@@ -7,10 +7,10 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
+from actors.apiserver.answers.headers import Headers
 from actors.apiserver.answers.negotiate import Form
 from actors.apiserver.authentication.user import User
 from actors.apiserver.endpoints.long import GZIP_FROM, LongResponse
-from actors.apiserver.endpoints.whole import Headers
 from actors.apiserver.reads.selection import Selection
 from actors.apiserver.request.query import ListOptions
 from actors.apiserver.request.target import Target

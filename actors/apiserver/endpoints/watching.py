@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from actors.apiserver.answers.headers import Headers
 from actors.apiserver.endpoints.types import Reply, Request, Response
 from actors.apiserver.errors.answers import ServiceUnavailable
 from actors.apiserver.errors.causes import forbidden, invalid_options
 from actors.apiserver.metrics.watches import WatchMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import Opened, open_watch
-from actors.apiserver.watch.connection import ConnectionOptions, Headers, WatchConnection
+from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
 from actors.apiserver.watch.encode import error_bytes
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
@@ -46,17 +47,17 @@ class Watching:
             raise ServiceUnavailable("apiserver is shutting down")
         if request.options.initial_events is not None and not self._reader.efficient:
             raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
+        answer = Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings)
         began = time.monotonic()
         hub = self._hubs[request.target.resource.path]
         hub.replica.check_filled()
         try:
             opened = await self._open(request, hub)
         except StatusError as fault:
-            body = error_bytes(fault.status, request.form)
-            return Reply(body, 200, request.form.stream_type, NO_CACHE, warnings)
+            return replace(answer, body=error_bytes(fault.status, request.form))
         if request.options.initial_events:
             opened = replace(opened, initial=self._timed(request, opened.initial, began))
-        self._begin(request, hub, opened, Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings).lines())
+        self._begin(request, hub, opened, answer.lines())
         return Detached()
 
     def _timed(self, request: Request, initial: Iterator[bytes], began: float) -> Iterator[bytes]:

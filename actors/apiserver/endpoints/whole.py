@@ -7,7 +7,8 @@ from aiohttp import hdrs, web
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import HttpVersion, HttpVersion10, HttpVersion11
 
-Headers = tuple[tuple[str, str], ...]
+from actors.apiserver.answers.headers import Headers, written
+
 REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -22,9 +23,7 @@ def whole(request: web.BaseRequest, status: int, headers: Headers, body: bytes) 
 @functools.lru_cache(maxsize=256)
 def _begin(version: HttpVersion, status: int, headers: Headers, keep_alive: bool) -> bytes:
     """What answers of the same kind begin with."""
-    told = "".join([f"{name}: {value}\r\n" for name, value in headers])
-    if told.count("\n") != len(headers) or told.count("\r") != len(headers):
-        raise ValueError("a header with a line break")
+    told = written(headers)
     if keep_alive and version == HttpVersion10:
         told += "Connection: keep-alive\r\n"
     elif not keep_alive and version == HttpVersion11:

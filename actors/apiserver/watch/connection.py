@@ -11,6 +11,7 @@ from email.utils import formatdate
 
 import msgspec
 
+from actors.apiserver.answers.headers import Headers, written
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.watcher import Watcher
 
@@ -21,7 +22,6 @@ CONGESTED_BYTES = 64 * 1024
 GRACE_SECONDS = 1.0
 """A client that is too slow may take what is under way; after that its connection is dropped."""
 LAST_CHUNK = b"0\r\n\r\n"
-Headers = tuple[tuple[str, str], ...]
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True):
@@ -118,5 +118,4 @@ def _head(headers: Headers, chunked: bool, second: int) -> bytes:
     """When thousands of watches come back, they do it within few seconds."""
     framing = "Transfer-Encoding: chunked" if chunked else "Connection: close"
     date = formatdate(second, usegmt=True)
-    told = "".join([f"{name}: {value}\r\n" for name, value in headers])
-    return f"HTTP/1.1 200 OK\r\n{told}Date: {date}\r\n{framing}\r\n\r\n".encode()
+    return f"HTTP/1.1 200 OK\r\n{written(headers)}Date: {date}\r\n{framing}\r\n\r\n".encode()
