@@ -17,6 +17,7 @@ from actors.apiserver.custom.schema.validate import schema_causes
 from actors.apiserver.ownership.compare import changes
 from actors.apiserver.ownership.merge import merged
 from actors.apiserver.schemas.shape import MAP, STRUCT, Shape
+from protocols.budget import Budget, BudgetSpent, within
 
 SPEC: dict[str, Any] = {
     "type": "object",
@@ -227,7 +228,37 @@ def test_a_pattern_made_to_backtrack_takes_no_time() -> None:
     assert time.process_time() - began < 2.0
 
 
-@pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1", "[a", "a{999}b{999}" * 9, r"\p{L}"])
+def test_pattern_of_a_long_text_that_is_everyday_is_matched() -> None:
+    made = Pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    assert made.found_in("a" * 2_900_000)
+    assert not made.found_in("a-" * 1_450_000)
+
+
+def test_pattern_whose_steps_pass_the_bound_is_not_matched() -> None:
+    with pytest.raises(BudgetSpent):
+        Pattern("^(a|b)*a(a|b){1000}c$").found_in("ab" * 500_000)
+
+
+def test_patterns_within_a_budget_spend_it() -> None:
+    made = Pattern("^(a|b)*a(a|b){1000}c$")
+    with within(Budget(60.0, units=1_000_000)), pytest.raises(BudgetSpent):
+        list(map(made.found_in, ["ab" * 15_000] * 20))
+
+
+def test_pattern_of_letters_of_all_scripts_is_understood() -> None:
+    made = Pattern(r"^\p{L}+$")
+    assert made.found_in("Žluťoučký")
+    assert not made.found_in("a1")
+
+
+def test_pattern_within_a_text_of_lone_surrogates_does_not_fail() -> None:
+    assert Pattern("^.$").found_in("\ud800")
+
+
+NO_PATTERNS = ["(", "(?=a)", r"(a)\1", "[a", "(a{100}){11}", "a{1001}", r"\C", r"\Z", "\ud800", "a" * 300_000]
+
+
+@pytest.mark.parametrize("pattern", NO_PATTERNS)
 def test_what_is_no_pattern(pattern: str) -> None:
     with pytest.raises(PatternInvalid, match="error parsing regexp"):
-        Pattern(pattern)
+        Pattern(pattern).check()

@@ -132,7 +132,7 @@ def _own_faults(raw: Raw, path: str) -> list[Cause]:
     if raw.get("multipleOf") is not None and not causes and raw["multipleOf"] <= 0:
         causes.append(invalid(f"{path}.multipleOf", raw["multipleOf"], "must be greater than 0"))
     try:
-        Pattern(raw.get("pattern") or "")
+        Pattern(raw.get("pattern") or "").check()
     except PatternInvalid as error:
         text = f"must be a valid regular expression, but isn't: {error}"
         causes.append(invalid(f"{path}.pattern", raw["pattern"], text))

@@ -1,0 +1,74 @@
+"""The work one request may cause: spent step by step by code whose length a client decides.
+
+Code below a request calls `spend` with its work in units of about a microsecond. Without a budget in the current
+context nothing is counted, so pure functions stay usable anywhere.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import ClassVar
+
+from protocols.errors import NodeplaneError
+
+UNITS = 8_000_000
+"""Units of one request: some seconds."""
+
+
+class BudgetSpent(NodeplaneError):
+    """Raised when a request needs more work than the server spends on one."""
+
+    http: ClassVar[int] = 413
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+    def __init__(self) -> None:
+        super().__init__("the request needs more work than the server spends on one: send smaller objects or patterns")
+
+
+class DeadlinePassed(NodeplaneError):
+    """Raised inside work whose request is over."""
+
+    http: ClassVar[int] = 504
+    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+    def __init__(self) -> None:
+        super().__init__("Timeout: the work of the request did not end within its deadline")
+
+
+class Budget:
+    """Units left, and when the work must end by time.monotonic()."""
+
+    __slots__ = ("deadline", "units")
+
+    def __init__(self, seconds: float, units: int = UNITS) -> None:
+        self.deadline = time.monotonic() + seconds
+        self.units = units
+
+    def spend(self, units: int) -> None:
+        """Raise BudgetSpent or DeadlinePassed once there is nothing left."""
+        self.units -= units
+        if self.units < 0:
+            raise BudgetSpent
+        if time.monotonic() > self.deadline:
+            raise DeadlinePassed
+
+
+_current: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def within(budget: Budget) -> Iterator[None]:
+    """Count the work of the block, and of threads started with its context, against `budget`."""
+    token = _current.set(budget)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def spend(units: int) -> None:
+    """Count work against the current budget. Raises BudgetSpent, DeadlinePassed."""
+    budget = _current.get()
+    if budget is not None:
+        budget.spend(units)
