@@ -61,6 +61,11 @@ class Layout(msgspec.Struct, frozen=True):
         return layout(str(self.root / "nodes" / name))
 
     @property
+    def plane(self) -> Path:
+        """The root of the plane that made this root by `node`; this root itself otherwise."""
+        return self.root.parent.parent if self.root.parent.name == "nodes" else self.root
+
+    @property
     def settings(self) -> Path:
         return self.run / "settings.json"
 
@@ -137,6 +142,21 @@ class Layout(msgspec.Struct, frozen=True):
     @property
     def ca_cert(self) -> Path:
         return self.pki / "ca.crt"
+
+    @property
+    def etcd_ca(self) -> Path:
+        """The store's own CA, as kubeadm lays it out: nobody but the store's clients is signed by it."""
+        return self.pki / "etcd" / "ca.crt"
+
+    @property
+    def etcd_server(self) -> tuple[Path, Path]:
+        """Certificate and key of the store's TCP port."""
+        return self.client_cert("etcd/server")
+
+    @property
+    def etcd_client(self) -> tuple[Path, Path]:
+        """Certificate and key of those who may read and write the whole store: API server and watch cache."""
+        return self.client_cert("apiserver-etcd-client")
 
     def check_socket_paths(self) -> None:
         """Raise SettingsInvalid when a socket below this root would not fit the kernel's limit."""

@@ -5,8 +5,11 @@ plain Linux processes, or simulated ones. On kill -9 it may lose open calls and 
 container has a shim that goes on without it, and the next runtime takes over from the state directory.
 """
 
+from functools import partial
+
 from actors.runtime.images.desk import ImageDesk
 from actors.runtime.metrics import RuntimeCollector
+from actors.runtime.plane_ports import plane_ports
 from actors.runtime.server import RuntimeServer
 from actors.runtime.types import RuntimeOptions
 from protocols.actor import Context, run_actor
@@ -20,9 +23,14 @@ class Runtime:
         self._context = context
         layout = context.layout
         only = context.settings.images == "imported"
-        self._server = RuntimeServer(
-            RuntimeOptions(layout.runtime, layout.runtime_socket, imported_only=only, cdi=(*SYSTEM_CDI, layout.cdi))
+        options = RuntimeOptions(
+            layout.runtime,
+            layout.runtime_socket,
+            imported_only=only,
+            cdi=(*SYSTEM_CDI, layout.cdi),
+            private_ports=partial(plane_ports, context.settings, layout),
         )
+        self._server = RuntimeServer(options)
 
     async def start(self) -> None:
         await self._server.start()

@@ -64,7 +64,7 @@ class RuntimeServer:
             CdiFiles(options.cdi),
         )
         self.sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
-        self._streams = StreamMethods(self.pods, self.containers)
+        self._streams = StreamMethods(self.pods, self.containers, options.private_ports)
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:

@@ -1,6 +1,7 @@
 """The vocabulary: what is stored, what is held in memory, and what a way of running containers must offer."""
 
 import asyncio
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,8 @@ class RuntimeOptions(msgspec.Struct, frozen=True):
     """Directories of CDI files; later ones go before earlier ones."""
     events_ring: int = 4096
     """Events one subscriber may be behind before its stream ends."""
+    private_ports: Callable[[], Collection[int]] = frozenset
+    """Ports that port-forward refuses."""
 
 
 class SandboxRecord(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """The embedded store: the only process that holds API objects durably, behind the etcd v3 API.
 
-It owns ROOT/store/objects.sqlite, the socket ROOT/run/store.sock and a loopback port with mutual TLS. By kill -9 at any
-moment it loses nothing that was acknowledged: a write is answered, and told to watches, only after its commit is on
-disk. What waited for a commit is lost, and its callers see UNAVAILABLE.
+It owns ROOT/store/objects.sqlite, the socket ROOT/run/store.sock and a loopback port with mutual TLS, which trusts the
+store's own CA alone. By kill -9 at any moment it loses nothing that was acknowledged: a write is answered, and told to
+watches, only after its commit is on disk. What waited for a commit is lost, and its callers see UNAVAILABLE.
 """
 
 from actors.store.metrics import StoreCollector
@@ -15,13 +15,14 @@ from protocols.settings import Settings
 
 
 def store_options(settings: Settings, layout: Layout) -> StoreOptions:
+    cert, key = layout.etcd_server
     return StoreOptions(
         directory=layout.store,
         socket=layout.store_socket,
         address_file=layout.run / "store.addr",
-        ca=layout.ca_cert,
-        cert=layout.pki / "store.crt",
-        key=layout.pki / "store.key",
+        ca=layout.etcd_ca,
+        cert=cert,
+        key=key,
         port=settings.store_port,
         sync=settings.store_sync,
     )

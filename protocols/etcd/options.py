@@ -38,12 +38,12 @@ def _of(store: Store, files: EtcdFiles, layout: Layout) -> EtcdOptions:
     if not store.embedded:
         ca, cert, key = (Path(path) if path else None for path in (files.ca, files.cert, files.key))
         return EtcdOptions(endpoints=store.endpoints, ca=ca, cert=cert, key=key)
-    cert, key = layout.client_cert("store-client")
+    cert, key = layout.etcd_client
     if store.endpoints[0].startswith(SOCKET):
         return EtcdOptions(endpoints=(door_of(store.endpoints[0]),))
-    if not (layout.ca_cert.exists() and cert.exists()):
+    if not (layout.etcd_ca.exists() and cert.exists()):
         return EtcdOptions(endpoints=store.endpoints)
-    return EtcdOptions(endpoints=store.endpoints, ca=layout.ca_cert, cert=cert, key=key)
+    return EtcdOptions(endpoints=store.endpoints, ca=layout.etcd_ca, cert=cert, key=key)
 
 
 def door_of(endpoint: str) -> str:

@@ -27,6 +27,15 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 
 
+CLUSTER_CA = "ca"
+"""Signs the users of the API, and every server that these talk to. Its files are PKI/ca.crt and PKI/ca.key."""
+STORE_CA = "etcd/ca"
+"""Signs the store's server and its clients, and nobody else: whoever has such a certificate has the whole store."""
+AUTHORITIES = (CLUSTER_CA, STORE_CA)
+FORMER = ("store.crt", "store.key", "store-client.crt", "store-client.key")
+"""Of versions whose store trusted the cluster's CA."""
+
+
 class Certificate(msgspec.Struct, frozen=True):
     """One certificate and its key: PKI/NAME.crt, PKI/NAME.key."""
 
@@ -35,6 +44,7 @@ class Certificate(msgspec.Struct, frozen=True):
     organization: str = ""
     hosts: tuple[str, ...] = ()
     """Addresses and DNS names it serves; empty for a client certificate."""
+    authority: str = CLUSTER_CA
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -57,11 +67,11 @@ def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
             Certificate("controllers", "system:kube-controller-manager"),
             node,
             Certificate("health", node.common_name, node.organization),
-            Certificate("store-client", "store-client"),
             Certificate("apiserver", "apiserver", hosts=(*LOCAL, *CLUSTER, *api_names)),
             Certificate("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
             Certificate("node-serving", node.common_name, node.organization, hosts=(*LOCAL, node_name)),
-            Certificate("store", "store", hosts=LOCAL),
+            Certificate("apiserver-etcd-client", "kube-apiserver-etcd-client", authority=STORE_CA),
+            Certificate("etcd/server", "etcd", hosts=LOCAL, authority=STORE_CA),
         )
     )
 
@@ -75,8 +85,9 @@ def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
         return False
     if manifest.wanted != what or manifest.not_after - now < RENEW_DAYS * DAY_S:
         return False
-    files = [pki / f"{leaf.name}{suffix}" for leaf in what.certificates for suffix in (".crt", ".key")]
-    return all(whole(path) for path in (*files, pki / "ca.crt", pki / "ca.key", pki / "sa.key", pki / "sa.pub"))
+    names = [*AUTHORITIES, *(leaf.name for leaf in what.certificates)]
+    files = [pki / f"{name}{suffix}" for name in names for suffix in (".crt", ".key")]
+    return all(whole(path) for path in (*files, pki / "sa.key", pki / "sa.pub"))
 
 
 def whole(path: Path) -> bool:

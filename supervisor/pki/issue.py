@@ -1,6 +1,6 @@
-"""Makes the certificates of a plane: own CA, ECDSA P-256 throughout. Runs as a process of its own and ends.
+"""Makes the certificates of a plane: own CAs, ECDSA P-256 throughout. Runs as a process of its own and ends.
 
-Serialised by a lock file, so groups that start together agree on one CA. Keeps a CA that is still good: clients
+Serialised by a lock file, so groups that start together agree on the CAs. Keeps a CA that is still good: clients
 that trust it need nothing new when names change.
 """
 
@@ -22,7 +22,7 @@ from protocols.files import write_atomic
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Certificate, Manifest, Wanted
 
-CA_NAME = "nodeplane-ca"
+CA_NAMES = {certificates.CLUSTER_CA: "nodeplane-ca", certificates.STORE_CA: "nodeplane-etcd-ca"}
 Key = ec.EllipticCurvePrivateKey
 
 
@@ -46,17 +46,24 @@ def issue(directory: Path, what: Wanted) -> None:
 
 def _issue(directory: Path, what: Wanted) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    authority = load_authority(directory, now) or _make_authority(directory, now)
+    (directory / certificates.STORE_CA).parent.mkdir(mode=0o700, exist_ok=True)
+    authorities = {
+        name: load_authority(directory, now, name) or _make_authority(directory, now, name) for name in CA_NAMES
+    }
     _service_account_keys(directory)
-    ends = [_leaf(directory, authority, leaf, now) for leaf in what.certificates]
-    manifest = Manifest(what, min([authority.certificate.not_valid_after_utc, *ends]).timestamp())
+    ends = [authority.certificate.not_valid_after_utc for authority in authorities.values()]
+    ends += [_leaf(directory, authorities[leaf.authority], leaf, now) for leaf in what.certificates]
+    for name in certificates.FORMER:
+        (directory / name).unlink(missing_ok=True)
+    manifest = Manifest(what, min(ends).timestamp())
     write_atomic(directory / certificates.MANIFEST, msgspec.json.encode(manifest))
 
 
-def load_authority(directory: Path, now: datetime.datetime) -> Authority | None:
+def load_authority(directory: Path, now: datetime.datetime, name: str = certificates.CLUSTER_CA) -> Authority | None:
+    """Return a CA from its files, or None unless it is whole and good for a while."""
     try:
-        certificate = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
-        key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
+        certificate = x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
+        key = serialization.load_pem_private_key((directory / f"{name}.key").read_bytes(), password=None)
     except (OSError, ValueError):
         return None
     enough = now + datetime.timedelta(days=certificates.RENEW_DAYS)
@@ -66,9 +73,9 @@ def load_authority(directory: Path, now: datetime.datetime) -> Authority | None:
     return Authority(key, certificate)
 
 
-def _make_authority(directory: Path, now: datetime.datetime) -> Authority:
+def _make_authority(directory: Path, now: datetime.datetime, file: str) -> Authority:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAME)])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAMES[file])])
     usage = _key_usage(signs_certificates=True)
     certificate = (
         _builder(name, name, key, now, certificates.CA_DAYS)
@@ -76,8 +83,8 @@ def _make_authority(directory: Path, now: datetime.datetime) -> Authority:
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
     )
-    _write_key(directory / "ca.key", key)
-    write_atomic(directory / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    _write_key(directory / f"{file}.key", key)
+    write_atomic(directory / f"{file}.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
     return Authority(key, certificate)
 
 

@@ -19,9 +19,9 @@ class Ctl:
         self._binary, self._lab = binary, lab
         self.endpoint = (lab.root / "run" / "store.addr").read_text().strip()
 
-    def command(self, *arguments: str, user: str = "store-client") -> list[str]:
+    def command(self, *arguments: str, user: str = "apiserver-etcd-client") -> list[str]:
         pki = self._lab.layout.pki
-        tls = [f"--cacert={pki}/ca.crt", f"--cert={pki}/{user}.crt", f"--key={pki}/{user}.key"]
+        tls = [f"--cacert={pki}/etcd/ca.crt", f"--cert={pki}/{user}.crt", f"--key={pki}/{user}.key"]
         limits = ["--command-timeout=30s", "--dial-timeout=20s"]
         return [self._binary, f"--endpoints=https://{self.endpoint}", *tls, *limits, *arguments]
 
@@ -44,8 +44,9 @@ def ctl() -> Iterator[Ctl]:
     if binary is None:
         pytest.skip("etcdctl is not installed (Debian: apt-get install etcd-client)")
     with lab() as made:
-        authority = Authority(made.layout.pki)
-        for name in ("store", "store-client"):
+        made.layout.pki.mkdir(mode=0o700)
+        authority = Authority(made.layout.pki / "etcd")
+        for name in ("server", "../apiserver-etcd-client"):
             authority.issue(name)
         stranger = Authority(made.root / "other")
         stranger.issue("stranger")

@@ -160,11 +160,14 @@ class Plane:
         (self.root / "kubeconfig").write_text(json.dumps(self._kubeconfig("admin")))
 
     def _issue(self) -> None:
-        authority = Authority(self.settings.layout.pki)
+        pki = self.settings.layout.pki
+        authority = Authority(pki)
         for file, (name, organization) in USERS.items():
             authority.issue(file, name, organization)
-        for file in ("apiserver", "store", "store-client"):
-            authority.issue(file, file)
+        authority.issue("apiserver", "apiserver")
+        etcd = Authority(pki / "etcd", "test-etcd-ca")
+        etcd.issue("server", "etcd")
+        etcd.issue("../apiserver-etcd-client", "kube-apiserver-etcd-client")
         authority.issue("sa", "sa")  # only its key is used: it signs tokens
 
     def create_namespaces(self, *names: str) -> None:

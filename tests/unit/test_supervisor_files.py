@@ -173,7 +173,7 @@ def test_certificates_are_renewed_in_time(root: Path) -> None:
     issue.issue(directory, what)
     manifest = msgspec.json.decode((directory / certificates.MANIFEST).read_bytes(), type=certificates.Manifest)
     assert not certificates.current(directory, what, now=manifest.not_after - 59 * certificates.DAY_S)
-    for name in ("apiserver.key", "ca.crt", "sa.key"):
+    for name in ("apiserver.key", "ca.crt", "etcd/ca.key", "etcd/server.crt", "sa.key"):
         good = (directory / name).read_bytes()
         for bad in (b"", os.urandom(300), good[:-20]):
             (directory / name).write_bytes(bad)
@@ -186,6 +186,44 @@ def test_certificates_are_renewed_in_time(root: Path) -> None:
     assert len(load_keys(directory / "sa.key").believed) == 1
     (directory / "admin.key").unlink()
     assert not certificates.current(directory, what)
+
+
+def issuer(path: Path) -> str:
+    return x509.load_pem_x509_certificate(path.read_bytes()).issuer.rfc4514_string()
+
+
+def test_store_certificates_are_signed_by_a_ca_of_their_own(root: Path) -> None:
+    where = layout(str(root))
+    issue.issue(where.pki, certificates.wanted("n1"))
+    own = [path for path in where.pki.rglob("*.crt") if issuer(path) == "CN=nodeplane-etcd-ca"]
+    assert set(own) == {where.etcd_ca, where.etcd_server[0], where.etcd_client[0]}
+    assert where.ca_cert.read_bytes() != where.etcd_ca.read_bytes()
+    assert where.etcd_ca.parent.stat().st_mode & 0o777 == 0o700
+    for path in where.pki.rglob("*.key"):
+        assert path.stat().st_mode & 0o777 == 0o600, path
+    kept = where.etcd_ca.read_bytes()
+    issue.issue(where.pki, certificates.wanted("n2"))
+    assert where.etcd_ca.read_bytes() == kept
+
+
+def test_root_of_an_earlier_version_gets_the_store_ca_and_keeps_its_own(root: Path) -> None:
+    where, what = layout(str(root)), certificates.wanted("n1")
+    issue.issue(where.pki, what)
+    known = where.ca_cert.read_bytes(), (where.pki / "sa.key").read_bytes()
+    shutil.rmtree(where.etcd_ca.parent)
+    for path in where.etcd_client:
+        path.unlink()
+    for name in certificates.FORMER:
+        (where.pki / name).write_bytes(known[0])
+    former = [leaf for leaf in what.certificates if leaf.authority == certificates.CLUSTER_CA]
+    earlier = certificates.Manifest(certificates.Wanted(tuple(former)), 4e9)
+    (where.pki / certificates.MANIFEST).write_bytes(msgspec.json.encode(earlier))
+    assert not certificates.current(where.pki, what)
+    issue.issue(where.pki, what)
+    assert certificates.current(where.pki, what)
+    assert issuer(where.etcd_client[0]) == "CN=nodeplane-etcd-ca"
+    assert (where.ca_cert.read_bytes(), (where.pki / "sa.key").read_bytes()) == known
+    assert not any((where.pki / name).exists() for name in certificates.FORMER)
 
 
 def test_kubeconfig_carries_everything(root: Path) -> None:

@@ -1,5 +1,6 @@
 """Exec, Attach, PortForward: each answers with a URL. What is behind it is loaded when the first of them is called."""
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from actors.runtime.containers import Containers
@@ -14,9 +15,11 @@ STDOUT, STDERR = 1, 2
 
 
 class StreamMethods:
-    def __init__(self, pods: Pods, containers: Containers) -> None:
+    def __init__(self, pods: Pods, containers: Containers, private: Callable[[], Collection[int]] = frozenset) -> None:
+        """`private`: ports of the plane, which port-forward refuses."""
         self._pods = pods
         self._containers = containers
+        self._private = private
         self._server: StreamServer | None = None
 
     async def Exec(self, request: pb.ExecRequest) -> pb.ExecResponse:
@@ -50,11 +53,15 @@ class StreamMethods:
         sandbox = self._pods.sandbox(request.pod_sandbox_id)
         if not sandbox.ready:
             raise WrongState(f'sandbox "{sandbox.id}" is not ready')
-        return pb.PortForwardResponse(url=await self._streams().url(PortForward(sandbox=sandbox.id)))
+        what = PortForward(sandbox=sandbox.id, private=self._closed_ports)
+        return pb.PortForwardResponse(url=await self._streams().url(what))
 
     async def close(self) -> None:
         if self._server is not None:
             await self._server.close()
+
+    def _closed_ports(self) -> set[int]:
+        return {*self._private(), self._streams().port}
 
     def _streams(self) -> "StreamServer":
         from actors.runtime.streaming.server import StreamServer  # as above

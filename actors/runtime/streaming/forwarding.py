@@ -5,6 +5,7 @@ Each is a pair of streams with the same request id: `data`, and `error` for the 
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -27,6 +28,8 @@ class PortForward(msgspec.Struct, frozen=True):
     """What a PortForward ticket stands for."""
 
     sandbox: str
+    private: Callable[[], Collection[int]] = frozenset
+    """Ports that no connection may be made to."""
 
 
 @dataclass(eq=False)
@@ -42,8 +45,9 @@ class _Pair:
 class Forwarding:
     """One client."""
 
-    def __init__(self, socket: Socket) -> None:
+    def __init__(self, socket: Socket, private: Callable[[], Collection[int]]) -> None:
         self._socket = socket
+        self._private = private
         self._spdy = Server()
         self._pairs: dict[str, _Pair] = {}
         self._by_data: dict[int, _Pair] = {}
@@ -110,6 +114,8 @@ class Forwarding:
 
     async def _connection(self, pair: _Pair) -> str:
         """Until both ways have ended; why it failed, if it did."""
+        if pair.port in self._private():
+            return f"port {pair.port} is the plane's own, not the pod's; pods share the host's network"
         try:
             async with asyncio.timeout(CONNECT_S):
                 reader, writer = await asyncio.open_connection(HOST, pair.port)
@@ -129,7 +135,7 @@ class Forwarding:
 
 
 async def run(socket: Socket, what: PortForward) -> None:
-    await Forwarding(socket).run()
+    await Forwarding(socket, what.private).run()
 
 
 async def _send(pieces: "asyncio.Queue[bytes]", writer: asyncio.StreamWriter) -> None:

@@ -37,6 +37,8 @@ class StreamServer:
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=CLOSE_S)
         self._starting = asyncio.Lock()
         self._address = ""
+        self.port = 0
+        """0 until the first URL was asked for."""
 
     async def url(self, what: What) -> str:
         """Good once, for a minute. Raises TooManyTickets, StateNotWritten."""
@@ -54,7 +56,8 @@ class StreamServer:
             await web.TCPSite(self._runner, HOST, 0).start()
         except OSError as error:
             raise StateNotWritten(f"cannot listen on {HOST}: {error.strerror}") from None
-        self._address = f"http://{HOST}:{self._runner.addresses[0][1]}"
+        self.port = int(self._runner.addresses[0][1])
+        self._address = f"http://{HOST}:{self.port}"
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         what = self._tickets.take(request.path.rpartition("/")[2])
