@@ -1,1 +1,1 @@
-"""Turns device health into pod status entries and events (KEP-4680)."""
+"""Publish the health of allocated devices as pod status entries and events (KEP-4680)."""

@@ -1,73 +1,63 @@
-"""health: tells each pod, in its status and by events, how the devices it holds are.
+"""health: publish the health of allocated devices in pod status and as events (KEP-4680).
 
-Why a process: what a broken device sets off must not delay admissions (devices) nor pod syncs (podworker).
-Owns the stream `resource-status`; nothing durable. On kill -9: it is rebuilt from the streams of devices and podworker,
-and a first look is no change, so no event is repeated for what is healthy.
+A process of its own, so that the consequences of a broken device delay neither admissions (devices) nor pod syncs
+(podworker). Owns the stream `resource-status` and nothing durable. On kill -9 it is rebuilt from the streams of devices
+and podworker; first observations are no transitions, so no event is repeated for healthy devices.
 """
 
 import asyncio
 import time
+from collections.abc import Iterator
 
-from actors.health.board import Board, Changes
-from actors.health.meter import Meter
-from actors.health.sources import Sources
-from actors.health.teller import Notice, Subject, Teller
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from actors.health.event_limiter import AllocatedDevice, Health, HealthEvent, HealthEventLimiter
+from actors.health.input_streams import InputStreams
+from actors.health.status_table import StatusChanges, StatusTable
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Op, StateSource, Stream
 from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.events import EventRecorder, RecorderOptions
 from protocols.messages import health
-from protocols.messages.devices import UNKNOWN
 from protocols.messages.health import PodResourceStatus
 
 USER = "health"
 GATE = "ResourceHealthStatus"
-WAIT_S = 60.0
-TOGETHER_S = 0.1
-"""Pause between two looks at what is to be told: devices that change one after another share an event."""
+SYNC_TIMEOUT_S = 60.0
+EVENT_BATCH_WINDOW_S = 0.1
+"""Delay before events are built, so that devices that change one after another share an event."""
+MIN_EVENT_WAIT_S = 0.01
 
 
-class Health:
+class HealthActor:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._sources = Sources(self._on_held, self._on_health)
-        self._board = Board(self._sources.held, self._sources.health, context.settings.device_health_rate)
-        self._teller = Teller()
-        self._stream: Stream | None = None
+        self._inputs = InputStreams(self._on_held_changed, self._on_health_changed)
+        self._table = StatusTable(self._inputs.held, self._inputs.health, context.settings.device_health_rate)
+        self._limiter = HealthEventLimiter()
+        self._output: Stream | None = None
         self._client = ApiClient(self._client_options())
         options = RecorderOptions(component="kubelet", host=context.settings.node_name)
-        self._events = EventRecorder(self._client, options)
-        self._meter = Meter(context.registry, self._board)
-        self._settling = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._wake = asyncio.Event()
+        self._recorder = EventRecorder(self._client, options)
+        self._metrics = Metrics(context.registry, self._table)
+        self._refresh_scheduled = False
+        self._refresh_timer: asyncio.TimerHandle | None = None
+        self._statuses_changed = asyncio.Event()
 
     async def start(self) -> None:
         if not self._context.settings.gate(GATE):
             self._context.ready(f"feature gate {GATE} is off: publishes nothing")
             return
         await self._client.start()
-        self._sources.follow(self._context.bus)
-        self._context.spawn(self._events.run(), "events")
-        self._context.spawn(self._tell(), "telling")
-        self._context.spawn(self._begin(), "first sync")
-
-    async def _begin(self) -> None:
-        """The stream is owned only once it can tell all: a follower of an earlier life sees no gap in between."""
-        while True:
-            try:
-                await self._sources.wait_synced(WAIT_S)
-                break
-            except BusError as error:
-                self._context.note(str(error))
-        changes = self._board.settle(time.monotonic())
-        self._stream = self._context.bus.own(health.RESOURCE_STATUS, StateSource(self._board.published))
-        self._take(changes)
-        self._context.ready("follows devices")
+        self._inputs.follow(self._context.bus)
+        self._context.spawn(self._recorder.run(), "event recorder")
+        self._context.spawn(self._record_due_events(), "event limiter")
+        self._context.spawn(self._publish_first(), "first sync")
 
     async def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._refresh_timer is not None:
+            self._refresh_timer.cancel()
         await self._client.close()
 
     def _client_options(self) -> ClientOptions:
@@ -76,96 +66,137 @@ class Health:
         server = self._context.settings.api_url
         return ClientOptions(server=server, ca=layout.ca_cert, cert=certificate, key=key, user_agent=USER)
 
-    # what others say
+    async def _publish_first(self) -> None:
+        # Own the stream only once it is complete: a follower from before a restart must not see pods disappear.
+        while True:
+            try:
+                await self._inputs.wait_synced(SYNC_TIMEOUT_S)
+                break
+            except BusError as error:
+                self._context.note(str(error))
+        changes = self._table.refresh(time.monotonic())
+        self._output = self._context.bus.own(health.RESOURCE_STATUS, StateSource(self._table.published))
+        self._observe(changes)
+        self._context.ready("follows devices")
 
-    def _on_held(self, uid: str) -> None:
-        self._board.held_changed(uid)
-        self._soon()
+    # pod status
 
-    def _on_health(self, key: str) -> None:
-        self._board.health_changed(key)
-        self._soon()
+    def _on_held_changed(self, uid: str) -> None:
+        self._table.held_changed(uid)
+        self._schedule_refresh()
 
-    def _soon(self) -> None:
-        """Changes that arrive together are published together; nothing before all streams were heard."""
-        if self._stream is not None and not self._settling:
-            self._settling = True
-            asyncio.get_running_loop().call_soon(self._settle)
+    def _on_health_changed(self, key: str) -> None:
+        self._table.health_changed(key)
+        self._schedule_refresh()
 
-    # what others hear
+    def _schedule_refresh(self) -> None:
+        """Refresh once for all changes that arrive in this iteration of the event loop."""
+        if self._output is not None and not self._refresh_scheduled:
+            self._refresh_scheduled = True
+            asyncio.get_running_loop().call_soon(self._refresh)
 
-    def _settle(self) -> None:
-        self._settling = False
+    def _refresh(self) -> None:
+        self._refresh_scheduled = False
         now = time.monotonic()
-        changes = self._board.settle(now)
+        changes = self._table.refresh(now)
         for uid, status in changes.items():
             self._publish(uid, status)
-        self._take(changes)
-        self._settle_later(now)
+        self._observe(changes)
+        self._reset_timer(now)
 
-    def _settle_later(self, now: float) -> None:
-        """When the first of the pods that changed too often may change again."""
-        due = self._board.next_due()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
+    def _reset_timer(self, now: float) -> None:
+        due = self._table.next_due()
+        if self._refresh_timer is not None:
+            self._refresh_timer.cancel()
+        self._refresh_timer = None
         if due is not None:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._settle)
+            self._refresh_timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._refresh)
 
     def _publish(self, uid: str, status: PodResourceStatus | None) -> None:
-        if self._stream is not None:
+        if self._output is not None:
             op = Op.DELETE if status is None else Op.UPSERT
-            self._stream.publish(op, uid, status or PodResourceStatus(uid=uid, containers={}))
+            self._output.publish(op, uid, status or PodResourceStatus(uid=uid, containers={}))
 
-    def _take(self, changes: Changes) -> None:
+    # events
+
+    def _observe(self, changes: StatusChanges) -> None:
         now = time.monotonic()
         for uid, status in changes.items():
             if status is None:
-                self._teller.forget(uid)
+                self._limiter.forget(uid)
             else:
-                self._meter.published.inc()
-                self._observe(status, now)
+                self._metrics.published.inc()
+                self._observe_pod(status, now)
         if changes:
-            self._wake.set()
+            self._statuses_changed.set()
 
-    def _observe(self, status: PodResourceStatus, now: float) -> None:
-        """That nobody knows of the devices of a pod that is over is no news."""
-        seen, ended = set[Subject](), self._sources.ended(status.uid)
+    def _observe_pod(self, status: PodResourceStatus, now: float) -> None:
+        observed, finished = set[AllocatedDevice](), self._inputs.pod_finished(status.uid)
         for container, entries in (*status.containers.items(), ("", status.pod)):
             for entry in entries:
-                for device in entry.resources:
-                    subject = Subject(status.uid, container, entry.name, device.resourceID)
-                    seen.add(subject)
-                    if not (ended and device.health == UNKNOWN):
-                        self._teller.observe(subject, device.health, device.message, now, ended)
-        self._teller.forget(status.uid, frozenset(seen))
+                for resource in entry.resources:
+                    device = AllocatedDevice(status.uid, container, entry.name, resource.resourceID)
+                    state = Health(resource.health)
+                    observed.add(device)
+                    # A finished pod has released its devices, so their health becoming unknown is no news about it.
+                    if not (finished and state == Health.UNKNOWN):
+                        self._limiter.observe(device, state, resource.message, now, pod_finished=finished)
+        self._limiter.forget(status.uid, kept=frozenset(observed))
 
-    async def _tell(self) -> None:
+    async def _record_due_events(self) -> None:
         while True:
             now = time.monotonic()
-            for notice in self._teller.due(now):
-                self._event(notice)
-            due = self._teller.next_due(now)
+            for event in self._limiter.due(now):
+                self._record(event)
+            due = self._limiter.next_due(now)
             try:
-                async with asyncio.timeout(None if due is None else max(0.01, due - now)):
-                    await self._wake.wait()
-                    self._wake.clear()
-                    await asyncio.sleep(TOGETHER_S)
+                async with asyncio.timeout(None if due is None else max(MIN_EVENT_WAIT_S, due - now)):
+                    await self._statuses_changed.wait()
+                    self._statuses_changed.clear()
+                    await asyncio.sleep(EVENT_BATCH_WINDOW_S)
             except TimeoutError:
                 continue
 
-    def _event(self, notice: Notice) -> None:
-        pod = self._sources.pod(notice.uid)
+    def _record(self, event: HealthEvent) -> None:
+        pod = self._inputs.pod(event.uid)
         if pod is not None:
-            self._meter.events.labels(reason=notice.reason).inc()
+            self._metrics.events.labels(reason=event.reason).inc()
             metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
             reference = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-            path = self._sources.field_path(notice.uid, notice.container)
-            self._events.event(reference, notice.type, notice.reason, notice.message, path)
+            path = self._inputs.field_path(event.uid, event.container)
+            self._recorder.event(reference, event.type, event.reason, event.message, path)
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry, table: StatusTable) -> None:
+        self.published = Counter(
+            "nodeplane_health_published_total", "Published changes of a pod's device health.", registry=registry
+        )
+        self.events = Counter(
+            "nodeplane_health_events_total", "Events about device health.", ["reason"], registry=registry
+        )
+        registry.register(_TableCollector(table))
+
+
+class _TableCollector:
+    """Read the table's figures at scrape time."""
+
+    def __init__(self, table: StatusTable) -> None:
+        self._table = table
+
+    def collect(self) -> Iterator[Metric]:
+        suppressed = CounterMetricFamily(
+            "nodeplane_health_put_off_total", "Health changes of pods whose status was waiting for its rate limit."
+        )
+        suppressed.add_metric([], self._table.suppressed)
+        yield suppressed
+        pods = GaugeMetricFamily("nodeplane_health_pods", "Pods with published device health.")
+        pods.add_metric([], len(self._table.published))
+        yield pods
 
 
 def main(argv: list[str] | None = None) -> None:
-    run_actor("health", Health, argv)
+    run_actor("health", HealthActor, argv)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from actors.apiserver.resources.pod_health import drop_disabled, health_causes
 from actors.apiserver.resources.pods import PodStrategy
 from actors.apiserver.schemas.registry import kind_shape
-from actors.health.aggregate import pod_status
+from actors.health.status_table import pod_status
 from actors.podworker.status.device_health import HEALTH, Keep, health_entries
 from protocols.kube.patch_strategic import apply_strategic_patch
 from protocols.messages.devices import AllocatedDevice, ClaimDevice, ContainerAllocation, PodAllocation, PreparedClaim

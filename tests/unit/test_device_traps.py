@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.health.aggregate import pod_status
+from actors.health.status_table import pod_status
 from protocols.errors import SettingsInvalid
 from protocols.inotify import Changes
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation

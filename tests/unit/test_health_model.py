@@ -1,14 +1,14 @@
-"""Devices, health, podworker and the API as a model: any order of reports, ends and kills comes to the truth.
+"""A model of devices, health, podworker and the API: any order of reports, pod ends and kills converges.
 
-The code under test is the real one (Sources, Board, the entries of a status); what stands between, the bus and the API,
-is as simple as their promises: a stream brings its follower to the owner's state, some time or other.
+The code under test is real (InputStreams, StatusTable, the entries of a pod status). The bus and the API between them
+are reduced to what they guarantee: a stream eventually brings its follower to the owner's state.
 """
 
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
-from actors.health.board import Board
-from actors.health.sources import Sources
+from actors.health.input_streams import InputStreams
+from actors.health.status_table import StatusTable
 from actors.podworker.status.device_health import HEALTH, Keep, health_entries, held_in, merged, unknown
 from protocols.bus import Replica
 from protocols.messages.devices import (
@@ -43,32 +43,32 @@ class HealthProcess:
 
     def __init__(self, node):
         self.node = node
-        self.sources = Sources(self._held, self._health)
-        self.board = Board(self.sources.held, self.sources.health, rate=2)
+        self.inputs = InputStreams(self._held, self._health)
+        self.table = StatusTable(self.inputs.held, self.inputs.health, rate=2)
         self.begun = False
 
     def _held(self, uid):
-        self.board.held_changed(uid)
+        self.table.held_changed(uid)
 
     def _health(self, key):
-        self.board.health_changed(key)
+        self.table.health_changed(key)
 
     def hear(self, stream):
-        node, sources = self.node, self.sources
+        node, inputs = self.node, self.inputs
         if stream == "health":
-            bring(sources._plugins, {key: value for key, value in node.health.items() if " " in key})
-            bring(sources._drivers, {key: value for key, value in node.health.items() if " " not in key})
+            bring(inputs._plugin_health, {key: value for key, value in node.health.items() if " " in key})
+            bring(inputs._driver_health, {key: value for key, value in node.health.items() if " " not in key})
         elif stream == "allocations":
-            bring(sources._allocations, node.allocations)
+            bring(inputs._allocations, node.allocations)
         else:
-            bring(sources._ended, node.podworker.ended)
+            bring(inputs._ended_pods, node.podworker.ended)
 
     def settle(self):
         if not self.begun:
             for stream in ("health", "allocations", "ended"):
                 self.hear(stream)
             self.begun = True
-        self.board.settle(self.node.now)
+        self.table.refresh(self.node.now)
 
 
 class Podworker:
@@ -79,7 +79,7 @@ class Podworker:
 
     def hear(self):
         if self.node.healthy.begun:
-            bring(self.resources, self.node.healthy.board.published)
+            bring(self.resources, self.node.healthy.table.published)
             self.heard = True
 
     def look(self, uid):

@@ -3,7 +3,7 @@ from collections import ChainMap
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from actors.health.aggregate import cut, pod_status
+from actors.health.status_table import pod_status, truncate_message
 from protocols.messages.devices import (
     AllocatedDevice,
     ClaimDevice,
@@ -43,7 +43,7 @@ def status_of(pod, known):
     return pod_status(pod.uid, held_by(pod), known)
 
 
-def test_sorted_by_resource_then_id_for_apps_and_sidecars():
+def test_pod_status_apps_and_sidecars_sorted_by_resource_and_id():
     pod = allocation(
         holds("a", (NIC, "n1"), (GPU, "g2"), (GPU, "g1")),
         holds("init", (GPU, "g1"), kind="init"),
@@ -60,7 +60,7 @@ def test_sorted_by_resource_then_id_for_apps_and_sidecars():
     assert status.containers["side"][0].resources[0].health == "Unknown"
 
 
-def test_claims_come_after_device_plugins_under_the_container_s_own_words():
+def test_pod_status_claims_follow_plugins_named_as_in_container():
     devices = (("dev-1", ("big",)), ("dev-0", ("small/half",)), ("dev-2", ()))
     pod = allocation(
         holds("a", (GPU, "g1"), claims=[claim("gpu/big", "gpu/small", "gpu/small/half", devices=devices)]),
@@ -83,7 +83,7 @@ def test_claims_come_after_device_plugins_under_the_container_s_own_words():
     assert "init" not in status.containers
 
 
-def test_shared_devices_stand_once_and_a_request_without_devices_not_at_all():
+def test_held_by_shared_device_listed_once_and_empty_request_omitted():
     twice = PreparedClaim(
         "ns", "c", "c1", tuple(ClaimDevice(DRIVER, "pool", "dev-0", share_id=share) for share in "ab"), ("gpu",)
     )
@@ -91,19 +91,19 @@ def test_shared_devices_stand_once_and_a_request_without_devices_not_at_all():
     assert held.containers == (HeldContainer("a", (HeldResource("claim:gpu", (f"{DRIVER}/pool/dev-0",)),)),)
 
 
-def test_no_devices_no_status():
+def test_held_by_no_devices_is_empty():
     assert held_by(allocation(holds("a"))) == PodHeld()
 
 
-def test_states_of_the_future_are_unknown():
+def test_pod_status_unrecognized_state_is_unknown():
     pod = allocation(holds("a", (GPU, "g1")))
     status = status_of(pod, health((GPU, "g1", "PermanentlyUnhealthy", "it is dead")))
     assert shown(status.containers["a"]) == [(GPU, [("g1", "Unknown", "it is dead")])]
 
 
 @given(st.text(max_size=40).map(lambda text: text * 60))
-def test_overlong_messages_end_with_dots_and_no_character_is_broken(text):
-    short = cut(text)
+def test_truncate_message_overlong_keeps_whole_characters(text):
+    short = truncate_message(text)
     raw = short.encode()
     whole = text.encode(errors="replace").decode()
     assert len(raw) <= 1024
@@ -152,7 +152,7 @@ pods = st.builds(
 
 @settings(max_examples=200, deadline=None)
 @given(pods, st.sampled_from(["Healthy", "Unhealthy", "Unknown", "", "Worn"]))
-def test_names_and_ids_are_unique_and_every_shown_device_is_held(pod, state):
+def test_pod_status_any_pod_has_unique_entries_of_held_devices(pod, state):
     status = status_of(pod, {f"{DRIVER}/p/d0": DeviceHealth("", f"{DRIVER}/p/d0", state)})
     for container in pod.containers:
         entries = status.containers.get(container.name, ())
@@ -161,10 +161,10 @@ def test_names_and_ids_are_unique_and_every_shown_device_is_held(pod, state):
             f"{d.driver}/{d.pool}/{d.device}" for c in container.claims for d in c.devices
         }
         for entry in entries:
-            told = [d.resourceID for d in entry.resources]
-            assert told
-            assert told == sorted(set(told))
-            assert set(told) <= ids
+            ids_shown = [d.resourceID for d in entry.resources]
+            assert ids_shown
+            assert ids_shown == sorted(set(ids_shown))
+            assert set(ids_shown) <= ids
             assert {d.health for d in entry.resources} <= {"Healthy", "Unhealthy", "Unknown"}
         if container.kind != "init":
             assert {e.name for e in entries} >= {d.resource for d in container.devices}

@@ -1,0 +1,76 @@
+"""Follow the bus streams that health is computed from: device allocations, finished pods and device health."""
+
+from collections import ChainMap
+from collections.abc import Callable
+from typing import Any
+
+from protocols.bus import Bus, Following, Replica
+from protocols.messages import devices, podworker
+from protocols.messages.devices import DeviceHealth, PodAllocation
+from protocols.messages.held import PodHeld, held_by
+from protocols.messages.podworker import EndedPod
+
+
+class InputStreams:
+    """Replicas of the followed streams, joined by pod.
+
+    Attributes:
+        held: Devices held by each pod, by pod uid. Pods that hold nothing are absent.
+        health: Health reports of device plugins and DRA drivers, by `health_key`.
+    """
+
+    def __init__(self, on_held_changed: Callable[[str], None], on_health_changed: Callable[[str], None]) -> None:
+        """Call `on_held_changed(pod_uid)` and `on_health_changed(health_key)` after each change."""
+        self._on_held_changed = on_held_changed
+        self._allocations = Replica[PodAllocation](lambda op, uid, new, old: self._update_held(uid))
+        self._ended_pods = Replica[EndedPod](lambda op, uid, new, old: self._update_held(uid))
+        self._plugin_health = Replica[DeviceHealth](lambda op, key, new, old: on_health_changed(key))
+        self._driver_health = Replica[DeviceHealth](lambda op, key, new, old: on_health_changed(key))
+        self.held: dict[str, PodHeld] = {}
+        self.health = ChainMap(self._plugin_health.items, self._driver_health.items)
+        self._followings: list[Following[Any]] = []
+
+    def follow(self, bus: Bus) -> None:
+        self._followings = [
+            bus.follow(owner=devices.OWNER, stream=devices.HEALTH, sink=self._plugin_health, type=DeviceHealth),
+            bus.follow(owner=devices.OWNER, stream=devices.DRA_HEALTH, sink=self._driver_health, type=DeviceHealth),
+            bus.follow(owner=devices.OWNER, stream=devices.ALLOCATIONS, sink=self._allocations, type=PodAllocation),
+            bus.follow(owner=podworker.OWNER, stream=podworker.ENDED_PODS, sink=self._ended_pods, type=EndedPod),
+        ]
+
+    async def wait_synced(self, timeout_s: float) -> None:
+        """Wait until every stream has delivered its whole state.
+
+        Raises:
+            BusError: One stream did not sync within `timeout_s`.
+        """
+        # A stream may lose its sync while the next one is awaited, hence the outer loop.
+        while not all(following.synced for following in self._followings):
+            for following in self._followings:
+                await following.wait_synced(timeout_s)
+
+    def pod(self, uid: str) -> PodAllocation | EndedPod | None:
+        return self._ended_pods.items.get(uid) or self._allocations.items.get(uid)
+
+    def pod_finished(self, uid: str) -> bool:
+        return uid in self._ended_pods.items
+
+    def field_path(self, uid: str, container: str) -> str:
+        """Return the `involvedObject.fieldPath` of a container, or "" for the pod itself."""
+        if not container:
+            return ""
+        containers = self.held.get(uid, PodHeld()).containers
+        sidecar = any(held.sidecar for held in containers if held.name == container)
+        return f"spec.{'initContainers' if sidecar else 'containers'}{{{container}}}"
+
+    def _update_held(self, uid: str) -> None:
+        # What a pod held when it finished wins over its allocation, which is being released by then.
+        ended, allocation = self._ended_pods.items.get(uid), self._allocations.items.get(uid)
+        held = ended.held if ended is not None else held_by(allocation) if allocation is not None else PodHeld()
+        if held == self.held.get(uid, PodHeld()):
+            return
+        if held:
+            self.held[uid] = held
+        else:
+            del self.held[uid]
+        self._on_held_changed(uid)
