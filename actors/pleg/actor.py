@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from actors.pleg.errors import NotNewer
 from actors.pleg.late import LATE_S, may_be_told_more
 from actors.pleg.ledger import Change, Ledger
+from actors.pleg.lost import LostEvents
 from actors.pleg.metrics import MetricsOptions, PlegMetrics
 from actors.pleg.missed import GRACE_NS, QUEUE_DROP, MissedEvents
 from actors.pleg.mode import Mode
@@ -28,6 +29,7 @@ from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource
 from protocols.messages import cri as cri_messages
 from protocols.messages import pleg as messages
 from protocols.wire import cri_pb2
+from protocols.wire.event_numbers import number_of
 
 KEY = "pleg"
 FAILING_S = 2.0
@@ -41,6 +43,7 @@ class Pleg:
         self._context = context
         self._ledger = Ledger()
         self._missed = MissedEvents()
+        self._lost = LostEvents()
         self._waiters = Waiters()
         self._hearing = False
         """Events of the runtime reach us."""
@@ -54,7 +57,8 @@ class Pleg:
         self._relister = Relister(self._relister_options())
         self._stance = Stance(self._stance_options())
         gate = context.settings.gate("EventedPLEG")
-        self._metrics = PlegMetrics(MetricsOptions(context.registry, self._ledger, self._relister, self._missed, gate))
+        options = MetricsOptions(context.registry, self._ledger, self._relister, self._missed, self._lost, gate)
+        self._metrics = PlegMetrics(options)
 
     def _stance_options(self) -> StanceOptions:
         settings = self._context.settings
@@ -110,6 +114,7 @@ class Pleg:
         except DecodeError:
             self._distrust()
         else:
+            self._lost.received(number_of(response))
             self._metrics.received(response.created_at, event.value.received_ns)
             self._missed.event(response.container_id, response.container_event_type)
             self._take(response)

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from actors.pleg.ages import Ages
 from actors.pleg.build import sane_stamp
 from actors.pleg.ledger import Ledger
+from actors.pleg.lost import LostEvents
 from actors.pleg.missed import QUEUE_DROP, RUNTIME, STREAM_DOWN, MissedEvents
 from actors.pleg.relister import Relister
 from protocols.actor.metrics import PlainCounter
@@ -24,6 +25,7 @@ class MetricsOptions:
     ledger: Ledger
     relister: Relister
     missed: MissedEvents
+    lost: LostEvents
     gate: bool
     """Feature gate EventedPLEG: without it upstream has no metrics of events either."""
 
@@ -73,6 +75,7 @@ class _Views(Collector):
         self._ledger = options.ledger
         self._relister = options.relister
         self._missed = options.missed
+        self._lost = options.lost
         self._gate = options.gate
 
     def collect(self) -> Iterable[Metric]:
@@ -88,6 +91,11 @@ class _Views(Collector):
         yield GaugeMetricFamily("kubelet_pleg_last_seen_seconds", "Start of the last good relist.", value=seen)
         if self._gate:
             yield self._missed_events()
+            yield CounterMetricFamily(
+                "nodeplane_pleg_lost_events",
+                "Events the runtime emitted that never arrived, by their numbers (embedded runtime).",
+                value=self._lost.count,
+            )
         yield CounterMetricFamily(
             "nodeplane_pleg_stale_events", "Events older than what was known.", value=self._ledger.stale_events
         )

@@ -28,6 +28,11 @@ class RuntimeCollector(Collector):
             "nodeplane_runtime_sandboxes", "Sandboxes of the embedded runtime.", len(self._server.pods.sandboxes)
         )
         yield CounterMetricFamily(
+            "nodeplane_runtime_container_events",
+            "Container events emitted, with or without a subscriber.",
+            self._server.events.emitted,
+        )
+        yield CounterMetricFamily(
             "nodeplane_runtime_slow_subscribers",
             "Event streams ended because their client read too slowly.",
             self._server.events.overflows,

@@ -73,7 +73,7 @@ class Sandbox:
     stopping: bool = False
     """No container is created or started any more."""
     told: tuple[SandboxRecord, bytes] | None = None
-    """Its status as last encoded, and of which record."""
+    """Its status as a field of an event, as last encoded, and of which record."""
 
     @property
     def id(self) -> str:
@@ -99,7 +99,7 @@ class Container:
     ended: asyncio.Event | None = None
     """Made by the first who waits: most containers have no waiter."""
     told: tuple[ContainerRecord, bytes] | None = None
-    """Its status as last encoded, and of which record."""
+    """Its status as a field of an event, as last encoded, and of which record."""
 
     @property
     def id(self) -> str:

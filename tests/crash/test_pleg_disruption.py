@@ -44,12 +44,33 @@ async def reaches(node: PlegNode, count: int, old: int = 0) -> None:
             await asyncio.sleep(0.05)
 
 
+async def all_accounted_for(node: PlegNode) -> float:
+    """Wait until every event the runtime emitted is received or counted as lost; return how many were lost.
+
+    No event before the first subscription is counted: call it only where the first event of the runtime was received.
+    """
+    emitted = received = lost = 0.0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(60):
+            while not emitted or received + lost < emitted:
+                emitted = await node.metric("runtime", "nodeplane_runtime_container_events_total")
+                received = await node.metric("pleg", "evented_pleg_notifications_received")
+                lost = await node.metric("pleg", "nodeplane_pleg_lost_events_total")
+                await asyncio.sleep(0.05)
+    assert received + lost == emitted, f"{received:g} received and {lost:g} lost of {emitted:g} emitted"
+    return lost
+
+
 @pytest.mark.timeout(1200 if LONG else 240)
 def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
+    """Promised are: every event arrives or is counted as lost, none is lost while buffers hold, statuses converge.
+
+    A busy machine may make events late: one that is later than pleg's grace is counted as missed by its inspection.
+    """
+
     async def whole() -> None:
         async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
-            await node.until(lambda: node.state.healthy and node.state.mode == "evented")
-            before, _ = await aged(node)
+            await node.evented()
             async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
                 load = Load(channel)
                 sandbox, size = await load.sandbox(0), 50
@@ -60,11 +81,59 @@ def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
             await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
             await agrees(node, runtime)
             await node.until(lambda: not node.statuses.items)
-            await reaches(node, int(before) + 4 * (load.made + 1))
-            assert (await aged(node))[0] - before == 4 * (load.made + 1), "created, started, stopped, deleted of each"
-            assert await node.metric("pleg", MISSED) == 0
+            assert await all_accounted_for(node) == 0
+            count, late = await aged(node)
+            assert count == 4 * (load.made + 1), "created, started, stopped, deleted of each"
+            assert await node.metric("pleg", MISSED) <= late
             assert await node.metric("pleg", "kubelet_pleg_discard_events") == 0
-            assert node.state.healthy
+            await node.until(lambda: node.state.healthy)
+
+    asyncio.run(whole())
+
+
+def test_k1_a_cri_that_is_held_up_loses_no_event() -> None:
+    """800 events of a sandbox with 200 containers are 24 MB of messages, which must wait in the runtime meanwhile."""
+
+    async def whole() -> None:
+        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+            await node.evented()
+            async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
+                load = Load(channel)
+                sandbox = await load.sandbox(0)
+                await node.until(lambda: node.statuses.items)
+                os.kill(node.processes["cri"].pid, signal.SIGSTOP)
+                try:
+                    await asyncio.gather(*(load.life(sandbox) for _ in range(300)))
+                finally:
+                    os.kill(node.processes["cri"].pid, signal.SIGCONT)
+            await agrees(node, runtime)
+            assert await all_accounted_for(node) == 0
+            assert (await aged(node))[0] == 2 + 4 * load.made
+
+    asyncio.run(whole())
+
+
+def test_k1_events_lost_with_a_killed_cri_are_counted_to_the_last() -> None:
+    """Containers that come and go while nobody is subscribed leave no trace for an inspection; their events count."""
+
+    async def whole() -> None:
+        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+            await node.evented()
+            async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
+                load = Load(channel)
+                sandbox = await load.sandbox(0)
+                await node.until(lambda: node.statuses.items)
+                lives = asyncio.gather(*(load.life(sandbox) for _ in range(50)))
+                await asyncio.sleep(0.02)
+                await node.end("cri", signal.SIGKILL)
+                await lives
+                await load.life(sandbox)
+                node.start("cri")
+                async with asyncio.timeout(60):
+                    while not await node.metric("pleg", "nodeplane_pleg_lost_events_total"):
+                        await load.life(sandbox)
+            await agrees(node, runtime)
+            assert await all_accounted_for(node) >= 4, "the life while nobody was subscribed"
 
     asyncio.run(whole())
 

@@ -95,7 +95,7 @@ def test_an_events_bytes_are_the_message(size: int, containers: int) -> None:
     for moved in ("", "0"):
         if moved in sandbox.containers:
             sandbox.containers[moved].record = record(moved, 1, 9)
-        told = pb.ContainerEventResponse.FromString(event(pb.CONTAINER_STOPPED_EVENT, "x", 5, sandbox))
+        told = pb.ContainerEventResponse.FromString(event(pb.CONTAINER_STOPPED_EVENT, "x", 5, sandbox).joined())
         assert told == pb.ContainerEventResponse(
             container_id="x",
             container_event_type=pb.CONTAINER_STOPPED_EVENT,
