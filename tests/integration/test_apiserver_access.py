@@ -241,6 +241,8 @@ def test_what_a_node_reads_and_signs(plane: Plane) -> None:
     async def story() -> None:
         spec = {"containers": [{"name": "c", "image": "x", "envFrom": [{"secretRef": {"name": "used"}}]}]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}}
+        sources = [{"serviceAccountToken": {"path": "token"}}]
+        spec["volumes"] = [{"name": "token", "projected": {"sources": sources}}]
         pod |= {"spec": {**spec, "nodeName": "n1", "serviceAccountName": "bot"}}
         code, made, _ = await ask(plane, "POST", PODS, pod, user="admin")
         assert code == 201
@@ -270,7 +272,7 @@ def test_what_a_node_reads_and_signs(plane: Plane) -> None:
             }
 
         assert await node("POST", token, request(name="user", uid=made["metadata"]["uid"])) == 201
-        assert await node("POST", token, request(name="user", uid="another")) == 409
+        assert await node("POST", token, request(name="user", uid="another")) == 403
         assert await node("POST", token, request(name="user")) == 403
         assert await node("POST", token, request()) == 403
         assert await node("POST", token.replace("bot", "default"), request(name="user")) == 403

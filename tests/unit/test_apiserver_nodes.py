@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.apiserver.admission.nodes import create_fault, node_may_label, update_fault
+from actors.apiserver.admission.nodes import NodeWrite, node_fault, node_may_label
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.authorization.node_graph import NodeGraph, references
+from actors.apiserver.errors.answers import NotFound
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored
 
@@ -15,8 +16,12 @@ OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1", "control
 NODES = {"n1": {"metadata": {"name": "n1", "uid": "u1"}}}
 
 
-def wants(verb: str, resource: str, sub: str = "") -> Attributes:
-    return Attributes(verb, "/x", resource=resource, subresource=sub)
+def write(
+    operation: str, resource: str, new: Obj, old: Obj, sub: str = "", group: str = "", node: str = "n1"
+) -> NodeWrite:
+    name = str((new or old).get("metadata", {}).get("name", ""))
+    wanted = Attributes(operation.lower(), "/x", group, resource, sub, "", name)
+    return NodeWrite(node, operation, wanted, new, old, NODES.get)
 
 
 def mirror(spec: Obj | None = None, **metadata: Any) -> Obj:
@@ -36,43 +41,56 @@ VOLUME = {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}
         ("nodes", {"metadata": {"name": "n1"}}, ""),
         ("nodes", {"metadata": {"name": "n2"}}, 'is not allowed to modify node "n2"'),
         ("nodes", {"metadata": {"name": "n1", "labels": {"a.k8s.io/x": "1", "mine.example/x": "1"}}}, ": a.k8s.io/x"),
-        ("leases", {"metadata": {"name": "n2"}}, "not allowed to modify lease"),
+        ("nodes", {"metadata": {"name": "n1"}, "spec": {"configSource": {}}}, "non-nil configSource"),
         ("pods", mirror(), ""),
         ("pods", mirror({"nodeName": "n2"}), "spec.nodeName set to itself"),
         ("pods", mirror(annotations={}), "can only create mirror pods"),
         ("pods", mirror(ownerReferences=[]), "owner reference set to itself"),
-        ("pods", mirror(ownerReferences=[OWNER, OWNER]), "owner reference set to itself"),
-        ("pods", mirror(ownerReferences=[{**OWNER, "name": "n2"}]), "owner reference set to itself"),
-        ("pods", mirror(ownerReferences=[{**OWNER, "blockOwnerDeletion": True}]), "blockOwnerDeletion"),
-        ("pods", mirror(ownerReferences=[{**OWNER, "uid": "old"}]), "UID mismatch: expected u1 got old"),
-        ("pods", mirror({"serviceAccountName": "admin"}), "reference a service account"),
+        ("pods", mirror(ownerReferences=[{**OWNER, "uid": "old"}]), "UID mismatch: expected old got u1"),
+        ("pods", mirror({"serviceAccount": "admin"}), "reference a service account"),
         ("pods", mirror(VOLUME), "reference secrets"),
-        ("resourceslices", {"metadata": {}, "spec": {"nodeName": "n2"}}, "spec.nodeName set to itself"),
         ("events", {"metadata": {"name": "e"}}, ""),
     ],
 )
-def test_what_a_node_may_create(resource: str, body: Obj, fault: str) -> None:
-    found = create_fault("n1", wants("create", resource), body, NODES.get)
+def test_node_creating_beyond_itself_is_refused(resource: str, body: Obj, fault: str) -> None:
+    found = node_fault(write("CREATE", resource, body, {}))
     assert fault in found if fault else found == ""
 
 
-def test_what_a_node_may_change() -> None:
+def test_node_without_a_name_writes_nothing() -> None:
+    assert node_fault(write("CREATE", "events", {}, {}, node="")) == "could not determine node from user"
+
+
+def test_mirror_pod_before_its_node_is_refused() -> None:
+    orphan = mirror({"nodeName": "n9"}, ownerReferences=[{**OWNER, "name": "n9"}])
+    with pytest.raises(NotFound, match='node "n9" not found'):
+        node_fault(write("CREATE", "pods", orphan, {}, node="n9"))
+
+
+def test_node_changing_what_steers_pods_is_refused() -> None:
     node = {"metadata": {"name": "n1", "labels": {"a": "1", "x.k8s.io/y": "2"}}, "spec": {"taints": [{"key": "t"}]}}
-    update = wants("update", "nodes")
-    assert update_fault("n1", update, {**node, "status": {"x": 1}}, node) == ""
-    relabelled = {**node, "metadata": {"name": "n1", "labels": {"a": "2", "x.k8s.io/y": "2"}}}
-    assert update_fault("n1", update, relabelled, node) == ""
-    stripped = {**node, "metadata": {"name": "n1", "labels": {"a": "1"}}}
-    assert update_fault("n1", update, stripped, node).endswith("is not allowed to modify labels: x.k8s.io/y")
-    assert "taints" in update_fault("n1", update, {**node, "spec": {}}, node)
-    assert "ownerReferences" in update_fault("n1", update, mirror(), {**node, "spec": mirror()["spec"]})
-    status = wants("update", "pods", "status")
-    assert update_fault("n1", status, {**mirror(), "status": {"phase": "Running"}}, mirror()) == ""
-    assert "labels" in update_fault("n1", status, mirror(labels={"app": "other"}), mirror())
-    claimed = {**mirror(), "status": {"resourceClaimStatuses": [{"name": "c"}]}}
-    assert "claim" in update_fault("n1", status, claimed, mirror())
-    slice_of = {"spec": {"nodeName": "n2"}}
-    assert "itself" in update_fault("n1", wants("update", "resourceslices"), slice_of, {"spec": {"nodeName": "n1"}})
+
+    def changed(new: Obj) -> str:
+        return node_fault(write("UPDATE", "nodes", {**node, **new}, node))
+
+    assert changed({"status": {"x": 1}}) == ""
+    assert changed({"metadata": {"name": "n1", "labels": {"a": "2", "x.k8s.io/y": "2"}}}) == ""
+    stripped = changed({"metadata": {"name": "n1", "labels": {"a": "1"}}})
+    assert stripped == "is not allowed to modify labels: x.k8s.io/y"
+    assert "taints" in changed({"spec": {}})
+    owned = changed({"metadata": {**node["metadata"], "ownerReferences": [OWNER]}})
+    assert "ownerReferences" in owned
+
+
+def test_node_writing_pod_status_beyond_conditions_is_refused() -> None:
+    def changed(new: Obj) -> str:
+        return node_fault(write("UPDATE", "pods", new, mirror(), "status"))
+
+    assert changed({**mirror(), "status": {"phase": "Running"}}) == ""
+    assert "labels" in changed(mirror(labels={"app": "other"}))
+    assert "claim" in changed({**mirror(), "status": {"resourceClaimStatuses": [{"name": "c"}]}})
+    extended = {"extendedResourceClaimStatus": {"resourceClaimName": "c"}}
+    assert "extended resource claim" in changed({**mirror(), "status": extended})
 
 
 @pytest.mark.parametrize(
@@ -124,8 +142,9 @@ def test_the_graph_follows_the_pods() -> None:
     pods: dict[str, Stored] = {}
     graph = NodeGraph(lambda space: (p for key, p in pods.items() if key.startswith(f"{space}/")), pods.get)
 
-    def put(name: str, node: str) -> None:
-        raw = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": {**SPEC, "nodeName": node}}
+    def put(name: str, node: str, annotations: Obj | None = None) -> None:
+        metadata = {"name": name, "annotations": annotations or {}}
+        raw = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {**SPEC, "nodeName": node}}
         pods[f"ns/{name}"] = Stored(f"ns/{name}", 1, msgspec.json.encode(raw))
 
     assert not graph.uses("n1", "secrets", "ns", "vol")
@@ -139,5 +158,7 @@ def test_the_graph_follows_the_pods() -> None:
     assert not graph.uses("n1", "secrets", "ns", "vol")
     put("b", "n1")
     assert graph.uses("n1", "secrets", "ns", "vol")
+    put("b", "n1", {"kubernetes.io/config.mirror": "x"})
+    assert not graph.uses("n1", "secrets", "ns", "vol")
     del pods["ns/b"]
     assert not graph.uses("n1", "secrets", "ns", "vol")

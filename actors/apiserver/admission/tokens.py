@@ -7,28 +7,38 @@ false; here most pods never ask the API anything, and each such volume is two re
 import secrets
 from typing import Any
 
-from actors.apiserver.objects.paths import Obj, at, items
+from actors.apiserver.authorization.node_graph import references
+from actors.apiserver.objects.paths import Obj, at, items, text
 
 PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"
 PREFIX = "kube-api-access-"
-MIRROR = "kubernetes.io/config.mirror"
 SECONDS = 3607
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def wants_token(pod: Obj, account: Obj | None) -> bool:
-    """The pod's own word goes before its account's. Static pods refer to nothing."""
-    if MIRROR in (at(pod, "metadata", "annotations") or {}):
-        return False
+    """The pod's own word goes before its account's."""
     own = at(pod, "spec", "automountServiceAccountToken")
     return bool((account or {}).get("automountServiceAccountToken") if own is None else own)
 
 
 def wants_pull_secrets(pod: Obj, account: Obj | None) -> bool:
-    """A pod that names none of its own has those of its account. Static pods refer to nothing."""
-    if MIRROR in (at(pod, "metadata", "annotations") or {}) or items(pod, "spec", "imagePullSecrets"):
+    """A pod that names none of its own has those of its account."""
+    if items(pod, "spec", "imagePullSecrets"):
         return False
     return bool((account or {}).get("imagePullSecrets"))
+
+
+def mirror_fault(pod: Obj) -> str:
+    """Return why nobody may create this mirror pod: it must refer to nothing that an account gives access to."""
+    if text(pod, "spec", "serviceAccountName") or text(pod, "spec", "serviceAccount"):
+        return "a mirror pod may not reference service accounts"
+    if references(pod, "secrets"):
+        return "a mirror pod may not reference secrets"
+    for volume in items(pod, "spec", "volumes"):
+        if any(source.get("serviceAccountToken") is not None for source in items(volume, "projected", "sources")):
+            return "a mirror pod may not use ServiceAccountToken volume projections"
+    return ""
 
 
 def mount_token(pod: Obj) -> None:

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from actors.apiserver.objects.mirror import is_mirror
 from actors.apiserver.objects.paths import Obj, items, text
 from actors.apiserver.replica.stored import Stored
 
@@ -46,7 +47,9 @@ class NodeGraph:
 def _refers(pod: Stored, node: str, resource: str, name: str) -> bool:
     if name.encode() not in pod.raw or node.encode() not in pod.raw:
         return False
-    return text(pod.obj, "spec", "nodeName") == node and name in references(pod.obj, resource)
+    if text(pod.obj, "spec", "nodeName") != node or is_mirror(pod.obj):  # a node makes its mirror pods itself
+        return False
+    return name in references(pod.obj, resource)
 
 
 def references(pod: Obj, resource: str) -> set[str]:

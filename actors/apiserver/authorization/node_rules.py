@@ -19,10 +19,14 @@ Uses = Callable[[str, str, str, str], bool]
 """Whether a pod on (node) refers to (resource, namespace, name)."""
 
 
+def is_node(user: User) -> bool:
+    """Return whether the user is a node; whoever has no name after the prefix is one that may write nothing."""
+    return user.name.startswith(NODE_PREFIX) and NODES in user.groups
+
+
 def node_of(user: User) -> str:
     """The node a user is, empty when it is none."""
-    node = user.name.removeprefix(NODE_PREFIX)
-    return node if node != user.name and NODES in user.groups else ""
+    return user.name.removeprefix(NODE_PREFIX) if is_node(user) else ""
 
 
 class NodeRules(msgspec.Struct, frozen=True):

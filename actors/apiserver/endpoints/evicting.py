@@ -1,5 +1,6 @@
 """POST pods/NAME/eviction: a pod is asked to leave; there are no disruption budgets here that could say no."""
 
+from actors.apiserver.admission.admission import Admission
 from actors.apiserver.answers.render import dump
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors.answers import BadRequest
@@ -16,8 +17,8 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 
 
 class Evicting:
-    def __init__(self, loop: WriteLoop) -> None:
-        self._loop = loop
+    def __init__(self, loop: WriteLoop, admission: Admission) -> None:
+        self._loop, self._admission = loop, admission
 
     async def create(self, request: Request) -> Reply:
         """First the pod says why it goes, then it is deleted, as it would be by anybody."""
@@ -31,9 +32,10 @@ class Evicting:
             return pod if pod["metadata"].get("deletionTimestamp") else _marked(pod)
 
         if not options.dry_run:
-            await self._loop.run(target, told)
+            await self._loop.run(target, self._admission.mutation(request.user, target, told))
         relaxed = delete_options({**asked, "preconditions": {"uid": options.uid}}, {}, request.dry_runs)
-        await self._loop.run(target, lambda pod: deleted(target, relaxed, pod), options.dry_run)
+        leave = self._admission.mutation(request.user, target, lambda pod: deleted(target, relaxed, pod))
+        await self._loop.run(target, leave, options.dry_run)
         return Reply(dump(SUCCESS, request.form), 201, request.form.media_type)
 
 

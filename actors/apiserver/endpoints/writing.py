@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from actors.apiserver.admission.admission import Admission
 from actors.apiserver.answers.negotiate import PLAIN
 from actors.apiserver.answers.render import dump, render_list, render_object, render_stored
+from actors.apiserver.authentication.user import User
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors.answers import NotFound
 from actors.apiserver.objects.paths import Obj
@@ -88,7 +89,7 @@ class Writing:
 
     async def delete(self, request: Request) -> Reply:
         options = await _delete_options(request)
-        outcome = await self._delete(request.target, options)
+        outcome = await self._delete(request.user, request.target, options)
         if request.target.resource.returns_object or not outcome.removed:
             return _written(request, outcome.stored)
         return Reply(dump(_success(request.target, outcome.stored), request.form), media_type=request.form.media_type)
@@ -101,14 +102,15 @@ class Writing:
         for stored in listing.objects:
             named = Target(request.target.resource, "delete", stored.namespace, stored.name)
             try:
-                done.append((await self._delete(named, options)).stored)
+                done.append((await self._delete(request.user, named, options)).stored)
             except NotFound:
                 continue
         body = render_list(request.target.resource, done, request.form, {"resourceVersion": str(listing.rv)})
         return Reply(body, media_type=request.form.media_type)
 
-    async def _delete(self, target: Target, options: DeleteOptions) -> Outcome:
-        return await self._loop.run(target, lambda old: deleted(target, options, old), options.dry_run)
+    async def _delete(self, user: User, target: Target, options: DeleteOptions) -> Outcome:
+        checked = self._admission.mutation(user, target, lambda old: deleted(target, options, old))
+        return await self._loop.run(target, checked, options.dry_run)
 
     async def _create(self, request: Request, body: Obj, options: WriteOptions, owners: Owners) -> Reply:
         if self._admission.concerns(request.user, request.target):
@@ -123,7 +125,7 @@ class Writing:
         return await self._loop.run(request.target, checked, options.dry_run)
 
     async def _bind(self, request: Request, binding: Obj, options: WriteOptions) -> Reply:
-        await self._loop.run(request.target, lambda pod: bound(request.target, binding, pod), options.dry_run)
+        await self.change(request, lambda pod: bound(request.target, binding, pod), options)
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return Reply(dump(status, request.form), 201, request.form.media_type)
 

@@ -1,8 +1,8 @@
 """Claims that a pod names, and containers that use them: what is refused of them, in upstream's words."""
 
-from actors.apiserver.admission.nodes import MIRROR
 from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, not_found, required
-from actors.apiserver.objects.paths import Obj, at, items
+from actors.apiserver.objects.mirror import is_mirror
+from actors.apiserver.objects.paths import Obj, items
 from actors.apiserver.resources.dra.names import class_causes, label_causes
 
 SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
@@ -11,7 +11,7 @@ NAMES = "`resourceClaimName`, `resourceClaimTemplateName`"
 
 def claim_causes(pod: Obj) -> list[Cause]:
     path, claims = "spec.resourceClaims", items(pod, "spec", "resourceClaims")
-    if claims and MIRROR in (at(pod, "metadata", "annotations") or {}):
+    if claims and is_mirror(pod):
         return [forbidden(path, "static pods do not support resource claims")]
     causes: list[Cause] = []
     seen: set[str] = set()

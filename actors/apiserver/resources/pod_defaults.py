@@ -1,5 +1,6 @@
 """What a pod means where its author said nothing."""
 
+from actors.apiserver.objects.mirror import is_mirror
 from actors.apiserver.objects.paths import Obj, at, items, text
 from actors.apiserver.resources.pod_whole import default_whole, has_whole
 
@@ -20,7 +21,8 @@ def apply_defaults(pod: Obj) -> None:
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("securityContext", {})
-    _service_account(spec)
+    if not is_mirror(pod):
+        _service_account(spec)
     for container in (*items(spec, "containers"), *items(spec, "initContainers")):
         _container(container)
     default_whole(spec)

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from actors.apiserver.errors.causes import Cause, duplicate, forbidden, not_found
+from actors.apiserver.objects.mirror import is_mirror
 from actors.apiserver.objects.paths import Obj, at, items
 from actors.apiserver.resources.pod_defaults import default_words
 from actors.apiserver.resources.pod_rules import container_words
 
 FIELD = "spec.ephemeralContainers"
 KEY = "ephemeralContainers"
-MIRROR = "kubernetes.io/config.mirror"
 NOT_THEIRS = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy")
 NOT_THEIRS_EITHER = ("restartPolicy", "restartPolicyRules")
 REFUSED = "cannot be set for an Ephemeral Container"
@@ -29,7 +29,7 @@ def keep_ephemeral(new: Obj, old: Obj) -> None:
 
 
 def ephemeral_causes(new: Obj, old: Obj) -> list[Cause]:
-    if MIRROR in (at(old, "metadata", "annotations") or {}):
+    if is_mirror(old):
         return [forbidden("", "static pods do not support ephemeral containers")]
     given = at(new, "spec", KEY)
     if given is not None and (not isinstance(given, list) or not all(isinstance(item, dict) for item in given)):

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from copy import deepcopy
 
 from actors.apiserver.errors.causes import Cause, forbidden, invalid
+from actors.apiserver.objects.mirror import is_mirror
 from actors.apiserver.objects.paths import Obj, at, items
 from actors.apiserver.resources.pod_defaults import default_requests, qos_class
-from actors.apiserver.resources.pod_ephemeral import MIRROR
 from actors.apiserver.resources.pod_rules import resource_causes
 from actors.apiserver.resources.pod_whole import has_whole
 
@@ -34,7 +34,7 @@ def _take(container: Obj, given: Obj | None) -> None:
 
 
 def resize_causes(new: Obj, old: Obj) -> list[Cause]:
-    if MIRROR in (at(old, "metadata", "annotations") or {}):
+    if is_mirror(old):
         return [forbidden("", "static pods cannot be resized")]
     if has_whole(old):
         return [forbidden("", "pods with pod-level resources cannot be resized")]

@@ -10,6 +10,7 @@ from actors.apiserver.resources.pod_claims import claim_causes
 from actors.apiserver.resources.pod_defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
 from actors.apiserver.resources.pod_ephemeral import created_causes, ephemeral_causes, keep_ephemeral
 from actors.apiserver.resources.pod_health import drop_disabled, health_causes
+from actors.apiserver.resources.pod_mirror import mirror_causes, mirror_change_causes
 from actors.apiserver.resources.pod_resize import keep_resize, resize_causes
 from actors.apiserver.resources.pod_rules import pod_causes, spec_change_causes
 
@@ -41,13 +42,13 @@ class PodStrategy(Strategy):
             drop_disabled(status, old.get("status"), self.gate)
 
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
-        return health_causes(new)
+        return health_causes(new) + mirror_change_causes(new, old)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        return pod_causes(obj) + claim_causes(obj) + created_causes(obj)
+        return pod_causes(obj) + claim_causes(obj) + created_causes(obj) + mirror_causes(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
-        return pod_causes(new) or spec_change_causes(new, old)
+        return (pod_causes(new) or spec_change_causes(new, old)) + mirror_change_causes(new, old)
 
     def part(self, subresource: str, new: Obj, old: Obj) -> list[Cause]:
         keep, causes = PARTS[subresource]

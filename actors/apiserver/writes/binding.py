@@ -5,6 +5,7 @@ from typing import Any
 from actors.apiserver.errors.answers import BadRequest, Conflict
 from actors.apiserver.errors.causes import invalid_object, required, unsupported
 from actors.apiserver.objects.clock import now
+from actors.apiserver.objects.mirror import MIRROR, is_mirror
 from actors.apiserver.objects.paths import Obj, items
 from actors.apiserver.request.target import Target
 from actors.apiserver.writes.faults import conflict
@@ -26,6 +27,8 @@ def bound(target: Target, binding: Obj, pod: Obj) -> Obj:
     if spec.get("schedulingGates"):
         raise _refused(target, f"pod {target.name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = binding["target"]["name"]
+    if is_mirror(binding):
+        raise BadRequest(f"a binding may not set the annotation {MIRROR}: mirror pods are created on their node")
     if wanted.get("annotations"):
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **wanted["annotations"]}
     _set_scheduled(pod)
