@@ -1,19 +1,24 @@
 """TLS from files that may be replaced at any time: they are looked at whenever a connection begins, no later.
 
-A new certificate serves new connections; open ones go on. While the files do not fit together (a certificate is there,
-its key not yet), or cannot be read, the last ones that did are used.
+A new certificate serves new connections; open ones go on, unless the CAs of clients were replaced: see `is_trusted`.
+While the files do not fit together (a certificate is there, its key not yet), or cannot be read, the last ones that did
+are used. No session is ever resumed: each connection proves its certificate anew.
 """
 
+import asyncio
+import functools
+import hashlib
 import logging
 import os
 import ssl
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from protocols.errors import NodeplaneError
+from protocols.tls_sessions import disable_sessions
 
 log = logging.getLogger(__name__)
 Made = TypeVar("Made")
@@ -29,6 +34,11 @@ class Renewed(Generic[Made]):
         self._what = what
         self._seen = _state(self._files)
         self._made = make()
+
+    @property
+    def last(self) -> Made:
+        """The result of the latest `now()`, without a look at the files."""
+        return self._made
 
     def now(self) -> Made:
         """Blocks for a stat of each file, and a small read after a change."""
@@ -54,14 +64,19 @@ class ServerContexts(msgspec.Struct, frozen=True):
     """While the server says who it is. It knows no CA, so a client that met it later would be refused."""
     verifying: ssl.SSLContext
     """While the client does."""
+    trust: bytes
+    """Digest of the client CAs."""
 
 
 def server_contexts(make: Callable[[], ssl.SSLContext], client_ca: Path) -> ServerContexts:
     """`make` makes one without CA. Raises OSError, of which SSLError is one."""
     answering, verifying = make(), make()
-    verifying.load_verify_locations(client_ca)
+    for context in (answering, verifying):
+        disable_sessions(context)
+    authorities = client_ca.read_bytes()
+    verifying.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))  # comments may be anything
     verifying.sslobject_class = _Connection
-    return ServerContexts(answering, verifying)
+    return ServerContexts(answering, verifying, hashlib.sha256(authorities).digest())
 
 
 class _Connection(ssl.SSLObject):
@@ -69,6 +84,9 @@ class _Connection(ssl.SSLObject):
 
     verifying: ssl.SSLContext | None = None
     """Whose turn is next."""
+    trust: bytes = b""
+    """Digest of the client CAs that the handshake used."""
+    contexts: Renewed[ServerContexts] | None = None
 
     def do_handshake(self) -> None:
         try:
@@ -83,15 +101,44 @@ def serving(contexts: Renewed[ServerContexts]) -> ssl.SSLContext:
     """To listen with: each handshake goes on with the contexts of now, their certificate and the CAs of clients."""
     context = contexts.now().verifying
 
-    def swap(connection: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> None:
+    def swap(connection: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> int | None:
         fresh = contexts.now()
+        if connection.session_reused:  # possible only where the session cache could not be turned off
+            return ssl.ALERT_DESCRIPTION_HANDSHAKE_FAILURE
         if isinstance(connection, _Connection):
             connection.context, connection.verifying = fresh.answering, fresh.verifying
+            connection.trust, connection.contexts = fresh.trust, contexts
         else:  # a socket that is waited for has no turns
             connection.context = fresh.verifying
+        return None
 
     context.sni_callback = swap  # called without a name, too
     return context
+
+
+def is_trusted(transport: asyncio.BaseTransport | None, now: float) -> bool:
+    """Return False once the client's certificate expired, or the CAs that verified it were replaced.
+
+    `now` is wall-clock time. True without a client certificate. Cheap enough for each request: reads no file.
+    """
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    if transport is None or not certificate:
+        return True
+    if expiry(certificate) <= now:
+        return False
+    tls = transport.get_extra_info("ssl_object")
+    return not isinstance(tls, _Connection) or tls.contexts is None or tls.contexts.last.trust == tls.trust
+
+
+def expiry(certificate: dict[str, Any] | None) -> float:
+    """Return the wall-clock time at which a peer's certificate ends; infinity without one."""
+    return _seconds(certificate["notAfter"]) if certificate else float("inf")
+
+
+@functools.lru_cache(maxsize=1024)
+def _seconds(text: str) -> float:
+    """A certificate's `notAfter`, a fixed-length text that a CA signed."""
+    return float(ssl.cert_time_to_seconds(text))
 
 
 def _state(files: tuple[str, ...]) -> State:

@@ -83,6 +83,7 @@ class ApiServer:
         self._keeper = self._definitions_keeper()
         self._server = self._listener(self._handler(reader))
         self._watching.reuse = self._server.reuse
+        self._server.on_distrust = self._distrust
 
     async def start(self) -> None:
         await self._stores.start()
@@ -106,6 +107,10 @@ class ApiServer:
         await self._connecting.close()
         await self._gate.audit.close()
         await self._stores.close()
+
+    def _distrust(self) -> None:
+        for hub in self._catalog.hubs.values():
+            hub.distrust()
 
     async def _become_ready(self) -> None:
         for row in self._catalog.table.stored:

@@ -56,12 +56,13 @@ class Authority:
         self._cert = self._sign(self._name, self._key, constraints)
         (directory / "ca.crt").write_bytes(self._cert.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, file: str, common_name: str, organization: str = "") -> None:
+    def issue(self, file: str, common_name: str, organization: str = "", seconds: float = 86400) -> None:
+        """`seconds`: how long the certificate is valid."""
         key = ec.generate_private_key(ec.SECP256R1())
         parts = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
         if organization:
             parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-        cert = self._sign(x509.Name(parts), key, x509.BasicConstraints(ca=False, path_length=None))
+        cert = self._sign(x509.Name(parts), key, x509.BasicConstraints(ca=False, path_length=None), seconds)
         (self._directory / f"{file}.crt").write_bytes(cert.public_bytes(serialization.Encoding.PEM))
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -69,7 +70,11 @@ class Authority:
         (self._directory / f"{file}.key").write_bytes(private)
 
     def _sign(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, constraints: x509.BasicConstraints
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        constraints: x509.BasicConstraints,
+        seconds: float = 86400,
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -80,7 +85,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(minutes=5))
-            .not_valid_after(now + datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(seconds=seconds))
             .add_extension(constraints, critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self._key, hashes.SHA256())
@@ -161,7 +166,7 @@ class Plane:
 
     def _issue(self) -> None:
         pki = self.settings.layout.pki
-        authority = Authority(pki)
+        self.authority = authority = Authority(pki)
         for file, (name, organization) in USERS.items():
             authority.issue(file, name, organization)
         authority.issue("apiserver", "apiserver")

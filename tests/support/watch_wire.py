@@ -33,6 +33,7 @@ class Wire:
         self.ended: bool | None = None
         """Whether the connection was said to be reusable."""
         self.dropped = False
+        self.trusted = True
         self._jammed = jammed
         self._taken = 0
         opened.watcher.begin(self, opened.initial, head)

@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.apiserver.authentication.user import User
 from actors.apiserver.errors.answers import Unauthorized
@@ -13,11 +13,12 @@ AUTHENTICATED = "system:authenticated"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 Subject = tuple[tuple[tuple[str, str], ...], ...]
-Prove = Callable[[str], Awaitable[User]]
-"""The user of a bearer token. Raises BadToken, NoSigningKey."""
+Proof = TypeVar("Proof")
+Prove = Callable[[str], Awaitable[Proof]]
+"""Check a bearer token. Raises BadToken, NoSigningKey."""
 
 
-async def bearer(authorization: str, prove: Prove) -> User:
+async def bearer(authorization: str, prove: Prove[Proof]) -> Proof:
     """Raises Unauthorized for credentials we do not know: a bearer token is never ignored."""
     scheme, _, token = authorization.strip().partition(" ")
     if scheme.lower() != "bearer" or not token.strip():

@@ -1,5 +1,6 @@
 """What every endpoint gets and gives."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -31,6 +32,8 @@ class Request(msgspec.Struct, frozen=True):
     form: Form
     options: ListOptions
     wanted: Selection
+    expires: float = math.inf
+    """Wall-clock time at which the client's credential ends: no watch or stream lasts longer."""
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -74,11 +74,12 @@ class Watching:
         except ServiceUnavailable:
             opened.watcher.lost()
             raise
+        wanted, left = _seconds(request.options.timeout), max(0.0, request.expires - time.time())
         options = ConnectionOptions(
             hub=hub,
-            seconds=_seconds(request.options.timeout),
+            seconds=min(wanted, left),
             chunked=http.version >= (1, 1),
-            keep_alive=http.keep_alive and not self.closing,
+            keep_alive=http.keep_alive and wanted < left and not self.closing,
             ended=self._metrics.began(request.target),
             reuse=self.reuse,
         )

@@ -6,6 +6,7 @@ Parsing, limits, pipelining, keep-alive, bad requests, cancellation and shutdown
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from multidict import CIMultiDict
 
 from actors.apiserver.endpoints.types import Reply, Response
 from actors.apiserver.endpoints.whole import whole
+from protocols.tls import is_trusted
 
 Message = RawRequestMessage | _ErrInfo
 
@@ -34,11 +36,26 @@ class Connections(web.Server):
     def __call__(self) -> RequestHandler:
         return Connection(self, loop=self._loop, **self._kwargs)
 
+    def distrust(self, abort: bool) -> None:
+        """The CAs of clients were replaced: close idle connections that earlier ones vouched for; with `abort`, break
+        off their requests as well."""
+        for connection in tuple(self.connections):
+            if isinstance(connection, Connection):
+                connection.distrust(abort)
+
 
 class Connection(RequestHandler):
     """Nothing but the connection's loss cancels its task, so a handler may live in it."""
 
     __slots__ = ()
+
+    def distrust(self, abort: bool) -> None:
+        if self.transport is None or is_trusted(self.transport, time.time()):
+            return
+        if self._current_request is None and not self._messages:
+            self.force_close()
+        elif abort:
+            self.transport.abort()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Asked for with each body that was read, though hardly ever was anything paused."""
@@ -107,6 +124,8 @@ class Connection(RequestHandler):
     def _begun(self, message: RawRequestMessage, payload: StreamReader) -> web.BaseRequest:
         if self._manager is not None:
             self._manager.requests_count += 1
+        if not is_trusted(self.transport, time.time()):
+            message = message._replace(should_close=True)  # a refusal is the last answer
         task: Any = self._task_handler
         request = web.BaseRequest(message, payload, self, _Writer(self, self._loop), task, self._loop)
         self._current_request, self._request_in_progress = request, True

@@ -1,5 +1,6 @@
 """The gate: who sends a request, for whom they speak, and what is noted of it afterwards."""
 
+import math
 import time
 
 import msgspec
@@ -10,7 +11,9 @@ from actors.apiserver.authentication.impersonate import impersonated
 from actors.apiserver.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.authentication.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.errors.answers import Unauthorized
 from actors.apiserver.request.audit import AuditLog, Entry, Subject
+from protocols.tls import expiry, is_trusted
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -18,6 +21,8 @@ class Identity(msgspec.Struct, frozen=True):
 
     user: User
     author: User
+    expires: float = math.inf
+    """Wall-clock time at which the author's certificate or token ends."""
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -32,17 +37,17 @@ class Gate(msgspec.Struct, frozen=True):
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         if not certificate and http.headers.get(hdrs.AUTHORIZATION):
             return None
-        return self._speaking(http, user_of(certificate))
+        if not is_trusted(transport, time.time()):
+            raise Unauthorized
+        return self._speaking(http, user_of(certificate), expiry(certificate))
 
     async def proven(self, http: web.BaseRequest) -> Identity:
         """By a bearer token. Raises as `certified`."""
-        return self._speaking(http, await bearer(http.headers.get(hdrs.AUTHORIZATION, ""), self._prove))
+        proven = await bearer(http.headers.get(hdrs.AUTHORIZATION, ""), self.authority.prove)
+        return self._speaking(http, proven.user, proven.expires)
 
-    def _speaking(self, http: web.BaseRequest, author: User) -> Identity:
-        return Identity(impersonated(self.authorizer, author, http.headers, http.path), author)
-
-    async def _prove(self, token: str) -> User:
-        return (await self.authority.prove(token)).user
+    def _speaking(self, http: web.BaseRequest, author: User, expires: float) -> Identity:
+        return Identity(impersonated(self.authorizer, author, http.headers, http.path), author, expires)
 
     def note(
         self,

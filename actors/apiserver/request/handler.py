@@ -1,5 +1,6 @@
 """One request from its first line to its answer: who, what, may they, do it; every fault becomes a Status."""
 
+import asyncio
 import time
 from functools import partial
 
@@ -25,12 +26,12 @@ from actors.apiserver.endpoints.types import Reply, Request, Response
 from actors.apiserver.endpoints.usage import Usage
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
-from actors.apiserver.errors.answers import MethodNotAllowed, NotFound
+from actors.apiserver.errors.answers import MethodNotAllowed, NotFound, Unauthorized
 from actors.apiserver.metrics.requests import RequestMetrics
 from actors.apiserver.reads.selection import selection
 from actors.apiserver.request.audit import is_audited
 from actors.apiserver.request.call import Call
-from actors.apiserver.request.gate import Gate
+from actors.apiserver.request.gate import Gate, Identity
 from actors.apiserver.request.numbers import request_seconds
 from actors.apiserver.request.query import ListOptions, list_options
 from actors.apiserver.request.refusal import CLIENT_LEFT, refusal
@@ -41,6 +42,8 @@ from protocols.deadlines import Deadlines
 
 REQUEST_SECONDS = 60.0
 WRITE_SECONDS = 34.0
+LONGEST_STREAM_SECONDS = 30 * 86400.0
+"""Of exec, attach, portforward and logs: a bound for credentials that do not end."""
 COLLECTION = ("list", "deletecollection")
 SIZED = ("get", "list", "head")
 """The size of their answers is measured."""
@@ -121,7 +124,7 @@ class Handler:
         call.route = route = self._routes.known(http) or await self._find(http)
         if route is None:
             return await self._answer_static(call, user)
-        request = self._request(call, user, route)
+        request = self._request(call, identity, route)
         self._authorizer.check(user, _attributes(route, request, call.verb))
         if self._connecting.serves(route.target.subresource):
             return await self._connect(call, route, request)
@@ -145,7 +148,7 @@ class Handler:
             await self._serving.filled(route.target.resource)
         return route
 
-    def _request(self, call: Call, user: User, route: Route) -> Request:
+    def _request(self, call: Call, identity: Identity, route: Route) -> Request:
         http, target = call.http, route.target
         query, row = http.query, target.resource
         options = list_options(query) if target.verb in COLLECTION else NO_OPTIONS
@@ -154,13 +157,27 @@ class Handler:
         form = check_form(form, row.api_version, row.kind, options.watch)
         selects = options.labels or options.fields
         wanted = selection(row, options.labels, options.fields) if selects else route.everything
-        return Request(http, user, target, query, query.getall("dryRun", []), form, options, wanted)
+        dry_runs = query.getall("dryRun", [])
+        return Request(http, identity.user, target, query, dry_runs, form, options, wanted, identity.expires)
 
     async def _connect(self, call: Call, route: Route, request: Request) -> Response:
         call.verb = "connect"
         self._authorizer.check(request.user, _attributes(route, request, connect_verb(route.target)))
         with self._metrics.connected(route.target):
-            return await self._connecting.serve(request)
+            return await self._until_expiry(request)
+
+    async def _until_expiry(self, request: Request) -> Response:
+        """A stream breaks off when its client's credential ends. Raises Unauthorized before its first byte."""
+        left = min(request.expires - time.time(), LONGEST_STREAM_SECONDS)
+        try:
+            async with asyncio.timeout(left) as limit:
+                return await self._connecting.serve(request)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            if request.http.transport is not None:
+                request.http.transport.abort()
+            raise Unauthorized from None
 
     def _action(self, target: Target) -> Action:
         if target.resource.virtual:

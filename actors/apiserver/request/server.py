@@ -1,8 +1,10 @@
 """The listening side: TLS on loopback, one port shared by all processes, aiohttp's low-level server."""
 
+import asyncio
 import logging
 import resource
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +21,10 @@ from protocols.tls import Renewed, ServerContexts, server_contexts, serving
 KEEPALIVE_SECONDS = 75.0
 """Also what a client has for its first request, and for the header of each: half-open connections end."""
 BACKLOG = 4096
+TRUST_SECONDS = 2.0
+"""Seconds after which replaced client CAs are noticed at the latest."""
+STREAM_GRACE_SECONDS = 60.0
+"""Seconds that requests under way then have left; watches and idle connections end at once."""
 LINE_LIMIT = 512 * 1024
 """Bytes of a request's first line: label selectors of hundreds of names are in use."""
 HEADER_LIMIT = 64 * 1024
@@ -53,8 +59,13 @@ class Server:
             max_field_size=HEADER_LIMIT,
             logger=_logger(),
         )
+        self._server = server
         self.reuse = give_back(server)
         """Takes back an open connection that was detached."""
+        self.on_distrust: Callable[[], None] = _nothing
+        """Called when client CAs were replaced: detached connections are not this server's to end."""
+        self._contexts: Renewed[ServerContexts] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
         self._site: web.TCPSite | None = None
 
@@ -79,12 +90,23 @@ class Server:
                 f"cannot listen on {options.host}:{options.port}: {text}; choose another --port"
             ) from None
         self._site = site
+        if self._contexts is not None:
+            self._check_trust(self._contexts, self._contexts.last.trust)
+
+    def _check_trust(self, contexts: Renewed[ServerContexts], trust: bytes) -> None:
+        loop, fresh = asyncio.get_running_loop(), contexts.now().trust
+        self._timer = loop.call_later(TRUST_SECONDS, self._check_trust, contexts, fresh)
+        if fresh != trust:
+            self._server.distrust(abort=False)
+            self.on_distrust()
+            loop.call_later(STREAM_GRACE_SECONDS, self._server.distrust, True)
 
     def tls(self) -> ssl.SSLContext | None:
         """Raises CannotListen."""
         options = self._options
         files = (options.cert, options.key, options.client_ca)
-        return serving(Renewed(files, lambda: tls_contexts(options)))
+        self._contexts = Renewed(files, lambda: tls_contexts(options))
+        return serving(self._contexts)
 
     async def stop_listening(self) -> None:
         """New connections go to the other processes of the port; open ones live on."""
@@ -93,7 +115,13 @@ class Server:
             await site.stop()
 
     async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         await self._runner.cleanup()
+
+
+def _nothing() -> None:
+    return None
 
 
 def allow_files() -> None:
@@ -127,8 +155,5 @@ def _tls_context(options: ServerOptions) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
-    # A ticket would be of use to this process alone, clients of Go and Python ask for none, and it costs a handshake
-    # with a client certificate a third of its time.
-    context.num_tickets = 0
     context.load_cert_chain(options.cert, options.key)
     return context

@@ -14,6 +14,7 @@ import msgspec
 from actors.apiserver.answers.headers import Headers, written
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.watcher import Watcher
+from protocols.tls import is_trusted
 
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_BEFORE_END = 2.0
@@ -27,7 +28,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 class ConnectionOptions(msgspec.Struct, frozen=True):
     hub: Hub
     seconds: float
-    """How long the watch lasts."""
+    """How long the watch lasts: no longer than its client's credential."""
     chunked: bool
     """False for HTTP/1.0: the body ends with the connection."""
     keep_alive: bool
@@ -70,6 +71,11 @@ class WatchConnection(asyncio.Protocol):
     @property
     def write(self) -> Callable[[bytes], None]:
         return self._transport.write
+
+    @property
+    def trusted(self) -> bool:
+        """The client's certificate is still good, by the CAs of now."""
+        return is_trusted(self._transport, time.time())
 
     def end(self, reusable: bool) -> None:
         options = self._end()

@@ -70,6 +70,11 @@ class Hub:
                 self.meter.last_bookmark(self.bookmark(watcher))
             watcher.finish(reusable=False)
 
+    def distrust(self) -> None:
+        """The CAs of clients were replaced: end the watches that earlier ones vouched for."""
+        for watcher in self.watchers():
+            watcher.distrust()
+
     def retire(self) -> None:
         """Its resource is served no more, or differently: nothing new is told, open watches end."""
         self.replica.forget(self._on_change)

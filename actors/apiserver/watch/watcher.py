@@ -27,6 +27,10 @@ class Wire(Protocol):
     def write(self) -> Callable[[bytes], None]:
         """Never waits. What the connection cannot take yet is kept by it, and it says so by `Watcher.pause`."""
 
+    @property
+    def trusted(self) -> bool:
+        """False once the client's certificate proves nothing any more."""
+
     def end(self, reusable: bool) -> None:
         """End the body cleanly; `reusable`: the connection may serve another request."""
 
@@ -154,6 +158,11 @@ class Watcher:
             self._end()
         else:
             self.flush()
+
+    def distrust(self) -> None:
+        """End if the client is no longer trusted. It resumes, if it can still prove who it is."""
+        if self._wire is not None and not self._wire.trusted:
+            self.finish(reusable=False)
 
     def pause(self) -> None:
         """The connection is congested: from now on events queue here."""

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from aiohttp import web
 from actors.podworker.streaming.errors import CallerForbidden, CallerUnknown, StreamingRefused, StreamTargetMissing
 from actors.podworker.streaming.replies import refusal
 from protocols.files import write_atomic
-from protocols.tls import Renewed, server_contexts, serving
+from protocols.tls import Renewed, is_trusted, server_contexts, serving
 
 CALLER = "kube-apiserver-kubelet-client"
 """Common name of the only client."""
@@ -90,7 +91,7 @@ class NodeEndpoint:
 def _authorize(request: web.BaseRequest) -> None:
     transport = request.transport
     certificate = transport.get_extra_info("peercert") if transport is not None else None
-    if not certificate:
+    if not certificate or not is_trusted(transport, time.time()):
         raise CallerUnknown("Unauthorized")
     name = next((value for pairs in certificate["subject"] for key, value in pairs if key == "commonName"), "")
     if name != CALLER:

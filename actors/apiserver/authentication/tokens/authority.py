@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -46,6 +47,8 @@ class Proven(msgspec.Struct, frozen=True):
 
     user: User
     audiences: tuple[str, ...]
+    expires: float = math.inf
+    """Wall-clock time; tokens of the static file do not end."""
 
 
 class TokenAuthority:
@@ -91,7 +94,7 @@ class TokenAuthority:
         if not meant:
             raise BadToken(f"token audiences {list(audiences_of(claims))} is invalid for {list(audiences)}")
         await self._check_objects(claims)
-        return Proven(user_of_claims(claims), meant)
+        return Proven(user_of_claims(claims), meant, float(claims["exp"]))
 
     async def _claims(self, token: str) -> dict[str, Any]:
         keys = await self.keys()
