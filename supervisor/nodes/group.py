@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.errors import NodeplaneError
+from protocols.messages.node import serving_name
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.settings import Settings, load_settings
 from supervisor.forkserver.client import ForkClient
@@ -82,6 +83,7 @@ def _pass(plane: Settings, settings: Settings) -> Pass:
     except PassUnusable:
         known = None
     good = known is not None and known.not_after - time.time() > SOON_S and known.server == plane.api_url
+    good = good and known is not None and known.serving_name == serving_name(settings.node_name)
     if known is not None and good and known.ca == plane.layout.ca_cert.read_bytes():
         return known
     return issued(plane.layout.pki, settings.node_name, plane.api_url)

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from protocols.messages.node import serving_name
 from supervisor.errors import PkiFailed
 from supervisor.forkserver.client import environment
 from supervisor.nodes import passes
 from supervisor.nodes.types import USER, Pair, Pass
-from supervisor.pki.certificates import LOCAL, Certificate
+from supervisor.pki.certificates import Certificate
 
 ISSUE_S = 30.0
 NODES = "system:nodes"
@@ -25,7 +26,7 @@ def issue(pki: Path, node: str, server: str) -> Pass:
     if authority is None:
         raise PkiFailed(f"no CA that is whole and good for a while lies in {pki}; start the plane once")
     user = Certificate("client", USER + node, NODES)
-    serving = Certificate("serving", USER + node, NODES, hosts=(*LOCAL, node))
+    serving = Certificate("serving", USER + node, NODES, hosts=(serving_name(node),))
     made = [make_leaf(authority, leaf, now) for leaf in (user, serving)]
     return Pass(
         server=server,
@@ -33,6 +34,7 @@ def issue(pki: Path, node: str, server: str) -> Pass:
         ca=(pki / "ca.crt").read_bytes(),
         client=Pair(made[0].certificate, made[0].key),
         serving=Pair(made[1].certificate, made[1].key),
+        serving_name=serving_name(node),
         not_after=min(leaf.not_after for leaf in made).timestamp(),
     )
 

@@ -17,6 +17,7 @@ extensions:
   extension:
     serving-certificate-data: {serving}
     serving-key-data: {serving_key}
+    serving-name: "{serving_name}"
     not-after: {not_after:.0f}
 """
 
@@ -28,6 +29,7 @@ def write(what: Pass) -> str:
         extension=EXTENSION,
         serving=embedded(what.serving.certificate),
         serving_key=embedded(what.serving.key),
+        serving_name=what.serving_name,
         not_after=what.not_after,
     )
 
@@ -44,6 +46,7 @@ def read(data: bytes, where: str) -> Pass:
             ca=_pem(cluster["certificate-authority-data"]),
             client=Pair(_pem(user["client-certificate-data"]), _pem(user["client-key-data"])),
             serving=Pair(_pem(extension["serving-certificate-data"]), _pem(extension["serving-key-data"])),
+            serving_name=str(extension.get("serving-name", "")),
             not_after=float(extension["not-after"]),
         )
     except KeyError as error:

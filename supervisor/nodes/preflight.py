@@ -39,7 +39,7 @@ def check(what: Pass, own_id: str) -> str:
     _check_dates(what)
     try:
         with tempfile.TemporaryDirectory(prefix="nodeplane-") as directory:
-            return _ask(what, own_id, _tls(what, Path(directory)))
+            return _ask(what, own_id, _tls(what, Path(directory))) or _former(what)
     except ssl.SSLCertVerificationError as error:
         raise JoinRefused(_distrust(what, error)) from None
     except ssl.SSLError as error:
@@ -54,6 +54,12 @@ def _check_dates(what: Pass) -> None:
     if what.not_after <= time.time():
         ended = datetime.fromtimestamp(what.not_after, UTC).date()
         raise PassUnusable(f"the certificate of node {what.node} ended on {ended}; {MEND.replace('NAME', what.node)}")
+
+
+def _former(what: Pass) -> str:
+    if what.serving_name:
+        return ""
+    return f"the file of node {what.node} is of an earlier version: its certificate also serves for localhost; {MEND}"
 
 
 def _ask(what: Pass, own_id: str, tls: ssl.SSLContext) -> str:

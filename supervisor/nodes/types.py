@@ -24,6 +24,8 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True):
     ca: bytes
     client: Pair
     serving: Pair
+    serving_name: str = ""
+    """The one name `serving` is good for; empty in passes of earlier versions, whose pair serves for localhost, too."""
     not_after: float
     """Unix time at which its certificates end."""
 

@@ -7,6 +7,7 @@ import socket
 
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
+from protocols.messages.node import SERVING_SUFFIX
 from protocols.settings import GATES
 from supervisor.errors import Usage
 
@@ -43,6 +44,8 @@ def api_names(text: str, bound: str) -> tuple[str, ...]:
     for name in names:
         if not NODE_NAME.fullmatch(name) and not _is_address(name):
             raise Usage(f"--api-names: {name!r} is no DNS name or IP address")
+        if name.endswith(SERVING_SUFFIX):
+            raise Usage(f"--api-names: {name!r} is a name that nodes serve by; use another")
     bound = bind_address(bound)
     own = () if ipaddress.ip_address(bound).is_unspecified or bound == LOOPBACK else (bound,)
     return (*own, *names)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from protocols.messages.node import serving_name
 from supervisor.errors import PkiFailed
 from supervisor.forkserver.client import environment
 
@@ -69,7 +70,7 @@ def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
             Certificate("health", node.common_name, node.organization),
             Certificate("apiserver", "apiserver", hosts=(*LOCAL, *CLUSTER, *api_names)),
             Certificate("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
-            Certificate("node-serving", node.common_name, node.organization, hosts=(*LOCAL, node_name)),
+            Certificate("node-serving", node.common_name, node.organization, hosts=(serving_name(node_name),)),
             Certificate("apiserver-etcd-client", "kube-apiserver-etcd-client", authority=STORE_CA),
             Certificate("etcd/server", "etcd", hosts=LOCAL, authority=STORE_CA),
         )

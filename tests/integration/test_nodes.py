@@ -4,12 +4,14 @@ import base64
 import json
 import os
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from supervisor.pki.certificates import Wanted
 from supervisor.pki.issue import issue
@@ -90,6 +92,36 @@ def test_pods_go_to_the_node_that_has_what_they_want(plane: Plane) -> None:
     for name in ("first", "claims", "plugs"):
         until("its word", lambda name=name: f"I am {name}" in plane.kubectl("logs", name), every=0.2)
         assert plane.kubectl("exec", name, "--", "echo", "hello").strip() == "hello"
+
+
+def test_nodes_serving_certificates_are_no_certificates_of_the_api(plane: Plane) -> None:
+    """Whoever has a node's key cannot play the API to those who trust ROOT/kubeconfig; and all nodes are reached."""
+    for root, name in ((plane.root, "n1"), (plane.root / "nodes" / "n1-2", "n1-2"), (joined(plane), "n3")):
+        for address in ("127.0.0.1", "localhost", "kubernetes", name):
+            assert "not valid for" in told_by(root, address, plane.root)
+    usage = ("top", "nodes", "--no-headers")
+    until("usage of all nodes", lambda: plane.kubectl(*usage, check=False).count("\n") == 3, every=0.2)
+
+
+def told_by(root: Path, name: str, trusts: Path) -> str:
+    """What a client of the plane `trusts` says of a server with the pair that the node of `root` serves with."""
+    serves = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serves.load_cert_chain(root / "pki" / "node-serving.crt", root / "pki" / "node-serving.key")
+    config = yaml.safe_load((trusts / "kubeconfig").read_text())
+    ca = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"])
+    client = ssl.create_default_context(cadata=ca.decode())
+    ours, theirs = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(theirs, ours, server_hostname=name)
+    answering = serves.wrap_bio(ours, theirs, server_side=True)
+    for _ in range(3):
+        for side in (asking, answering):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError as error:
+                return error.verify_message
+    return "a good server"
 
 
 def test_a_node_writes_itself_only(plane: Plane) -> None:

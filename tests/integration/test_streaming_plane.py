@@ -303,6 +303,7 @@ def ask_node(plane, user, path="/containerLogs/default/plain/a"):
     node = plane.get("node", plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
     context = plane_context(plane, user)
+    context.check_hostname = False  # it is no name of localhost's
     try:
         with urllib.request.urlopen(f"https://localhost:{port}{path}", context=context, timeout=60) as answer:
             return answer.status

@@ -170,6 +170,7 @@ class Plane:
         for file, (name, organization) in USERS.items():
             authority.issue(file, name, organization)
         authority.issue("apiserver", "apiserver")
+        authority.issue("apiserver-kubelet-client", "kube-apiserver-kubelet-client")
         etcd = Authority(pki / "etcd", "test-etcd-ca")
         etcd.issue("server", "etcd")
         etcd.issue("../apiserver-etcd-client", "kube-apiserver-etcd-client")

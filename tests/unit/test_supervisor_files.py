@@ -192,6 +192,18 @@ def issuer(path: Path) -> str:
     return x509.load_pem_x509_certificate(path.read_bytes()).issuer.rfc4514_string()
 
 
+def test_node_serving_certificate_names_nothing_of_the_api(root: Path) -> None:
+    issue.issue(root / "pki", certificates.wanted("localhost", ("n1.example",)))
+    names = [names_of(root / "pki" / f"{file}.crt") for file in ("node-serving", "apiserver")]
+    assert names[0] == {"localhost.nodes.nodeplane.internal"}
+    assert not names[0] & names[1]
+
+
+def names_of(path: Path) -> set[str]:
+    found = x509.load_pem_x509_certificate(path.read_bytes()).extensions
+    return {str(name.value) for name in found.get_extension_for_class(x509.SubjectAlternativeName).value}
+
+
 def test_store_certificates_are_signed_by_a_ca_of_their_own(root: Path) -> None:
     where = layout(str(root))
     issue.issue(where.pki, certificates.wanted("n1"))

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from protocols.layout import layout
-from protocols.messages.node import INSTANCE
+from protocols.messages.node import INSTANCE, serving_name
 from protocols.settings import Settings
 from supervisor.cli.node_config import api_server, checked_name, only_here
 from supervisor.errors import Usage
@@ -39,7 +39,8 @@ def root() -> Iterator[Path]:
 
 def made(node: str = "n2", server: str = "https://10.0.0.1:6443", days: float = 700) -> Pass:
     pair, end = Pair(PEM, PEM), float(int(time.time() + days * 86400))
-    return Pass(server=server, node=node, ca=PEM, client=pair, serving=pair, not_after=end)
+    name = serving_name(node)
+    return Pass(server=server, node=node, ca=PEM, client=pair, serving=pair, serving_name=name, not_after=end)
 
 
 def settings(root: Path, **flags: object) -> Settings:
@@ -78,6 +79,16 @@ def test_a_damaged_pass_says_how_to_mend_it(old: str, new: str, complaint: str) 
 def test_what_is_no_pass_is_refused(data: bytes) -> None:
     with pytest.raises(PassUnusable):
         passes.read(data, "f")
+
+
+def test_pass_of_an_earlier_version_is_used_and_a_new_one_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n".join(line for line in passes.write(made()).splitlines() if "serving-name" not in line)
+    former = passes.read(text.encode(), "f")
+    assert former.serving_name == ""
+    monkeypatch.setattr(preflight, "_tls", lambda *_: None)
+    monkeypatch.setattr(preflight, "_ask", lambda *_: "")
+    assert "also serves for localhost; make one with `nodeplane node-config" in preflight.check(former, "")
+    assert preflight.check(made(), "") == ""
 
 
 def test_a_pass_that_ended_is_refused_before_anybody_is_asked() -> None:

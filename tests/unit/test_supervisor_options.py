@@ -38,6 +38,11 @@ def test_the_api_may_be_bound_elsewhere_and_have_more_names() -> None:
     assert settings_of(parse(*given, "fd00::1"), 7000).api_url == "https://[fd00::1]:7000"
 
 
+def test_api_names_of_a_node_are_refused() -> None:
+    with pytest.raises(Usage, match="a name that nodes serve by"):
+        settings_of(parse("--root=/r", "--node-name=n1", "--api-names=n2.nodes.nodeplane.internal"), 7000)
+
+
 def test_external_store_and_runtime() -> None:
     options = parse("--root=/r", "--node-name=n1", "--store=etcd://a:2379,b:2379", "--runtime=unix:///run/c.sock")
     settings = settings_of(options, 1)

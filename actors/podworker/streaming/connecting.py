@@ -16,6 +16,7 @@ from protocols.streams.channels import (
     failure_status,
 )
 from protocols.streams.join import join
+from protocols.streams.redirects import no_redirects
 
 CONNECT_S = 10.0
 CLOSE_S = 2.0
@@ -28,7 +29,8 @@ async def connect(
     check_upgrade(request, protocols)
     client = web.WebSocketResponse(protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S)
     await client.prepare(request)
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)) as session:
+    limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+    async with aiohttp.ClientSession(timeout=limit, trace_configs=[no_redirects()]) as session:
         try:
             runtime = await session.ws_connect(
                 url,
