@@ -19,10 +19,20 @@ RELEASE: tuple[Field, ...] = ((2, 0, ""),)
 """Stands for no pre-release: behind all pre-releases."""
 
 
-@functools.lru_cache(maxsize=4096)
+LONGEST = 256
+"""Characters of a version."""
+
+
 def parse_version(text: str) -> Version:
     """Strict; raises ValueError."""
-    match = _STRICT.fullmatch(text) if len(text) <= 256 else None
+    if len(text) > LONGEST:
+        raise ValueError(f"invalid semantic version {text[:64]!r}")
+    return _parsed(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str) -> Version:
+    match = _STRICT.fullmatch(text)
     if match is None:
         raise ValueError(f"invalid semantic version {text[:64]!r}")
     numbers = [int(match[part]) for part in (1, 2, 3)]

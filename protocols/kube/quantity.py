@@ -93,11 +93,21 @@ def is_quantity(text: str | int | float) -> bool:
     return True
 
 
-@functools.lru_cache(maxsize=4096)
 def _parse_text(text: str) -> Quantity:
-    match = _GRAMMAR.fullmatch(text) if len(text) <= MAX_TEXT else None
+    if len(text) > MAX_TEXT:
+        raise _invalid(text)
+    return _parse_short(text)
+
+
+def _invalid(text: str) -> QuantityInvalid:
+    return QuantityInvalid(f"not a quantity: {text[:64]!r}; write a number with an optional suffix such as m, k, Mi")
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse_short(text: str) -> Quantity:
+    match = _GRAMMAR.fullmatch(text)
     if match is None:
-        raise QuantityInvalid(f"not a quantity: {text[:64]!r}; write a number with an optional suffix such as m, k, Mi")
+        raise _invalid(text)
     sign, digits, suffix, exponent = match.groups()
     form = BINARY_SI if suffix in _BINARY else DECIMAL_EXPONENT if exponent else DECIMAL_SI
     nanos = _nanos(Fraction(digits if not digits.endswith(".") else digits[:-1]), suffix or "", exponent)

@@ -11,6 +11,13 @@ from protocols.kube.names import label_value_fault, qualified_name_fault
 
 EXISTS, ABSENT, IN, NOT_IN, ABOVE, BELOW = "exists", "!", "in", "notin", "gt", "lt"
 
+SELECTOR_BYTES = 64 * 1024
+"""Characters of a label or field selector: clients that name a thousand objects stay below."""
+LABEL_TERMS = 5_000
+"""Requirements and values of a label selector together."""
+FIELD_TERMS = 500
+"""Terms of a field selector."""
+
 _TOKEN = re.compile(r"\s*(?:(==|!=|[=!,()<>])|([^\s=!,()<>]+))")
 _OBJECT_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": ABSENT, "Gt": ABOVE, "Lt": BELOW}
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
@@ -40,8 +47,61 @@ class LabelSelector(msgspec.Struct, frozen=True):
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
+    def matcher(self) -> Callable[[Mapping[str, str]], bool]:
+        """Return `matches` for many objects: each costs its own labels, not the length of the selector.
+
+        A requirement that an object without the label meets is asked only about labels the object has.
+        """
+        present: dict[str, list[Requirement]] = {}
+        absent: dict[str, list[Requirement]] = {}
+        for each in dict.fromkeys(self.requirements):
+            (absent if each.operator in (ABSENT, NOT_IN) else present).setdefault(each.key, []).append(each)
+        needed = {key: _merged(found) for key, found in present.items()}
+        barred = {key: _merged(found) for key, found in absent.items()}
+
+        def matches(labels: Mapping[str, str]) -> bool:
+            if len(needed) > len(labels):
+                return False
+            for key, tests in needed.items():
+                if key not in labels or not tests(labels[key]):
+                    return False
+            if not barred:
+                return True
+            return all(barred[key](value) for key, value in labels.items() if key in barred)
+
+        return matches
+
     def __bool__(self) -> bool:
         return bool(self.requirements)
+
+
+def _merged(requirements: list[Requirement]) -> Callable[[str], bool]:
+    """One test of the value of a label that exists, for all requirements of one key."""
+    banned: set[str] = set()
+    allowed: set[str] | None = None
+    compared = [each for each in requirements if each.operator in (ABOVE, BELOW)]
+    never = any(each.operator == ABSENT for each in requirements)
+    for each in requirements:
+        if each.operator == IN:
+            allowed = set(each.values) if allowed is None else allowed & set(each.values)
+        elif each.operator == NOT_IN:
+            banned.update(each.values)
+    above = max((int(each.values[0]) for each in compared if each.operator == ABOVE), default=None)
+    below = min((int(each.values[0]) for each in compared if each.operator == BELOW), default=None)
+
+    def test(value: str) -> bool:
+        if never or type(value) is not str or value in banned or (allowed is not None and value not in allowed):
+            return False
+        return not compared or _between(value, above, below)
+
+    return test
+
+
+def _between(value: str, above: int | None, below: int | None) -> bool:
+    if not _INTEGER.fullmatch(value):
+        return False
+    number = int(value)
+    return (above is None or number > above) and (below is None or number < below)
 
 
 class FieldTerm(msgspec.Struct, frozen=True):
@@ -96,8 +156,18 @@ def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement
     return Requirement(key, operator, values)
 
 
+def check_bounds(name: str, text: str, terms: int) -> None:
+    """Raise SelectorInvalid for a selector that is too long to be read; `name` is the query parameter's."""
+    if len(text) > SELECTOR_BYTES:
+        raise SelectorInvalid(f"{name}: must have at most {SELECTOR_BYTES} characters, has {len(text)}")
+    found = text.count(",") + 1
+    if found > terms:
+        raise SelectorInvalid(f"{name}: must have at most {terms} terms and values, has {found}")
+
+
 def parse_label_selector(text: str) -> LabelSelector:
     """Read the query form: `a=b,!c,d in (e,f),g>1`."""
+    check_bounds("labelSelector", text, LABEL_TERMS)
     return _LabelParser(text).parse()
 
 
@@ -187,6 +257,7 @@ class _LabelParser:
 
 def parse_field_selector(text: str) -> FieldSelector:
     """Read the query form: `metadata.name=a,status.phase!=Running`; a backslash escapes itself, comma and equals."""
+    check_bounds("fieldSelector", text, FIELD_TERMS)
     return FieldSelector(tuple(_field_term(text, part) for part in _split_unescaped(text) if part))
 
 

@@ -125,3 +125,34 @@ def test_bad_field_selectors(text: str) -> None:
 @given(st.text(max_size=20))
 def test_escaped_values_read_back(value: str) -> None:
     assert parse_field_selector(f"a={escape_field_value(value)}").exact("a") == value
+
+
+KEYS = st.sampled_from(["a", "b", "c"])
+VALUES = st.sampled_from(["", "x", "y", "1", "2", "30"])
+TERMS = st.one_of(
+    KEYS,
+    KEYS.map(lambda key: f"!{key}"),
+    st.tuples(KEYS, st.sampled_from(["=", "!="]), VALUES).map("".join),
+    st.tuples(KEYS, st.sampled_from([">", "<"]), st.sampled_from(["1", "2", "15"])).map("".join),
+    st.tuples(KEYS, st.sampled_from([" in ", " notin "]), st.lists(VALUES, min_size=1)).map(
+        lambda term: f"{term[0]}{term[1]}({','.join(term[2])})"
+    ),
+)
+
+
+@given(st.lists(TERMS, max_size=8), st.dictionaries(KEYS, VALUES))
+def test_matcher_of_any_selector_agrees_with_its_requirements(terms: list[str], labels: dict[str, str]) -> None:
+    selector = parse_label_selector(",".join(terms))
+    assert selector.matcher()(labels) is selector.matches(labels)
+
+
+@pytest.mark.parametrize("text", ["!a," * 5_000 + "b", "a in (" + "v," * 5_000 + "v)", "a" * 70_000])
+def test_label_selector_beyond_its_bounds_is_invalid(text: str) -> None:
+    with pytest.raises(SelectorInvalid, match="labelSelector: must have at most"):
+        parse_label_selector(text)
+
+
+@pytest.mark.parametrize("text", ["a!=b," * 500 + "a!=b", "a=" + "b" * 70_000])
+def test_field_selector_beyond_its_bounds_is_invalid(text: str) -> None:
+    with pytest.raises(SelectorInvalid, match="fieldSelector: must have at most"):
+        parse_field_selector(text)

@@ -37,12 +37,23 @@ class Form(msgspec.Struct, frozen=True):
 PLAIN = Form()
 
 
-@functools.lru_cache(maxsize=256)
+ACCEPT_LIMIT = 4096
+"""Characters of an Accept header that is read."""
+
+
 def negotiate(accept: str, include: str = "") -> Form:
-    """The first form in `accept` that we can write; protobuf, which must be made from the JSON we keep, only for those
-    who accept nothing else. Raises NotAcceptable, BadRequest."""
+    """Raises NotAcceptable, BadRequest."""
+    if len(accept) > ACCEPT_LIMIT:
+        raise BadRequest(f"the Accept header has more than {ACCEPT_LIMIT} characters")
     if include and include not in INCLUDE_OBJECT:
-        raise BadRequest(f'unrecognized includeObject value: "{include}"')
+        raise BadRequest(f'unrecognized includeObject value: "{include:.64}"')
+    return _negotiated(accept, include)
+
+
+@functools.lru_cache(maxsize=256)
+def _negotiated(accept: str, include: str) -> Form:
+    """The first form in `accept` that we can write; protobuf, which must be made from the JSON we keep, only for those
+    who accept nothing else. Raises NotAcceptable."""
     clauses = accept.split(",") if accept.strip() else ["*/*"]
     for clause in clauses:
         form = _form(clause, include or "Metadata")
@@ -92,9 +103,13 @@ def media_parameters(clause: str) -> tuple[str, dict[str, str]]:
     return media.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}
 
 
-@functools.lru_cache(maxsize=64)
 def wants_aggregated(accept: str) -> bool:
     """Whether discovery v2 comes before plain JSON in `accept`."""
+    return len(accept) <= ACCEPT_LIMIT and _wants_aggregated(accept)
+
+
+@functools.lru_cache(maxsize=64)
+def _wants_aggregated(accept: str) -> bool:
     for clause in accept.split(","):
         media, parameters = media_parameters(clause)
         if media == JSON and parameters.get("as") == "APIGroupDiscoveryList":

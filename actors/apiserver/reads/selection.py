@@ -10,6 +10,9 @@ from actors.apiserver.replica.stored import Stored
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.selectors import FieldTerm, parse_field_selector, parse_label_selector
 
+SHORT = 1024
+"""Characters of selectors whose compiled form is retained: what clients repeat is short, and memory is bounded."""
+
 
 class Selection:
     """A compiled pair of selectors. Missing fields compare as empty text."""
@@ -23,7 +26,7 @@ class Selection:
         self.name = next((value for path, value in self.equals if path == "metadata.name"), "")
         """The one name asked for, empty if any."""
         self._view = resource.face.view
-        self._fields = tuple((_getter(resource, term.field), term.equal, term.value) for term in self.terms)
+        self._fields = _field_tests(resource, self.terms)
 
     @property
     def everything(self) -> bool:
@@ -40,18 +43,32 @@ class Selection:
         return self._fields_match(obj)
 
     def _fields_match(self, obj: Obj) -> bool:
-        return all((get(obj) == value) is equal for get, equal, value in self._fields)
+        return all(test(obj) for test in self._fields)
+
+
+def selection(resource: Resource, labels: str, fields: str) -> Selection:
+    """The compiled selectors; raises BadRequest."""
+    short = len(labels) + len(fields) <= SHORT
+    return _shared(resource, labels, fields) if short else Selection(resource, labels, fields)
 
 
 @functools.lru_cache(maxsize=1024)
-def selection(resource: Resource, labels: str, fields: str) -> Selection:
-    """The compiled selectors; raises BadRequest."""
+def _shared(resource: Resource, labels: str, fields: str) -> Selection:
     return Selection(resource, labels, fields)
+
+
+def equalities(fields: str) -> tuple[tuple[str, str], ...]:
+    """The equality terms of a field selector, for authorization; none of one that cannot be read, which is an error of
+    those who may ask."""
+    try:
+        return tuple((term.field, term.value) for term in parse_field_selector(fields).terms if term.equal)
+    except SelectorInvalid:
+        return ()
 
 
 def _label_matcher(text: str) -> Callable[[Mapping[str, str]], bool]:
     try:
-        return parse_label_selector(text).matches
+        return parse_label_selector(text).matcher()
     except SelectorInvalid as error:
         raise BadRequest(f"unable to parse requirement: {error}") from None
 
@@ -64,6 +81,23 @@ def _field_terms(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
     for term in terms:
         _getter(resource, term.field)
     return terms
+
+
+def _field_tests(resource: Resource, terms: tuple[FieldTerm, ...]) -> tuple[Callable[[Obj], bool], ...]:
+    """One test of each field, whatever the number of its terms."""
+    fields = dict.fromkeys(term.field for term in terms)
+    return tuple(_field_test(_getter(resource, field), [t for t in terms if t.field == field]) for field in fields)
+
+
+def _field_test(get: Callable[[Obj], str], terms: list[FieldTerm]) -> Callable[[Obj], bool]:
+    wanted = {term.value for term in terms if term.equal}
+    banned = {term.value for term in terms if not term.equal}
+
+    def test(obj: Obj) -> bool:
+        value = get(obj)
+        return value not in banned and (not wanted or {value} == wanted)
+
+    return test
 
 
 def _getter(resource: Resource, path: str) -> Callable[[Obj], str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 from aiohttp.http import RawRequestMessage, StreamWriter
+from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import ERROR, RequestHandler, _ErrInfo
 from multidict import CIMultiDict
@@ -21,6 +22,8 @@ from actors.apiserver.endpoints.whole import whole
 from protocols.tls import is_trusted
 
 Message = RawRequestMessage | _ErrInfo
+QUERY_PARAMETERS = 1_000
+"""Parameters of a query: taking hundreds of thousands apart, which a stranger may ask for, would hold the loop."""
 
 
 Answering = Callable[[web.BaseRequest], Awaitable[Response]]
@@ -95,7 +98,8 @@ class Connection(RequestHandler):
             self._parser.message_consumed()
         if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
             self._resume_reading_if_drained()
-        return found
+        message, payload = found
+        return _bounded(message), payload
 
     async def _serve(self, message: Message, payload: StreamReader) -> bool:
         """Whether the client is still there."""
@@ -173,6 +177,14 @@ class Connection(RequestHandler):
         if self._keepalive_handle is None:
             self._keepalive_handle = self._loop.call_at(closes_at, self._process_keepalive)
         return True
+
+
+def _bounded(message: Message) -> Message:
+    """The message, or the refusal of one whose query has too many parameters."""
+    if isinstance(message, _ErrInfo) or message.url.raw_query_string.count("&") < QUERY_PARAMETERS:
+        return message
+    told = f"the query of the request has more than {QUERY_PARAMETERS} parameters"
+    return _ErrInfo(400, BadHttpMessage(told), told)
 
 
 class _Writer(StreamWriter):

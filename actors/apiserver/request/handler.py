@@ -28,12 +28,12 @@ from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.errors.answers import MethodNotAllowed, NotFound, Unauthorized
 from actors.apiserver.metrics.requests import RequestMetrics
-from actors.apiserver.reads.selection import selection
+from actors.apiserver.reads.selection import equalities, selection
 from actors.apiserver.request.audit import is_audited
 from actors.apiserver.request.call import Call
 from actors.apiserver.request.gate import Gate, Identity
 from actors.apiserver.request.numbers import request_seconds
-from actors.apiserver.request.query import ListOptions, list_options
+from actors.apiserver.request.query import ListOptions, flag, list_options
 from actors.apiserver.request.refusal import CLIENT_LEFT, refusal
 from actors.apiserver.request.route import Action, Route, Routes, attributes_of
 from actors.apiserver.request.target import Target
@@ -124,8 +124,8 @@ class Handler:
         call.route = route = self._routes.known(http) or await self._find(http)
         if route is None:
             return await self._answer_static(call, user)
+        self._authorizer.check(user, _attributes(call, route))
         request = self._request(call, identity, route)
-        self._authorizer.check(user, _attributes(route, request, call.verb))
         if self._connecting.serves(route.target.subresource):
             return await self._connect(call, route, request)
         if call.verb == "watch":
@@ -152,7 +152,6 @@ class Handler:
         http, target = call.http, route.target
         query, row = http.query, target.resource
         options = list_options(query) if target.verb in COLLECTION else NO_OPTIONS
-        call.verb = "watch" if options.watch and target.verb == "list" else target.verb
         form = negotiate(http.headers.get(hdrs.ACCEPT, ""), query.get("includeObject", ""))
         form = check_form(form, row.api_version, row.kind, options.watch)
         selects = options.labels or options.fields
@@ -162,7 +161,8 @@ class Handler:
 
     async def _connect(self, call: Call, route: Route, request: Request) -> Response:
         call.verb = "connect"
-        self._authorizer.check(request.user, _attributes(route, request, connect_verb(route.target)))
+        verb = connect_verb(route.target)
+        self._authorizer.check(request.user, attributes_of(route.target, verb, call.http.path))
         with self._metrics.connected(route.target):
             return await self._until_expiry(request)
 
@@ -198,7 +198,11 @@ class Handler:
             return (await self._static.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
 
 
-def _attributes(route: Route, request: Request, verb: str) -> Attributes:
-    if request.wanted is route.everything and verb == route.target.verb:
+def _attributes(call: Call, route: Route) -> Attributes:
+    """What a request asks for. Of its options only those are read that authorization looks at."""
+    target, query = route.target, call.http.query
+    call.verb = "watch" if target.verb == "list" and flag(query, "watch") else target.verb
+    fields = query.get("fieldSelector", "") if target.verb in COLLECTION else ""
+    if not fields and call.verb == target.verb:
         return route.attributes
-    return attributes_of(route.target, verb, request.http.path, request.wanted)
+    return attributes_of(target, call.verb, call.http.path, equalities(fields))

@@ -75,7 +75,8 @@ class Routes:
         )
 
 
-def attributes_of(target: Target, verb: str, path: str, wanted: Selection | None = None) -> Attributes:
+def attributes_of(target: Target, verb: str, path: str, fields: tuple[tuple[str, str], ...] = ()) -> Attributes:
+    """`fields`: the equality terms of a field selector."""
     row = target.resource
     itself = target.name if row.full_name == "namespaces" else ""  # a namespace lies within itself
     return Attributes(
@@ -85,6 +86,6 @@ def attributes_of(target: Target, verb: str, path: str, wanted: Selection | None
         resource=row.plural,
         subresource=target.subresource,
         namespace=target.namespace or itself,
-        name=target.name or (wanted.name if wanted is not None else ""),
-        fields=wanted.equals if wanted is not None else (),
+        name=target.name or next((value for field, value in fields if field == "metadata.name"), ""),
+        fields=fields,
     )

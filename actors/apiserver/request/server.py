@@ -25,8 +25,8 @@ TRUST_SECONDS = 2.0
 """Seconds after which replaced client CAs are noticed at the latest."""
 STREAM_GRACE_SECONDS = 60.0
 """Seconds that requests under way then have left; watches and idle connections end at once."""
-LINE_LIMIT = 512 * 1024
-"""Bytes of a request's first line: label selectors of hundreds of names are in use."""
+LINE_LIMIT = 128 * 1024
+"""Bytes of a request's first line: label selectors of hundreds of names are in use, and bounded to half of it."""
 HEADER_LIMIT = 64 * 1024
 """Bytes of one header; there may be 128."""
 
