@@ -137,6 +137,13 @@ class LeaseTooLong(StoreError):
     text = "etcdserver: too large lease TTL"
 
 
+class ClientNotProven(StoreError):
+    """Raised when a TCP client's certificate has expired or its TLS session was resumed."""
+
+    http = 401
+    grpc = "UNAUTHENTICATED"
+
+
 class Stopped(StoreError):
     """Raised for requests that arrive or wait while the store stops."""
 

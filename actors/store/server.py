@@ -1,6 +1,7 @@
 """The gRPC server: which method is whose, how errors are answered, where it listens."""
 
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -9,11 +10,12 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from actors.store.door import Door
-from actors.store.errors import NotDecoded, NotSupported, StoreUnusable
+from actors.store.errors import ClientNotProven, NotDecoded, NotSupported, StoreUnusable
 from actors.store.kv import KvService
 from actors.store.lease import LeaseService
 from actors.store.maintenance import MaintenanceService
 from actors.store.options import MIB, StoreOptions
+from actors.store.proof import Generating, Streaming, bounded, checked, seconds_left
 from actors.store.tls import server_credentials
 from actors.store.watch import WatchService
 from protocols.errors import NodeplaneError
@@ -64,6 +66,7 @@ def decoding(method: Callable[[Any], Awaitable[Message]], request: type[Message]
 def unary(method: Decoding) -> Handler:
     async def call(data: bytes, context: Context) -> Message:
         try:
+            seconds_left(context, time.time())
             return await method(data)
         except NodeplaneError as error:
             await _abort(context, error)
@@ -78,8 +81,32 @@ def guarded_stream(
     async def call(data: bytes, context: Context) -> AsyncIterator[Message]:
         try:
             async for message in method(decoded(data, request)):
+                seconds_left(context, time.time())
                 yield message
         except NodeplaneError as error:
+            await _abort(context, error)
+
+    return call
+
+
+def streaming(method: Streaming) -> Streaming:
+    """End with the client's certificate, with an error that says so."""
+
+    async def call(requests: Any, context: Context) -> None:
+        try:
+            await bounded(method)(requests, context)
+        except ClientNotProven as error:
+            await _abort(context, error)
+
+    return call
+
+
+def generating(method: Generating) -> Generating:
+    async def call(requests: Any, context: Context) -> AsyncIterator[Any]:
+        try:
+            async for answer in checked(method)(requests, context):
+                yield answer
+        except ClientNotProven as error:
             await _abort(context, error)
 
     return call
@@ -122,10 +149,10 @@ class Services:
         """Everything, for gRPC, by path."""
         streams: dict[str, Handler] = {
             "Watch/Watch": grpc.stream_stream_rpc_method_handler(
-                self._watch.watch, pb.WatchRequest.FromString, serialize
+                streaming(self._watch.watch), pb.WatchRequest.FromString, serialize
             ),
             "Lease/LeaseKeepAlive": grpc.stream_stream_rpc_method_handler(
-                self._lease.keep_alive, pb.LeaseKeepAliveRequest.FromString, serialize
+                generating(self._lease.keep_alive), pb.LeaseKeepAliveRequest.FromString, serialize
             ),
             "Maintenance/Snapshot": grpc.unary_stream_rpc_method_handler(
                 guarded_stream(self._maintenance.snapshot, pb.SnapshotRequest), None, serialize
