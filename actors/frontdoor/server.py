@@ -1,96 +1,173 @@
-"""A gRPC server behind an entrance: one public socket with its services, health and reflection among them."""
+"""A gRPC server behind an endpoint, with the standard health and reflection services."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import grpc.aio
 
-from actors.frontdoor.entrance.reception import Reception
-from actors.frontdoor.late import HEALTH, LateServices
-from actors.frontdoor.lister import Lister
-from actors.frontdoor.watch import Watch
+from actors.frontdoor.endpoint import Endpoint
 from protocols.sockets import prepare_socket, private_sockets
 from protocols.wire.methods import LIMITS, Service
-from protocols.wire.pod_resources import (
-    GET,
-    GET_ALLOCATABLE,
-    LIST,
-    LIST_AND_WATCH,
-    LIST_AND_WATCH_ALLOCATABLE,
-    LIST_V1ALPHA1,
-)
 
-PATIENT = (
+HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"
+REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
+"""Same wire format. It is served but not listed, since no descriptor of it is at hand."""
+
+CHANNEL_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_concurrent_streams", 1024),
 )
-"""Clients ping as often as they like: a watch that is silent for days must not be ended for it. We never ping: a unix
-socket tells when the other end is gone. Calls at once on one connection are bounded."""
+"""Clients may ping at any rate, so that a watch without events for days is not ended for it. The server never pings: a
+unix socket reports when its other end is gone. Concurrent calls per connection are bounded."""
 
 
 @dataclass(frozen=True)
 class ServerOptions:
-    reception: Reception
+    endpoint: Endpoint
     services: tuple[Service, ...]
     health_address: str = ""
-    """HOST:PORT of a second server, with health alone; empty = none."""
+    """HOST:PORT of a second server with the health service alone; empty = none."""
 
 
 class Server:
     def __init__(self, options: ServerOptions) -> None:
         self._options = options
-        self.late = LateServices(service.name for service in options.services)
-        self._server = grpc.aio.server(options=(*LIMITS, *PATIENT))
+        self._standard = StandardServices(service.name for service in options.services)
+        self._server = grpc.aio.server(options=(*LIMITS, *CHANNEL_OPTIONS))
         handlers: Iterable[grpc.GenericRpcHandler] = (item.handler() for item in options.services)
-        self._server.add_generic_rpc_handlers((*handlers, self.late))
-        self._outside: grpc.aio.Server | None = None
+        self._server.add_generic_rpc_handlers((*handlers, self._standard))
+        self._health_server: grpc.aio.Server | None = None
         self.health_port = 0
 
-    def serving(self, synced: bool) -> None:
-        """What health says of the services; the server itself is well either way."""
+    def set_serving(self, serving: bool) -> None:
+        """Set the health of the services. The server itself ("") stays SERVING."""
         for service in self._options.services:
-            self.late.set(service.name, synced)
+            self._standard.set_serving(service.name, serving)
 
     async def start(self) -> None:
-        """Raises SocketInUse when another node agent serves there."""
-        place = self._options.reception.place
-        prepare_socket(place.private)
+        """Raises SocketInUse if another process serves the socket."""
+        private = self._options.endpoint.socket.private
+        prepare_socket(private)
         with private_sockets():
-            self._server.add_insecure_port(f"unix:{place.private}")
+            self._server.add_insecure_port(f"unix:{private}")
         await self._server.start()
-        await self._options.reception.entrance.start()
+        await self._options.endpoint.listener.start()
         if self._options.health_address:
-            await self._open_outside()
+            await self._start_health_server()
 
-    async def _open_outside(self) -> None:
-        self._outside = grpc.aio.server()
-        self._outside.add_generic_rpc_handlers((self.late.only(HEALTH),))
-        self.health_port = self._outside.add_insecure_port(self._options.health_address)
-        await self._outside.start()
+    async def _start_health_server(self) -> None:
+        self._health_server = grpc.aio.server()
+        self._health_server.add_generic_rpc_handlers((self._standard.only(HEALTH),))
+        self.health_port = self._health_server.add_insecure_port(self._options.health_address)
+        await self._health_server.start()
 
-    async def stop(self, grace: float) -> None:
-        self._options.reception.entrance.shut()
-        if self._outside:
-            await self._outside.stop(0)
-        await self._server.stop(grace)
-        self._options.reception.entrance.close()
+    async def stop(self, grace_s: float) -> None:
+        self._options.endpoint.listener.stop_accepting()
+        if self._health_server:
+            await self._health_server.stop(0)
+        await self._server.stop(grace_s)
+        self._options.endpoint.listener.close()
 
 
-@dataclass(frozen=True)
-class PodResources:
-    """What answers the methods of pod resources."""
+class StandardServices(grpc.GenericRpcHandler):
+    """Health and reflection of `services`.
 
-    lister: Lister
-    watch_pods: Watch
-    watch_allocatable: Watch
+    Their libraries are imported by the first call: most nodes never see one, and reflection alone costs 0.7 MB.
+    """
 
-    def services(self) -> tuple[Service, ...]:
-        """v1 and v1alpha1. All replies are bytes already."""
-        v1 = Service().unary(LIST, self.lister.list, encode=bytes).unary(GET, self.lister.get, encode=bytes)
-        v1.unary(GET_ALLOCATABLE, self.lister.get_allocatable, encode=bytes)
-        v1.stream(LIST_AND_WATCH, self.watch_pods.call, encode=bytes)
-        v1.stream(LIST_AND_WATCH_ALLOCATABLE, self.watch_allocatable.call, encode=bytes)
-        return v1, Service().unary(LIST_V1ALPHA1, self.lister.list_v1alpha1, encode=bytes)
+    def __init__(self, services: Iterable[str]) -> None:
+        self._names = tuple(services)
+        self._serving = dict.fromkeys(("", *self._names), True)
+        self._health: Any = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._handlers: dict[str, Any] = {}
+        self._factories: dict[str, Callable[[], Any]] = {
+            HEALTH: self._make_health,
+            REFLECTION: self._make_reflection,
+            REFLECTION_V1: self._make_reflection_v1,
+        }
+
+    def only(self, name: str) -> "_SingleService":
+        """Return a handler with one of the services."""
+        return _SingleService(self, name)
+
+    def set_serving(self, service: str, serving: bool) -> None:
+        self._serving[service] = serving
+        if self._health:
+            task = asyncio.get_running_loop().create_task(self._health.set(service, _health_status(serving)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        name = handler_call_details.method[1:].rpartition("/")[0]
+        if name not in self._factories:
+            return None
+        if name not in self._handlers:
+            self._handlers[name] = self._factories[name]()
+        return self._handlers[name].service(handler_call_details)
+
+    def _make_health(self) -> Any:
+        from grpc_health.v1 import health, health_pb2_grpc
+
+        self._health = health.aio.HealthServicer()
+        for service, serving in self._serving.items():
+            # `set` is a coroutine; a handler is made in a synchronous callback of gRPC.
+            self._health._server_status[service] = _health_status(serving)
+        return _handler(health_pb2_grpc.add_HealthServicer_to_server, self._health)
+
+    def _make_reflection(self) -> Any:
+        from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+
+        servicer = reflection.aio.ReflectionServicer((*self._names, HEALTH, REFLECTION))
+        return _handler(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, servicer)
+
+    def _make_reflection_v1(self) -> Any:
+        from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+        method = grpc.stream_stream_rpc_method_handler(
+            reflection.aio.ReflectionServicer((*self._names, HEALTH, REFLECTION)).ServerReflectionInfo,
+            request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+            response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+        )
+        return grpc.method_handlers_generic_handler(REFLECTION_V1, {"ServerReflectionInfo": method})
+
+
+class _SingleService(grpc.GenericRpcHandler):
+    def __init__(self, services: StandardServices, name: str) -> None:
+        self._services = services
+        self._prefix = f"/{name}/"
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        if not handler_call_details.method.startswith(self._prefix):
+            return None
+        return self._services.service(handler_call_details)
+
+
+def _health_status(serving: bool) -> Any:
+    from grpc_health.v1 import health_pb2
+
+    return health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class _HandlerCollector:
+    """Stand-in for a server: collects the handlers that generated code registers."""
+
+    def __init__(self) -> None:
+        self.handlers: list[Any] = []
+
+    def add_generic_rpc_handlers(self, handlers: Iterable[Any]) -> None:
+        self.handlers += handlers
+
+    def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
+        """Do nothing: these are the same handlers, for servers that look methods up by name."""
+
+
+def _handler(register: Callable[[Any, Any], None], servicer: Any) -> Any:
+    collector = _HandlerCollector()
+    register(servicer, collector)
+    return collector.handlers[0]

@@ -14,8 +14,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from actors.frontdoor.entrance import access
-from actors.frontdoor.entrance.types import PREFACE, UNKNOWN, EntranceLimits
+from actors.frontdoor import endpoint
+from actors.frontdoor.listener import UNKNOWN_PEER, ConnectionLimits
+from actors.frontdoor.relay import PREFACE
 from protocols.bus import Event, Op
 from protocols.messages.devices import PodAllocation
 from protocols.wire import podresources_v1_pb2 as v1
@@ -43,10 +44,10 @@ def test_the_access_log_names_the_process_and_what_it_called() -> None:
         await agent.list_all()
         await agent.allocatable()
         await agent.close()
-        line = await until("its line", lambda: next((line for line in door.access.lines if "left" in line), ""))
-        who = f"access: pid={os.getpid()} uid={os.getuid()} gid={os.getgid()} command="
+        line = await until("its line", lambda: next((line for line in door.access.lines if "disconnected" in line), ""))
+        who = f"access: client disconnected pid={os.getpid()} uid={os.getuid()} gid={os.getgid()} command="
         assert line.startswith(who)
-        assert line.endswith("left, calls: GetAllocatableResources=1 List=2")
+        assert line.endswith(" calls=GetAllocatableResources:1,List:2")
 
     serve(story)
 
@@ -63,14 +64,16 @@ def test_the_socket_has_its_mode_and_group_and_nothing_else_lies_beside_it() -> 
 def test_the_access_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     now, lines, log = 100.0, Lines(), logging.Logger("access", logging.INFO)
     log.addHandler(lines)
-    monkeypatch.setattr(access.time, "monotonic", lambda: now)
-    written = access.AccessLog(log)
+    monkeypatch.setattr(endpoint.time, "monotonic", lambda: now)
+    access_log = endpoint.AccessLog(log)
     for _ in range(80):
-        written.refused("garbage", UNKNOWN)
+        access_log.connection_rejected(UNKNOWN_PEER, "garbage")
     assert len(lines.lines) == 50
     now = 101.0
-    written.refused("garbage", UNKNOWN)
-    assert lines.lines[50:] == ["access: pid=0 uid=-1 gid=-1 command=? not let in: garbage (30 lines left out before)"]
+    access_log.connection_rejected(UNKNOWN_PEER, "garbage")
+    assert lines.lines[50:] == [
+        "access: connection rejected pid=0 uid=-1 gid=-1 command=? reason=garbage suppressed_lines=30"
+    ]
 
 
 def test_garbage_gets_nowhere() -> None:
@@ -94,7 +97,7 @@ def test_health_tells_whether_the_picture_is_current() -> None:
                 assert (await stub.Check(check(service=service))).status == health_pb2.HealthCheckResponse.SERVING
             watch = stub.Watch(check(service="v1.PodResourcesLister"))
             assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
-            door.server.serving(False)
+            door.server.set_serving(False)
             assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
             assert (await stub.Check(check())).status == health_pb2.HealthCheckResponse.SERVING
             with pytest.raises(grpc.aio.AioRpcError) as unknown:
@@ -168,7 +171,7 @@ def test_frequent_pings_of_a_silent_watch_are_no_offence() -> None:
 
 
 def test_connections_of_one_process_are_bounded_and_silent_ones_are_closed() -> None:
-    limits = DoorLimits(entrance=EntranceLimits(per_client=8, preface_s=1.0))
+    limits = DoorLimits(connections=ConnectionLimits(per_client=8, preface_timeout_s=1.0))
 
     async def story(door: Door) -> None:
         agent = Agent(door.socket)
@@ -202,7 +205,7 @@ def test_half_open_connections_and_unfinished_requests_hold_nobody_up() -> None:
         await asyncio.gather(*(gone(reader) for reader, _ in halves))
         for _, writer in halves:
             writer.close()
-        await until("only the agent is left", lambda: len(door.reception.entrance) == 1)
+        await until("only the agent is left", lambda: len(door.endpoint.listener) == 1)
         await agent.close()
 
     serve(story)
@@ -219,10 +222,10 @@ def test_ten_thousand_connections_do_not_reach_those_who_are_inside() -> None:
                     caller.close()
             door.pods.on_event(added(number))
             assert (await watch.next()).uid == f"p{number}"
-        assert len(door.reception.entrance) <= 256
+        assert len(door.endpoint.listener) <= 256
         for held in filter(None, inside):
             held.close()
-        await until("their end", lambda: len(door.reception.entrance) == 1)
+        await until("their end", lambda: len(door.endpoint.listener) == 1)
         await agent.list_all()
         await agent.close()
 

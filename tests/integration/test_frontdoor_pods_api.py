@@ -13,14 +13,12 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.frontdoor.entrance.reception import Reception, ReceptionOptions
-from actors.frontdoor.limiter import FairLimiter
+from actors.frontdoor.broadcast import Watchers, WatchQuota
+from actors.frontdoor.endpoint import Endpoint, EndpointOptions, FairLimiter
+from actors.frontdoor.listener import SocketOptions
 from actors.frontdoor.metrics import FrontDoorMetrics
-from actors.frontdoor.pods_api.feed import NodePodFeed
-from actors.frontdoor.pods_api.methods import PodsMethods, PodsOptions
+from actors.frontdoor.pods_api import NodePodFeed, PodsMethods, PodsOptions
 from actors.frontdoor.server import Server, ServerOptions
-from actors.frontdoor.types import Place
-from actors.frontdoor.watchers import Slots, Watchers
 from protocols.bus import Event, Op
 from protocols.kube.protobuf.decode import decode_message
 from protocols.kube.protobuf.table import message_of
@@ -53,14 +51,14 @@ def read(pod: bytes) -> tuple[str, str | None]:
 def serve(story: Callable[[NodePodFeed, grpc.aio.Channel], Coroutine[Any, Any, None]], rate: float = 0.0) -> None:
     async def whole() -> None:
         directory, metrics = Path(tempfile.mkdtemp(prefix="np", dir="/tmp")), FrontDoorMetrics(CollectorRegistry())
-        feed = NodePodFeed(Watchers(QUEUE, Slots(100)))
-        place = Place(directory / "pods-api.sock", directory / "inner")
-        reception = Reception(ReceptionOptions(place, FairLimiter(rate, 10), metrics, silent_log()))
-        methods = PodsMethods(PodsOptions(feed, reception, metrics.pods_dropped, 0.3))
-        server = Server(ServerOptions(reception, (methods.service(),)))
+        feed = NodePodFeed(Watchers(QUEUE, WatchQuota(100)))
+        address = SocketOptions(directory / "pods-api.sock", directory / "inner")
+        endpoint = Endpoint(EndpointOptions(address, FairLimiter(rate, 10), metrics, silent_log()))
+        methods = PodsMethods(PodsOptions(feed, endpoint, metrics.pods_dropped, 0.3))
+        server = Server(ServerOptions(endpoint, (methods.service(),)))
         await server.start()
         try:
-            async with asyncio.timeout(100), unix_channel(place.socket) as channel:
+            async with asyncio.timeout(100), unix_channel(address.public) as channel:
                 await story(feed, channel)
         finally:
             await server.stop(0)

@@ -34,7 +34,7 @@ def take(door: Door, uid: str) -> None:
 def test_s28_pods_that_have_ended_are_listed_with_the_gate_off_only(active_only: bool, listed: list[str]) -> None:
     async def story(door: Door) -> None:
         give(door, "p1", "g0")
-        door.others = [NodePod("u9", "default", "ended", ("main",), b"{}")]
+        door.pods_without_resources = [NodePod("u9", "default", "ended", ("main",), b"{}")]
         agent = Agent(door.socket)
         assert [pod.name for pod in await agent.list_all()] == listed
         old = await LIST_V1ALPHA1.unary(agent.channel)(v1alpha1.ListPodResourcesRequest())

@@ -31,7 +31,7 @@ def test_a_client_that_never_reads_is_ended_alone() -> None:
         with pytest.raises(grpc.aio.AioRpcError, match="events behind") as ended:
             await stuck.take(59)
         assert ended.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert any("ListAndWatch ended: RESOURCE_EXHAUSTED" in line for line in door.access.lines)
+        assert any("method=ListAndWatch code=RESOURCE_EXHAUSTED" in line for line in door.access.lines)
         await deaf.close()
         await reader.close()
 

@@ -66,7 +66,7 @@ def test_a_watch_goes_on_when_its_stream_ends() -> None:
                 change(door, f"p{number}")
             names = [(await anext(events)).pod.name for _ in range(39)]
             assert names == [f"p{number}" for number in range(1, 40)]
-            door.pods.watchers.end()
+            door.pods.watchers.end_all()
             following = asyncio.ensure_future(anext(events))
             change(door, "last")
             assert (await following).pod.name == "last"

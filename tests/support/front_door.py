@@ -1,4 +1,4 @@
-"""The front door's server in the test's own process, fed by hand."""
+"""Run the front door's server in the test process, with feeds that the test fills."""
 
 import asyncio
 import logging
@@ -12,18 +12,14 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from actors.frontdoor.allocatable import AllocatableFeed
-from actors.frontdoor.entrance.reception import Reception, ReceptionOptions
-from actors.frontdoor.entrance.types import EntranceLimits
-from actors.frontdoor.journal import Journal
-from actors.frontdoor.limiter import FairLimiter
-from actors.frontdoor.lister import Lister, ListerOptions
+from actors.frontdoor.allocatable_feed import AllocatableFeed
+from actors.frontdoor.broadcast import Journal, Watchers, WatchQuota
+from actors.frontdoor.endpoint import Endpoint, EndpointOptions, FairLimiter
+from actors.frontdoor.listener import ConnectionLimits, SocketOptions
 from actors.frontdoor.metrics import FrontDoorMetrics
-from actors.frontdoor.pods import PodFeed
-from actors.frontdoor.server import PodResources, Server, ServerOptions
-from actors.frontdoor.types import Place
-from actors.frontdoor.watch import Watch, WatchOptions
-from actors.frontdoor.watchers import Slots, Watchers
+from actors.frontdoor.pod_feed import PodFeed
+from actors.frontdoor.pod_resources_api import PodResources, UnaryMethods, UnaryOptions, Watch, WatchOptions
+from actors.frontdoor.server import Server, ServerOptions
 from protocols.messages.pods import NodePod
 
 
@@ -31,18 +27,18 @@ from protocols.messages.pods import NodePod
 class DoorLimits:
     queue: int = 1024
     watchers: int = 4096
-    last_words: float = 0.3
+    drain_timeout_s: float = 0.3
     rate: float = 0.0
     burst: int = 10
     health: str = ""
     mode: int = 0o600
     enabled: bool = True
     active_only: bool = True
-    entrance: EntranceLimits = field(default_factory=EntranceLimits)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 class Lines(logging.Handler):
-    """What the access log said."""
+    """Log handler that keeps the lines of the access log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,35 +53,42 @@ def silent_log() -> logging.Logger:
 
 
 class Door:
-    """Not started: its feeds can be filled first."""
+    """A server that is not started yet, so that its feeds can be filled first."""
 
     def __init__(self, limits: DoorLimits = DoorLimits()) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.socket = self.directory / "kubelet.sock"
         self.registry = CollectorRegistry()
-        slots, metrics = Slots(limits.watchers), FrontDoorMetrics(self.registry)
+        slots, metrics = WatchQuota(limits.watchers), FrontDoorMetrics(self.registry)
         self.pods = PodFeed(Journal(4096), Watchers(limits.queue, slots))
         self.allocatable = AllocatableFeed(Journal(4096), Watchers(limits.queue, slots))
         self.allocatable.journal.begin(1 << 22)
         self.access = Lines()
         log = logging.Logger("door", logging.INFO)
         log.addHandler(self.access)
-        place = Place(self.socket, self.directory / "inner", limits.mode, os.getgid())
+        address = SocketOptions(self.socket, self.directory / "inner", limits.mode, os.getgid())
         limiter = FairLimiter(limits.rate, limits.burst)
-        self.reception = Reception(ReceptionOptions(place, limiter, metrics, log, limits.entrance))
-        self.others: list[NodePod] = []
-        lister = Lister(
-            ListerOptions(self.pods, self.allocatable, metrics, self.reception, lambda: self.others, limits.active_only)
+        self.endpoint = Endpoint(EndpointOptions(address, limiter, metrics, log, limits.connections))
+        self.pods_without_resources: list[NodePod] = []
+        unary = UnaryMethods(
+            UnaryOptions(
+                self.pods,
+                self.allocatable,
+                metrics,
+                self.endpoint,
+                lambda: self.pods_without_resources,
+                limits.active_only,
+            )
         )
         pods, allocatable = (
-            Watch(WatchOptions(kind, method, feed, metrics, self.reception, limits.enabled, limits.last_words))
+            Watch(WatchOptions(kind, method, feed, metrics, self.endpoint, limits.enabled, limits.drain_timeout_s))
             for kind, method, feed in (
                 ("list_and_watch", "ListAndWatch", self.pods),
                 ("list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self.allocatable),
             )
         )
         self.server = Server(
-            ServerOptions(self.reception, PodResources(lister, pods, allocatable).services(), limits.health)
+            ServerOptions(self.endpoint, PodResources(unary, pods, allocatable).services(), limits.health)
         )
 
     async def start(self) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from actors.adopt.diff import Pods, held, steps, target, torn
 from actors.adopt.identity import HOLD_S, Identities, Sandbox
 from actors.adopt.schedule import ECHOES, GAP, Schedule
-from actors.frontdoor.encode import pod as shown
+from actors.frontdoor.encoding import pod as shown
 from protocols.messages.devices import AllocatedDevice, AllocatedMemory, ContainerAllocation, PodAllocation
 from protocols.podresources import convert
 from protocols.wire import podresources_v1_pb2 as v1

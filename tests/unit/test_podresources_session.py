@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.frontdoor.encode import bookmark, sequence
+from actors.frontdoor.broadcast import EncodedEvent, Journal, Watchers, WatchQuota
+from actors.frontdoor.encoding import bookmark, sequence
 from actors.frontdoor.errors import PositionLost
-from actors.frontdoor.journal import Journal
-from actors.frontdoor.pods import PodFeed
-from actors.frontdoor.types import Entry
-from actors.frontdoor.watchers import Slots, Watchers
-from actors.frontdoor.wishes import FEATURE_NAMES, parse_wishes
+from actors.frontdoor.pod_feed import PodFeed
+from actors.frontdoor.pod_resources_api import FEATURE_NAMES, parse_watch_request
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.podresources import Action, PodEvent, WatchOptions, WatchRefused, WatchUnsupported
@@ -36,19 +34,19 @@ class Server:
     """The front door's state and one stream of it."""
 
     def __init__(self, ring: int) -> None:
-        self.feed = PodFeed(Journal(ring), Watchers(1000, Slots(9)))
+        self.feed = PodFeed(Journal(ring), Watchers(1000, WatchQuota(9)))
         self.feed.on_snapshot([], BASE)
         self.mark = BASE
-        self._queue: list[Entry] = []
+        self._queue: list[EncodedEvent] = []
 
     def open(self, session: Session[PodEvent]) -> None:
-        wishes = parse_wishes(session.metadata())
+        wishes = parse_watch_request(session.metadata())
         journal = self.feed.journal
         if wishes.resume is not None:
             self._queue = journal.since(wishes.resume)
         else:
             assert wishes.snapshot
-            self._queue = [*self.feed.snapshot(), Entry(journal.position, bookmark())]
+            self._queue = [*self.feed.snapshot(), EncodedEvent(journal.position, bookmark())]
         assert not session.joined({REVISION: journal.revision(), FEATURES: FEATURE_NAMES})
 
     def change(self, uid: str, name: str, ids: tuple[str, ...] | None) -> None:

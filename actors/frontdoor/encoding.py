@@ -1,10 +1,13 @@
-"""From the plane's messages to the wire of pod resources. Everything is sorted, so equal states are equal bytes."""
+"""Encode allocations as messages of the pod resources API.
+
+Everything is sorted, so equal states are equal bytes. A protobuf message is the concatenation of its fields, so a part
+that is encoded already is wrapped with `field` and never encoded again.
+"""
 
 from collections.abc import Iterable
+from enum import IntEnum
 from operator import attrgetter
 
-from actors.frontdoor.framing import field
-from actors.frontdoor.types import Action
 from protocols.messages.devices import (
     AllocatedDevice,
     AllocatedMemory,
@@ -19,20 +22,44 @@ from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 ClaimName = tuple[str, str]
 """Namespace and name."""
 
-SHOWN = ("sidecar", "app")
-"""Kinds of containers that are listed, in this order; an init container's devices live on in these."""
+LISTED_KINDS = ("sidecar", "app")
+"""Kinds of containers that are listed, in this order. Init containers pass their devices on to them."""
 
-LISTED_POD, EVENT_POD, GOT_POD = 1, 3, 1
-"""Numbers of the PodResources field in List's reply, in a watch's message, in Get's reply."""
+LIST_POD_FIELD, EVENT_POD_FIELD, GET_POD_FIELD = 1, 3, 1
+"""Number of the PodResources field in the response of List, of a watch, and of Get."""
+LENGTH_DELIMITED = 2
+
+
+class Action(IntEnum):
+    """Action of a watch message, with its number on the wire."""
+
+    ADDED = 0
+    DELETED = 1
+    UPDATED = 2
+    BOOKMARK = 3
+
+
+def field(number: int, payload: bytes) -> bytes:
+    """Return a field that holds a message, a string or bytes."""
+    return varint(number << 3 | LENGTH_DELIMITED) + varint(len(payload)) + payload
+
+
+def varint(value: int) -> bytes:
+    digits = bytearray()
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    digits.append(value)
+    return bytes(digits)
 
 
 def pod(allocation: PodAllocation) -> v1.PodResources:
-    shown = (container for kind in SHOWN for container in allocation.containers if container.kind == kind)
-    whole = _whole_claims(allocation)
+    listed = (container for kind in LISTED_KINDS for container in allocation.containers if container.kind == kind)
+    claims = _devices_by_claim(allocation)
     return v1.PodResources(
         name=allocation.name,
         namespace=allocation.namespace,
-        containers=[_container(item, whole) for item in shown],
+        containers=[_container(item, claims) for item in listed],
         cpu_ids=sorted(allocation.cpus),
         memory=memory(allocation.memory),
     )
@@ -42,29 +69,31 @@ def pod_bytes(allocation: PodAllocation) -> bytes:
     return pod(allocation).SerializeToString(deterministic=True)
 
 
-def _whole_claims(allocation: PodAllocation) -> dict[ClaimName, list[ClaimDevice]]:
-    """All devices of each claim the pod's containers have, whichever request a container names: as kubelet does."""
-    whole: dict[ClaimName, dict[ClaimDevice, None]] = {}
+def _devices_by_claim(allocation: PodAllocation) -> dict[ClaimName, list[ClaimDevice]]:
+    # As in kubelet, a container shows all devices of its claims, also those of requests that it does not name.
+    by_claim: dict[ClaimName, dict[ClaimDevice, None]] = {}
     for container in allocation.containers:
         for claim in container.claims:
-            whole.setdefault((claim.namespace, claim.name), {}).update(dict.fromkeys(claim.devices))
+            by_claim.setdefault((claim.namespace, claim.name), {}).update(dict.fromkeys(claim.devices))
     order = attrgetter("driver", "pool", "device", "share_id")
-    return {name: sorted(devices, key=order) for name, devices in whole.items()}
+    return {name: sorted(devices, key=order) for name, devices in by_claim.items()}
 
 
-def _container(container: ContainerAllocation, whole: dict[ClaimName, list[ClaimDevice]]) -> v1.ContainerResources:
+def _container(
+    container: ContainerAllocation, devices_by_claim: dict[ClaimName, list[ClaimDevice]]
+) -> v1.ContainerResources:
     claims = sorted({(claim.namespace, claim.name) for claim in container.claims})
     return v1.ContainerResources(
         name=container.name,
         devices=devices(container.devices),
         cpu_ids=sorted(container.cpus),
         memory=memory(container.memory),
-        dynamic_resources=[_claim(name, whole[name]) for name in claims],
+        dynamic_resources=[_claim(name, devices_by_claim[name]) for name in claims],
     )
 
 
 def devices(items: Iterable[AllocatedDevice | Device]) -> list[v1.ContainerDevices]:
-    """One entry per device and NUMA node; a device without topology has one entry without topology."""
+    """Return one entry per device and NUMA node; a device without topology has one entry without topology."""
     ordered = sorted(items, key=lambda item: (item.resource, item.id, item.numa))
     return [entry for item in ordered for entry in _device(item)]
 
@@ -79,7 +108,7 @@ def _device(item: AllocatedDevice | Device) -> list[v1.ContainerDevices]:
 
 
 def memory(blocks: Iterable[AllocatedMemory]) -> list[v1.ContainerMemory]:
-    """A block on several NUMA nodes is one entry with all of them."""
+    """Return one entry per block, with all its NUMA nodes."""
     ordered = sorted(blocks, key=lambda block: (block.type, block.numa))
     return [
         v1.ContainerMemory(memory_type=block.type, size=block.size, topology=_topology(block.numa)) for block in ordered
@@ -92,12 +121,11 @@ def _topology(nodes: tuple[int, ...]) -> v1.TopologyInfo | None:
 
 def _claim(name: ClaimName, devices: Iterable[ClaimDevice]) -> v1.DynamicResource:
     return v1.DynamicResource(
-        claim_namespace=name[0], claim_name=name[1], claim_resources=[_claimed(device) for device in devices]
+        claim_namespace=name[0], claim_name=name[1], claim_resources=[_claim_resource(device) for device in devices]
     )
 
 
-def _claimed(device: ClaimDevice) -> v1.ClaimResource:
-    """The CDI devices of this device alone; a share id only where there is one."""
+def _claim_resource(device: ClaimDevice) -> v1.ClaimResource:
     return v1.ClaimResource(
         cdi_devices=[v1.CDIDevice(name=name) for name in device.cdi_devices],
         driver_name=device.driver,
@@ -108,20 +136,19 @@ def _claimed(device: ClaimDevice) -> v1.ClaimResource:
 
 
 def pod_event(action: Action, allocation: PodAllocation, encoded: bytes) -> bytes:
-    """State after the change, `encoded`; a deleted pod has its name and nothing else."""
-    after = bare(allocation) if action is Action.DELETED else encoded
+    """Return a watch message with the state after the change, `encoded`. A deleted pod has only its name."""
+    after = _pod_name(allocation) if action is Action.DELETED else encoded
     head = v1.ListAndWatchPodResourcesResponse(action=action.name, uid=allocation.uid)
-    return head.SerializeToString(deterministic=True) + field(EVENT_POD, after)
+    return head.SerializeToString(deterministic=True) + field(EVENT_POD_FIELD, after)
 
 
-def bare(allocation: PodAllocation) -> bytes:
+def _pod_name(allocation: PodAllocation) -> bytes:
     return v1.PodResources(name=allocation.name, namespace=allocation.namespace).SerializeToString(deterministic=True)
 
 
-def bare_pod(namespace: str, name: str, containers: Iterable[str]) -> bytes:
-    """A pod whose containers hold nothing."""
-    shown = [v1.ContainerResources(name=container) for container in containers]
-    return v1.PodResources(name=name, namespace=namespace, containers=shown).SerializeToString(deterministic=True)
+def pod_without_resources(namespace: str, name: str, containers: Iterable[str]) -> bytes:
+    listed = [v1.ContainerResources(name=container) for container in containers]
+    return v1.PodResources(name=name, namespace=namespace, containers=listed).SerializeToString(deterministic=True)
 
 
 def allocatable_event(
@@ -137,32 +164,31 @@ def allocatable_event(
 
 
 def bookmark() -> bytes:
-    """The same bytes for both watches: an action and nothing else."""
+    """Return the message that ends a snapshot, the same for both watches."""
     return v1.ListAndWatchPodResourcesResponse(action=Action.BOOKMARK.name).SerializeToString()
 
 
 def sequence(position: int) -> bytes:
-    """Field 1000 of both watches' messages, to be appended to one: messages concatenate."""
+    """Return field 1000 of both watches, to be appended to a message."""
     return v1.ListAndWatchPodResourcesResponse(sequence=position).SerializeToString()
 
 
-def old_pod(allocation: PodAllocation) -> v1alpha1.PodResources:
-    """v1alpha1 knows app containers and device ids only."""
+def v1alpha1_pod(allocation: PodAllocation) -> v1alpha1.PodResources:
+    """Return the app containers and their device ids, which is all that v1alpha1 has."""
     apps = (container for container in allocation.containers if container.kind == "app")
     return v1alpha1.PodResources(
         name=allocation.name,
         namespace=allocation.namespace,
-        containers=[v1alpha1.ContainerResources(name=app.name, devices=_old_devices(app.devices)) for app in apps],
+        containers=[v1alpha1.ContainerResources(name=app.name, devices=_v1alpha1_devices(app.devices)) for app in apps],
     )
 
 
-def old_bare(namespace: str, name: str, containers: Iterable[str]) -> v1alpha1.PodResources:
-    """A pod that holds nothing."""
-    bare = [v1alpha1.ContainerResources(name=container) for container in containers]
-    return v1alpha1.PodResources(name=name, namespace=namespace, containers=bare)
+def v1alpha1_pod_without_resources(namespace: str, name: str, containers: Iterable[str]) -> v1alpha1.PodResources:
+    listed = [v1alpha1.ContainerResources(name=container) for container in containers]
+    return v1alpha1.PodResources(name=name, namespace=namespace, containers=listed)
 
 
-def _old_devices(items: Iterable[AllocatedDevice]) -> list[v1alpha1.ContainerDevices]:
+def _v1alpha1_devices(items: Iterable[AllocatedDevice]) -> list[v1alpha1.ContainerDevices]:
     ids: dict[str, list[str]] = {}
     for item in items:
         ids.setdefault(item.resource, []).append(item.id)

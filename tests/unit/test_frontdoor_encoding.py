@@ -1,17 +1,14 @@
-"""What the front door says of CPUs, memory and claims, and that its hand-made frames are what protobuf reads."""
+"""Encoding of CPUs, memory and claims, and events that fold into the response."""
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.frontdoor.allocatable import AllocatableFeed, MachineSink
-from actors.frontdoor.encode import pod, pod_bytes, pod_event
-from actors.frontdoor.framing import field, varint
-from actors.frontdoor.journal import Journal
-from actors.frontdoor.pods import PodFeed
-from actors.frontdoor.types import Action
-from actors.frontdoor.watchers import Slots, Watchers
+from actors.frontdoor.allocatable_feed import AllocatableFeed, MachineSink
+from actors.frontdoor.broadcast import Journal, Watchers, WatchQuota
+from actors.frontdoor.encoding import Action, field, pod, pod_bytes, pod_event, varint
+from actors.frontdoor.pod_feed import PodFeed
 from protocols.bus import Event, Op
 from protocols.messages.devices import (
     NODE,
@@ -49,7 +46,7 @@ FULL = ContainerAllocation(
 )
 
 
-def test_a_container_shows_cpus_memory_and_claims_in_order() -> None:
+def test_pod_lists_devices_cpus_and_memory_in_order() -> None:
     [shown] = pod(PodAllocation("u", "default", "p", (FULL,))).containers
     assert list(shown.cpu_ids) == [2, 5]
     assert [(entry.device_ids[0], [node.ID for node in entry.topology.nodes]) for entry in shown.devices] == [
@@ -63,7 +60,7 @@ def test_a_container_shows_cpus_memory_and_claims_in_order() -> None:
     ]
 
 
-def test_s31_a_claim_has_one_entry_per_device_with_its_own_cdi_devices() -> None:
+def test_s31_pod_claim_has_one_entry_per_device_with_its_cdi_devices() -> None:
     [shown] = pod(PodAllocation("u", "default", "p", (FULL,))).containers
     [claim] = shown.dynamic_resources
     assert (claim.claim_name, claim.claim_namespace) == ("three", "default")
@@ -73,7 +70,7 @@ def test_s31_a_claim_has_one_entry_per_device_with_its_own_cdi_devices() -> None
     ] == [("gpu-0", ["example.com/gpu=0"], False), ("gpu-1", ["example.com/gpu=1"], True), ("gpu-2", [], False)]
 
 
-def test_a_container_shows_all_devices_of_a_claim_whichever_request_it_names() -> None:
+def test_pod_container_lists_all_devices_of_its_claims() -> None:
     """As kubelet does; which container may use which is the runtime's business."""
 
     def having(name: str, *devices: str) -> ContainerAllocation:
@@ -88,29 +85,29 @@ def test_a_container_shows_all_devices_of_a_claim_whichever_request_it_names() -
 
 
 @given(st.integers(0, 1 << 40), st.binary(max_size=300))
-def test_frames_are_protobuf(number: int, payload: bytes) -> None:
+def test_field_any_payload_is_protobuf(number: int, payload: bytes) -> None:
     told = v1.ListAndWatchPodResourcesResponse(sequence=number).SerializeToString()
     assert told == b"\xc0\x3e" + varint(number) if number else told == b""
     parsed = descriptor_pb2.UninterpretedOption.FromString(field(7, payload))
     assert parsed.string_value == payload
 
 
-def test_the_list_is_encoded_once_per_change_and_reads_as_the_pods() -> None:
-    feed = PodFeed(Journal(10), Watchers(10, Slots(1)))
+def test_list_response_is_encoded_once_per_change() -> None:
+    feed = PodFeed(Journal(10), Watchers(10, WatchQuota(1)))
     feed.on_snapshot([("u2", PodAllocation("u2", "b", "x", (FULL,))), ("u1", PodAllocation("u1", "a", "z"))], 1)
-    first = feed.list_reply()
-    assert feed.list_reply() is first
+    first = feed.list_response()
+    assert feed.list_response() is first
     listed = v1.ListPodResourcesResponse.FromString(first)
     assert list(listed.pod_resources) == [pod(item) for item in feed.listed()]
     feed.on_event(Event(Op.DELETE, "u1", None, mark=2))
-    assert [item.name for item in v1.ListPodResourcesResponse.FromString(feed.list_reply()).pod_resources] == ["x"]
-    got = v1.GetPodResourcesResponse.FromString(feed.get_reply("b", "x") or b"")
+    assert [item.name for item in v1.ListPodResourcesResponse.FromString(feed.list_response()).pod_resources] == ["x"]
+    got = v1.GetPodResourcesResponse.FromString(feed.get_response("b", "x") or b"")
     assert got.pod_resources == pod(PodAllocation("u2", "b", "x", (FULL,)))
-    assert feed.get_reply("a", "z") is None
+    assert feed.get_response("a", "z") is None
 
 
-def test_s38_a_claim_that_is_prepared_later_is_an_update() -> None:
-    feed = PodFeed(Journal(10), Watchers(10, Slots(1)))
+def test_s38_claim_prepared_later_is_an_update() -> None:
+    feed = PodFeed(Journal(10), Watchers(10, WatchQuota(1)))
     feed.on_snapshot([], 0)
     bare = ContainerAllocation("main")
     claimed = ContainerAllocation("main", claims=FULL.claims)
@@ -121,11 +118,11 @@ def test_s38_a_claim_that_is_prepared_later_is_an_update() -> None:
     assert [(event.action, count) for event, count in zip(told, claims, strict=True)] == [(0, 0), (2, 1), (2, 0)]
 
 
-def test_a_snapshot_tells_what_gives_back_before_what_takes() -> None:
+def test_on_snapshot_sends_releases_before_allocations() -> None:
     """Also when the bus lost the events between: no device is in two pods after any one of them."""
     shared = FULL.claims[0]
     holds, empty = ContainerAllocation("main", claims=(shared,)), ContainerAllocation("main")
-    feed = PodFeed(Journal(10), Watchers(10, Slots(1)))
+    feed = PodFeed(Journal(10), Watchers(10, WatchQuota(1)))
     feed.on_snapshot([("a", PodAllocation("a", "d", "a", (empty,))), ("b", PodAllocation("b", "d", "b", (holds,)))], 2)
     feed.on_snapshot([("a", PodAllocation("a", "d", "a", (holds,))), ("b", PodAllocation("b", "d", "b", (empty,)))], 4)
     told = [v1.ListAndWatchPodResourcesResponse.FromString(item.message).uid for item in feed.journal.since(2)]
@@ -133,12 +130,12 @@ def test_a_snapshot_tells_what_gives_back_before_what_takes() -> None:
 
 
 def machine_feed() -> AllocatableFeed:
-    feed = AllocatableFeed(Journal(100), Watchers(10, Slots(1)))
+    feed = AllocatableFeed(Journal(100), Watchers(10, WatchQuota(1)))
     feed.on_snapshot([("r/x a", Device("r/x", "a", (0,)))], 0)
     return feed
 
 
-def test_s41_cpus_and_memory_come_and_go_as_events() -> None:
+def test_s41_set_machine_sends_cpu_and_memory_events() -> None:
     feed = machine_feed()
     sink = MachineSink(feed)
     node0 = AllocatedMemory("memory", 100 * MIB, (0,))
@@ -155,7 +152,7 @@ def test_s41_cpus_and_memory_come_and_go_as_events() -> None:
         (AllocatableEvent.ADDED, [4], []),
         (AllocatableEvent.UPDATED, [], [(90 * MIB, 0)]),
     ]
-    reply = v1.AllocatableResourcesResponse.FromString(feed.reply())
+    reply = v1.AllocatableResourcesResponse.FromString(feed.response())
     assert (list(reply.cpu_ids), [item.size for item in reply.memory]) == ([1, 2, 4], [90 * MIB])
     assert [item.device_ids[0] for item in reply.devices] == ["a"]
 
@@ -170,13 +167,13 @@ MACHINES = st.builds(
 
 
 @given(st.lists(MACHINES, max_size=8))
-def test_folding_allocatable_events_gives_the_reply(machines: list[Machine]) -> None:
+def test_allocatable_events_fold_into_the_response(machines: list[Machine]) -> None:
     feed = machine_feed()
     cpus: set[int] = set()
     memory: dict[str, int] = {}
     seen = 0
     for machine in machines:
-        feed.change_machine(machine)
+        feed.set_machine(machine)
         for entry in feed.journal.since(seen):
             event = AllocatableEvent.FromString(entry.message)
             sizes = {item.memory_type: item.size for item in event.memory}
@@ -188,7 +185,7 @@ def test_folding_allocatable_events_gives_the_reply(machines: list[Machine]) -> 
                 cpus |= set(event.cpu_ids)
                 memory |= sizes
         seen = feed.journal.position
-        reply = v1.AllocatableResourcesResponse.FromString(feed.reply())
+        reply = v1.AllocatableResourcesResponse.FromString(feed.response())
         assert cpus == set(reply.cpu_ids)
         assert memory == {item.memory_type: item.size for item in reply.memory}
 

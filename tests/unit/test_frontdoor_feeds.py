@@ -1,4 +1,4 @@
-"""The front door's feeds: folding events over any List gives the next List, whatever the bus did in between."""
+"""Feeds, journal and rate limit of the front door: List plus events gives the next List, whatever the bus loses."""
 
 import asyncio
 
@@ -6,15 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.frontdoor.allocatable import AllocatableFeed
-from actors.frontdoor.encode import pod
+from actors.frontdoor.allocatable_feed import AllocatableFeed
+from actors.frontdoor.broadcast import EncodedEvent, Journal, Watchers, WatchQuota, parse_revision
+from actors.frontdoor.encoding import pod
+from actors.frontdoor.endpoint import FairLimiter
 from actors.frontdoor.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
-from actors.frontdoor.journal import Journal, parse_revision
-from actors.frontdoor.limiter import FairLimiter
-from actors.frontdoor.pods import PodFeed
-from actors.frontdoor.types import Entry
-from actors.frontdoor.watchers import Slots, Watchers
-from actors.frontdoor.wishes import Wishes, parse_wishes
+from actors.frontdoor.pod_feed import PodFeed
+from actors.frontdoor.pod_resources_api import WatchRequest, parse_watch_request
 from protocols.bus import Event, Op
 from protocols.messages.devices import (
     MARK_SHIFT,
@@ -37,14 +35,14 @@ def allocation(uid: str, *ids: str) -> PodAllocation:
 
 
 def pod_feed(ring: int = 1000) -> PodFeed:
-    return PodFeed(Journal(ring), Watchers(1000, Slots(64)))
+    return PodFeed(Journal(ring), Watchers(1000, WatchQuota(64)))
 
 
 def listing(feed: PodFeed) -> View:
     return {(item.namespace, item.name): pod(item).SerializeToString(deterministic=True) for item in feed.listed()}
 
 
-def fold(view: View, entries: list[Entry]) -> View:
+def fold(view: View, entries: list[EncodedEvent]) -> View:
     view = dict(view)
     for entry in entries:
         event = v1.ListAndWatchPodResourcesResponse.FromString(entry.message)
@@ -85,7 +83,7 @@ STEPS = st.tuples(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(STEPS, max_size=40))
-def test_list_at_any_point_plus_events_is_list_now(steps: list[tuple[str, tuple[str, ...] | None, str]]) -> None:
+def test_journal_list_plus_later_events_equals_list(steps: list[tuple[str, tuple[str, ...] | None, str]]) -> None:
     """`lost` events are only seen in the next snapshot; positions never repeat and never go back."""
     ledger, feed = Ledger(), pod_feed()
     feed.on_snapshot([], BASE)
@@ -107,7 +105,7 @@ def test_list_at_any_point_plus_events_is_list_now(steps: list[tuple[str, tuple[
         assert positions == sorted(set(positions))
 
 
-def test_a_snapshot_tells_what_is_gone_first() -> None:
+def test_on_snapshot_sends_deletions_first() -> None:
     feed = pod_feed()
     feed.on_snapshot([("p1", allocation("p1", "a"))], BASE + 1)
     feed.on_snapshot([("p2", allocation("p2", "a"))], BASE + 3)
@@ -116,7 +114,7 @@ def test_a_snapshot_tells_what_is_gone_first() -> None:
     assert [entry.position for entry in feed.journal.since(BASE + 1)] == [BASE + 2, BASE + 3]
 
 
-def test_another_lineage_is_told_as_a_difference_and_forgets_old_positions() -> None:
+def test_on_snapshot_new_lineage_sends_difference_and_drops_positions() -> None:
     feed = pod_feed()
     feed.on_snapshot([("p1", allocation("p1"))], BASE + 1)
     watcher = feed.watchers.open()
@@ -128,7 +126,7 @@ def test_another_lineage_is_told_as_a_difference_and_forgets_old_positions() -> 
     assert feed.journal.revision() == "9-0"
 
 
-def test_init_only_changes_are_no_event() -> None:
+def test_on_event_init_container_change_sends_nothing() -> None:
     feed = pod_feed()
     feed.on_snapshot([("p1", PodAllocation("p1", "d", "p1", (ContainerAllocation("i", "init"),)))], BASE)
     changed = ContainerAllocation("i", "init", (AllocatedDevice("example.com/gpu", "a"),))
@@ -137,7 +135,7 @@ def test_init_only_changes_are_no_event() -> None:
     assert feed.journal.position == BASE + 1
 
 
-def test_history_reaches_back_before_our_own_time() -> None:
+def test_prepend_history_extends_journal_backwards() -> None:
     feed = pod_feed()
     feed.on_snapshot([("p2", allocation("p2"))], BASE + 3)
     past = (
@@ -146,24 +144,24 @@ def test_history_reaches_back_before_our_own_time() -> None:
         LedgerEvent(BASE + 3, allocation("p2"), new=True),
         LedgerEvent(BASE + 4, allocation("p3"), new=True),
     )
-    feed.remember(LedgerHistory(floor=BASE, events=past))
+    feed.prepend_history(LedgerHistory(floor=BASE, events=past))
     feed.on_event(Event(Op.UPSERT, "p3", allocation("p3"), mark=BASE + 4))
     assert fold({}, feed.journal.since(BASE)) == listing(feed)
     assert [entry.position - BASE for entry in feed.journal.since(BASE)] == [1, 2, 3, 4]
 
 
-def test_the_ring_is_bounded_also_by_history() -> None:
+def test_journal_prepend_keeps_size() -> None:
     journal = Journal(3)
     journal.begin(10)
-    journal.append(Entry(11, b""))
-    journal.prepend([Entry(number, b"") for number in range(6, 11)], 5)
+    journal.append(EncodedEvent(11, b""))
+    journal.prepend([EncodedEvent(number, b"") for number in range(6, 11)], 5)
     assert (journal.floor, [entry.position for entry in journal.since(8)]) == (8, [9, 10, 11])
-    journal.append(Entry(12, b""))
+    journal.append(EncodedEvent(12, b""))
     assert journal.floor == 9
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 30))
-def test_revisions_are_read_as_they_are_told(lineage: int, count: int) -> None:
+def test_parse_revision_reads_what_revision_writes(lineage: int, count: int) -> None:
     journal = Journal(1)
     journal.begin(lineage << MARK_SHIFT)
     position = (lineage << MARK_SHIFT) + count
@@ -173,20 +171,22 @@ def test_revisions_are_read_as_they_are_told(lineage: int, count: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "-", "1-", "-1", "1--1", "x-1", "1-x", "1", "1-1-1", " 1-1", "0x1-1", "1-" + "9" * 50]
 )
-def test_nonsense_is_no_revision(text: str) -> None:
+def test_parse_revision_invalid_text_raises(text: str) -> None:
     with pytest.raises(MetadataInvalid):
         parse_revision(text)
 
 
-def test_wishes() -> None:
-    assert parse_wishes([("user-agent", "x"), ("nodeplane-snapshot", "1")]) == Wishes(snapshot=True)
-    assert parse_wishes([("nodeplane-resume", "5-2"), ("nodeplane-sequence", "1")]) == Wishes(False, True, BASE + 2)
+def test_parse_watch_request_reads_metadata() -> None:
+    assert parse_watch_request([("user-agent", "x"), ("nodeplane-snapshot", "1")]) == WatchRequest(snapshot=True)
+    assert parse_watch_request([("nodeplane-resume", "5-2"), ("nodeplane-sequence", "1")]) == WatchRequest(
+        False, True, BASE + 2
+    )
     with pytest.raises(MetadataInvalid, match="exclude"):
-        parse_wishes([("nodeplane-resume", "5-2"), ("nodeplane-snapshot", "1")])
+        parse_watch_request([("nodeplane-resume", "5-2"), ("nodeplane-snapshot", "1")])
 
 
-def test_allocatable_events_of_one_mark_are_one_message() -> None:
-    feed = AllocatableFeed(Journal(100), Watchers(10, Slots(1)))
+def test_allocatable_events_of_one_mark_share_a_message() -> None:
+    feed = AllocatableFeed(Journal(100), Watchers(10, WatchQuota(1)))
     feed.journal.begin(BASE)
     feed.on_snapshot([], 0)
     for id, mark in (("a", 0), ("b", 1)):
@@ -204,29 +204,29 @@ def test_allocatable_events_of_one_mark_are_one_message() -> None:
     assert [item.id for item in feed.listed()] == ["c"]
 
 
-def test_a_watcher_gets_what_was_queued_and_then_why_it_ended() -> None:
-    watchers = Watchers(2, Slots(2))
+def test_watchers_full_queue_or_stop_ends_watch() -> None:
+    watchers = Watchers(2, WatchQuota(2))
     slow, other = watchers.open(), watchers.open()
     with pytest.raises(TooManyWatchers):
         watchers.open()
     for number in range(3):
-        watchers.push(Entry(number, b""))
+        watchers.push(EncodedEvent(number, b""))
     assert isinstance(slow.ended, WatcherTooSlow)
     watchers.close(slow)
-    watchers.end()
+    watchers.end_all()
     assert isinstance(other.ended, WatcherTooSlow)
     fresh = watchers.open()
-    watchers.end()
+    watchers.end_all()
     assert isinstance(fresh.ended, Stopping)
 
 
-def test_one_client_alone_has_the_whole_rate() -> None:
+def test_fair_limiter_single_client_has_whole_rate() -> None:
     limiter = FairLimiter(100.0, 10)
     assert [limiter.take("a", 1.0) for _ in range(11)] == [True] * 10 + [False]
     assert [limiter.take("a", 1.02) for _ in range(3)] == [True, True, False]
 
 
-def test_of_two_clients_the_greedy_one_is_refused_and_the_other_is_not() -> None:
+def test_fair_limiter_rejects_greedy_client_only() -> None:
     limiter, got = FairLimiter(100.0, 10), {"greedy": 0, "modest": 0}
     for millisecond in range(2000):
         now = 1.0 + millisecond / 1000
@@ -240,7 +240,7 @@ def test_of_two_clients_the_greedy_one_is_refused_and_the_other_is_not() -> None
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 0.05)), max_size=300))
-def test_all_clients_together_never_get_more_than_the_rate_and_two_bursts(calls: list[tuple[str, float]]) -> None:
+def test_fair_limiter_any_clients_stay_within_rate_and_two_bursts(calls: list[tuple[str, float]]) -> None:
     limiter, now, granted = FairLimiter(100.0, 10), 5.0, 0
     for client, pause in calls:
         now += pause
@@ -248,5 +248,5 @@ def test_all_clients_together_never_get_more_than_the_rate_and_two_bursts(calls:
         assert granted <= (now - 5.0) * 100.0 + 20 + 1e-6
 
 
-def test_no_rate_is_no_limit() -> None:
+def test_fair_limiter_zero_rate_is_no_limit() -> None:
     assert all(FairLimiter(0.0, 10).take("a", 1.0) for _ in range(1000))

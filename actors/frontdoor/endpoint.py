@@ -1,0 +1,162 @@
+"""A public socket with what applies to every call on it: the caller's identity, the rate limit, the access log."""
+
+import logging
+import time
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc.aio
+
+from actors.frontdoor.errors import RateExceeded
+from actors.frontdoor.listener import UNKNOWN_PEER, ConnectionLimits, Listener, ListenerOptions, Peer, SocketOptions
+from actors.frontdoor.metrics import FrontDoorMetrics
+from protocols.errors import NodeplaneError
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+LOG_LINES_PER_S, LOG_BURST = 5.0, 50
+ACTIVE_S = 1.0
+"""A client shares the rate while its last call is not older than this."""
+MAX_CLIENTS = 1024
+"""Clients with a token bucket; the one that was silent longest is forgotten first."""
+
+
+@dataclass(frozen=True)
+class EndpointOptions:
+    socket: SocketOptions
+    limiter: "FairLimiter"
+    metrics: FrontDoorMetrics
+    log: logging.Logger
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+
+
+class Endpoint:
+    def __init__(self, options: EndpointOptions) -> None:
+        self.socket = options.socket
+        self._limiter = options.limiter
+        self._metrics = options.metrics
+        self._access_log = AccessLog(options.log)
+        self.listener = Listener(
+            ListenerOptions(options.socket, options.limits, self._on_rejected, self._access_log.client_disconnected)
+        )
+
+    def admit(self, context: Context, method: str, *, limited: bool) -> Peer:
+        """Return the caller of a method and log the call.
+
+        Raises:
+            RateExceeded: The call counts against the rate (`limited`) and is over it.
+        """
+        peer = self.listener.peer(context.peer() or "") if context else UNKNOWN_PEER
+        self._access_log.called(peer, method)
+        if limited and not self._limiter.take(peer.client, time.monotonic()):
+            self._metrics.limited.inc()
+            raise RateExceeded("rejected by rate limit")
+        return peer
+
+    def watch_failed(self, peer: Peer, method: str, error: NodeplaneError) -> None:
+        self._access_log.watch_failed(peer, method, error)
+
+    def _on_rejected(self, reason: str, peer: Peer) -> None:
+        self._metrics.rejected.labels(reason).inc()
+        self._access_log.connection_rejected(peer, reason)
+
+
+class AccessLog:
+    """One line per client that disconnects, watch that fails and connection that is rejected, at a bounded rate."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._bucket = TokenBucket(LOG_LINES_PER_S, LOG_BURST)
+        self._suppressed = 0
+        self._calls: dict[str, Counter[str]] = {}
+        """Calls per method, by open connection."""
+
+    def called(self, peer: Peer, method: str) -> None:
+        if peer.connection:
+            self._calls.setdefault(peer.connection, Counter())[method] += 1
+
+    def watch_failed(self, peer: Peer, method: str, error: NodeplaneError) -> None:
+        self._write(f'watch ended {peer} method={method} code={error.grpc} message="{error}"')
+
+    def connection_rejected(self, peer: Peer, reason: str) -> None:
+        self._calls.pop(peer.connection, None)
+        self._write(f"connection rejected {peer} reason={reason}")
+
+    def client_disconnected(self, peer: Peer) -> None:
+        # Connections without any call are probes, and not worth a line.
+        calls = self._calls.pop(peer.connection, None)
+        if calls:
+            counts = ",".join(f"{method}:{count}" for method, count in sorted(calls.items()))
+            self._write(f"client disconnected {peer} calls={counts}")
+
+    def _write(self, line: str) -> None:
+        self._bucket.refill(time.monotonic())
+        if self._bucket.tokens < 1.0:
+            self._suppressed += 1
+            return
+        self._bucket.tokens -= 1.0
+        suppressed = f" suppressed_lines={self._suppressed}" if self._suppressed else ""
+        self._suppressed = 0
+        self._log.info("access: %s%s", line, suppressed)
+
+
+class TokenBucket:
+    def __init__(self, rate: float, burst: int) -> None:
+        self.tokens = float(burst)
+        self._rate = rate
+        self._burst = float(burst)
+        self._refilled_at = 0.0
+
+    def refill(self, now: float, share: float = 1.0) -> None:
+        """Add the tokens of the time since the last refill, at `share` of the rate."""
+        self.tokens = min(self._burst, self.tokens + (now - self._refilled_at) * self._rate * share)
+        self._refilled_at = now
+
+
+class FairLimiter:
+    """Rate limit of unary calls: kubelet's token bucket, with a fair share for each client.
+
+    A single client gets exactly what kubelet's bucket gives. Among several, each gets its share of the rate, so a
+    client over its share is rejected first; one below its share may overdraw the common bucket by one more burst.
+    Pure: callers pass the current time in seconds.
+    """
+
+    def __init__(self, rate: float, burst: int) -> None:
+        """Allow `rate` calls a second after `burst` calls at once. A rate of 0 is no limit."""
+        self._rate = rate
+        self._burst = burst
+        self._common = TokenBucket(rate, burst)
+        self._clients: OrderedDict[str, tuple[TokenBucket, float]] = OrderedDict()
+        """Bucket and time of the last call, least recent first."""
+
+    def take(self, client: str, now: float) -> bool:
+        """Return True if the client may call now, and count the call."""
+        if not self._rate:
+            return True
+        bucket = self._client_bucket(client, now)
+        sharing = self._active_clients(now)
+        bucket.refill(now, 1.0 / sharing)
+        self._common.refill(now)
+        floor = 1.0 if sharing == 1 else 1.0 - self._burst
+        if bucket.tokens < 1.0 or self._common.tokens < floor:
+            return False
+        bucket.tokens -= 1.0
+        self._common.tokens -= 1.0
+        return True
+
+    def _client_bucket(self, client: str, now: float) -> TokenBucket:
+        known = self._clients.pop(client, None)
+        bucket = known[0] if known else TokenBucket(self._rate, self._burst)
+        self._clients[client] = bucket, now
+        if len(self._clients) > MAX_CLIENTS:
+            self._clients.popitem(last=False)
+        return bucket
+
+    def _active_clients(self, now: float) -> int:
+        count = 0
+        for _, called_at in reversed(self._clients.values()):
+            if now - called_at > ACTIVE_S:
+                break
+            count += 1
+        return count

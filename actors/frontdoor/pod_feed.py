@@ -1,0 +1,156 @@
+"""Replica of the `allocations` stream, with its encoded List response, journal and watchers.
+
+Invariant: folding every event up to a position over an empty list gives exactly what List returns at that position.
+"""
+
+from collections.abc import Callable, Iterable
+
+from actors.frontdoor.broadcast import EncodedEvent, Journal, Watchers
+from actors.frontdoor.encoding import (
+    GET_POD_FIELD,
+    LIST_POD_FIELD,
+    Action,
+    field,
+    pod_bytes,
+    pod_event,
+    v1alpha1_pod,
+)
+from protocols.bus import Event, Op
+from protocols.messages.devices import MARK_SHIFT, LedgerHistory, PodAllocation
+from protocols.podresources.fingerprint import fingerprint, pod_hash
+from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
+
+NEW_LEDGER_DISTANCE = 1 << MARK_SHIFT
+"""Positions between two snapshots that no ledger can have advanced: the ledger is a new one."""
+
+Change = tuple[str, PodAllocation | None]
+"""Pod uid, and its new allocation or None."""
+
+
+class PodFeed:
+    """A sink of the bus. Positions are the ledger's and survive restarts of this process and the device manager."""
+
+    def __init__(
+        self, journal: Journal, watchers: Watchers, on_synced_changed: Callable[[bool], None] = lambda synced: None
+    ) -> None:
+        self.pods: dict[str, PodAllocation] = {}
+        self.journal = journal
+        self.watchers = watchers
+        self._on_synced_changed = on_synced_changed
+        self._initialized = False
+        self._encoded: dict[str, bytes] = {}
+        """PodResources of each pod, by uid."""
+        self._list: bytes | None = None
+        """Cached List response; None after a change."""
+        self._fingerprint: str | None = None
+        """Cached fingerprint; None after a change."""
+
+    def on_snapshot(self, items: list[tuple[str, PodAllocation]], mark: int) -> None:
+        """Start from the first snapshot; turn later ones into the events that were missed, releases first."""
+        fresh = dict(items)
+        if not self._initialized:
+            self._initialized = True
+            self.pods = fresh
+            self._encoded = {uid: pod_bytes(value) for uid, value in items}
+            self._list = self._fingerprint = None
+            self.journal.begin(mark)
+            return
+        changes: list[Change] = [(uid, None) for uid in self.pods if uid not in fresh]
+        updates = [(uid, value) for uid, value in items if self.pods.get(uid) != value]
+        # Pods that release come first, so that no device is in two pods after any single event.
+        updates.sort(key=lambda change: _growth(self.pods.get(change[0]), change[1]))
+        self._apply_missed([*changes, *updates], mark)
+
+    def _apply_missed(self, changes: list[Change], mark: int) -> None:
+        before = mark - len(changes)
+        if 0 <= before - self.journal.position < NEW_LEDGER_DISTANCE:
+            for position, (uid, value) in enumerate(changes, start=before + 1):
+                self._apply(uid, value, position)
+            self.journal.advance(mark)
+            return
+        # The ledger was lost and replaced. Open watches see the changes, but nobody can resume across this point.
+        for uid, value in changes:
+            self._apply(uid, value, mark)
+        self.journal.begin(mark)
+
+    def on_event(self, event: Event[PodAllocation]) -> None:
+        self._apply(event.key, None if event.op is Op.DELETE else event.value, event.mark)
+
+    def on_mark(self, mark: int) -> None:
+        self.journal.advance(mark)
+
+    def on_synced(self, synced: bool) -> None:
+        """Report the change; a stale replica is served all the same."""
+        self._on_synced_changed(synced)
+
+    def prepend_history(self, history: LedgerHistory) -> None:
+        """Add the device manager's events from before this process started, for clients that resume."""
+        events = []
+        for event in history.events:
+            if event.mark <= self.journal.floor:
+                action = Action.DELETED if event.deleted else Action.ADDED if event.new else Action.UPDATED
+                message = pod_event(action, event.allocation, pod_bytes(event.allocation))
+                events.append(EncodedEvent(event.mark, message))
+        if history.floor < self.journal.floor:
+            self.journal.prepend(events, history.floor)
+
+    def listed(self) -> list[PodAllocation]:
+        return sorted(self.pods.values(), key=lambda item: (item.namespace, item.name, item.uid))
+
+    def list_response(self) -> bytes:
+        """Return the encoded response of List, the same object until something changes."""
+        if self._list is None:
+            self._list = b"".join(field(LIST_POD_FIELD, self._encoded[item.uid]) for item in self.listed())
+        return self._list
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the pods that List returns."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(pod_hash(item.namespace, item.name) for item in self.pods.values())
+        return self._fingerprint
+
+    def get_response(self, namespace: str, name: str) -> bytes | None:
+        """Return the encoded response of Get, or None if the pod holds nothing on this node."""
+        found = [uid for uid, item in self.pods.items() if item.name == name and item.namespace == namespace]
+        return field(GET_POD_FIELD, self._encoded[min(found)]) if found else None
+
+    def v1alpha1_list(self) -> list[v1alpha1.PodResources]:
+        return [v1alpha1_pod(item) for item in self.listed()]
+
+    def snapshot(self) -> Iterable[EncodedEvent]:
+        """Return an ADDED event for every pod, without a position: only the whole snapshot has one."""
+        return [EncodedEvent(0, pod_event(Action.ADDED, item, self._encoded[item.uid])) for item in self.listed()]
+
+    def _apply(self, uid: str, value: PodAllocation | None, position: int) -> None:
+        old = self.pods.pop(uid, None) if value is None else self.pods.get(uid)
+        encoded_before = self._encoded.pop(uid, b"")
+        if value is not None:
+            self.pods[uid] = value
+            self._encoded[uid] = pod_bytes(value)
+        message = _event_message(old, value, encoded_before, self._encoded.get(uid, b""))
+        if message is None:
+            self.journal.advance(position)
+            return
+        self._list = self._fingerprint = None
+        event = EncodedEvent(position, message)
+        self.journal.append(event)
+        self.watchers.push(event)
+
+
+def _growth(old: PodAllocation | None, new: PodAllocation) -> tuple[bool, int]:
+    """Return a sort key: pods that release resources first, new pods last."""
+    return old is None, _resource_count(new) - (_resource_count(old) if old else 0)
+
+
+def _resource_count(pod: PodAllocation) -> int:
+    claimed = sum(len(claim.devices) for item in pod.containers for claim in item.claims)
+    return claimed + sum(len(item.devices) + len(item.cpus) + len(item.memory) for item in pod.containers)
+
+
+def _event_message(old: PodAllocation | None, new: PodAllocation | None, before: bytes, after: bytes) -> bytes | None:
+    """Return the watch message of a change, or None if clients cannot see a difference."""
+    if new is None:
+        return None if old is None else pod_event(Action.DELETED, old, b"")
+    if old is None:
+        return pod_event(Action.ADDED, new, after)
+    return None if before == after else pod_event(Action.UPDATED, new, after)

@@ -1,0 +1,112 @@
+"""Relay bytes between a client's connection and its private connection to the gRPC server.
+
+Bytes pass as they come; when one end cannot take more, the other end is not read from.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""First bytes of every HTTP/2 client (RFC 9113, section 3.4)."""
+
+
+class RelayEnd(asyncio.Protocol):
+    """One end of a relayed connection. `other` is None until the ends are joined."""
+
+    def __init__(self, buffer_bytes: int, on_lost: Callable[[], None]) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.other: RelayEnd | None = None
+        self.half_closed = False
+        self._buffer_bytes = buffer_bytes
+        self._on_lost = on_lost
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=self._buffer_bytes)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other and self.other.transport:
+            self.other.transport.write(data)
+
+    def eof_received(self) -> bool:
+        # An end that has written its last byte may still read; close only when both have half-closed.
+        self.half_closed = True
+        if self.other is None or self.other.half_closed:
+            return False
+        if self.other.transport and self.other.transport.can_write_eof():
+            self.other.transport.write_eof()
+        return True
+
+    def pause_writing(self) -> None:
+        if (source := self._source()) is not None:
+            source.pause_reading()
+
+    def resume_writing(self) -> None:
+        if (source := self._source()) is not None:
+            source.resume_reading()
+
+    def _source(self) -> asyncio.Transport | None:
+        """Return the transport that this end's bytes come from, while it is open."""
+        transport = self.other.transport if self.other else None
+        return None if transport is None or transport.is_closing() else transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._on_lost()
+        if self.other:
+            self.other.close()
+
+    def close(self) -> None:
+        if self.transport:
+            self.transport.close()
+
+    def abort(self) -> None:
+        if self.transport:
+            self.transport.abort()
+
+
+@dataclass(frozen=True)
+class ClientEndEvents:
+    on_accepted: Callable[[], None]
+    on_preface: Callable[[], None]
+    on_lost: Callable[[], None]
+
+
+class ClientEnd(RelayEnd):
+    """The client's end. Its bytes are held back until they prove to be HTTP/2."""
+
+    def __init__(self, buffer_bytes: int, events: ClientEndEvents) -> None:
+        super().__init__(buffer_bytes, events.on_lost)
+        self._events = events
+        self.received = bytearray()
+        """Bytes that are held back."""
+        self.preface_seen = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._events.on_accepted()
+
+    def data_received(self, data: bytes) -> None:
+        if self.other:
+            return super().data_received(data)
+        self.received += data
+        if self.preface_seen:
+            return None
+        if not PREFACE.startswith(self.received[: len(PREFACE)]):
+            return self.abort()
+        if len(self.received) >= len(PREFACE):
+            self.preface_seen = True
+            if self.transport:
+                self.transport.pause_reading()
+            self._events.on_preface()
+        return None
+
+    def join(self, server: RelayEnd) -> None:
+        """Pass on the bytes held back so far, and all later ones, to `server`."""
+        if self.transport is None or server.transport is None:
+            return
+        self.other = server
+        server.transport.write(bytes(self.received))
+        self.received.clear()
+        self.transport.resume_reading()
