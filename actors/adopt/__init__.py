@@ -1,1 +1,1 @@
-"""The source of the watch on a node that runs the real kubelet: see actor.py."""
+"""Serve the pod resources watch on a node that runs the real kubelet: see actor.py."""

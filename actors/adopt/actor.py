@@ -1,22 +1,19 @@
-"""adopt: stands where the device manager stands, on a node whose devices the real kubelet gives out.
+"""adopt: publish what the real kubelet has allocated, in place of the device manager.
 
-Why a process: kubelet and its slow answers must not be felt by those who watch. Owns what was told of kubelet's lists:
-the streams `allocations`, `allocatable` and `machine`, in the same words as the device manager's. The runtime's events
-say when to look; kubelet says what there is.
-What was told is on disk (ROOT/devices/adopted.json) before anybody hears it, so on kill -9 nothing is lost: clients
-resume at their positions, and what changed meanwhile is told as a difference.
+A process of its own, so that watch clients do not notice how slowly kubelet answers. Owns the published state of
+kubelet's lists: the streams `allocations`, `allocatable` and `machine`, with the device manager's messages. Events of
+the runtime decide when to list; kubelet's list decides what is published.
+Events are on disk (ROOT/devices/adopted.json) before they are published, so on kill -9 nothing is lost: clients resume
+at their positions, and changes in between are published as a difference.
 """
 
 import time
 from pathlib import Path
 
-from actors.adopt.adopter import Adopter, AdopterOptions
-from actors.adopt.kubelet import Kubelet
-from actors.adopt.ledger import Ledger
-from actors.adopt.metrics import AdoptMetrics
-from actors.adopt.record import RecordFile
-from actors.adopt.sandboxes import of_event
-from actors.adopt.schedule import Schedule
+from actors.adopt.kubelet_client import KubeletClient
+from actors.adopt.pod_identity import sandbox_of
+from actors.adopt.published_state import PublishedState, StateFile
+from actors.adopt.reconciler import AdoptMetrics, ListSchedule, Reconciler, ReconcilerOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, Event, Op, Replica, StateSource
 from protocols.errors import SettingsInvalid
@@ -27,79 +24,79 @@ from protocols.messages.devices import Empty, LedgerHistory
 
 class Adopt:
     def __init__(self, context: Context) -> None:
-        wanted = context.settings.adopt
-        if wanted is None:
+        settings = context.settings.adopt
+        if settings is None:
             raise SettingsInvalid("nothing to adopt; start this with nodeplane adopt")
         self._context = context
-        self._kubelet = Kubelet(Path(wanted.pod_resources))
-        self._ledger = Ledger(context.bus, time.time_ns())
-        self._states: dict[str, AdoptState] = {}
-        self._state = context.bus.own(STATE, StateSource(self._states), ring=16)
-        self._runtime = Replica[cri.RuntimeState](self._on_runtime)
-        self._adopter = Adopter(
-            AdopterOptions(
+        self._kubelet = KubeletClient(Path(settings.pod_resources))
+        self._published = PublishedState(context.bus, time.time_ns())
+        self._statuses: dict[str, AdoptState] = {}
+        self._status_stream = context.bus.own(STATE, StateSource(self._statuses), ring=16)
+        self._runtime = Replica[cri.RuntimeState](self._on_runtime_state)
+        self._reconciler = Reconciler(
+            ReconcilerOptions(
                 kubelet=self._kubelet,
                 bus=context.bus,
-                ledger=self._ledger,
-                schedule=Schedule(wanted.poll_s, wanted.eventless_s),
+                state=self._published,
+                file=StateFile(context.layout.devices),
+                schedule=ListSchedule(settings.poll_s, settings.eventless_s),
                 metrics=AdoptMetrics(context.registry),
                 log=context.log,
-                on_state=self._on_state,
-                record=RecordFile(context.layout.devices),
+                on_status=self._on_status,
             )
         )
 
     async def start(self) -> None:
         self._context.bus.serve(devices.HISTORY, Empty, self._history)
-        follow = self._context.bus.follow
-        follow(owner=cri.OWNER, stream=cri.CONTAINER_EVENTS, sink=_Events(self._adopter), type=cri.ContainerEvent)
+        follow, events = self._context.bus.follow, _RuntimeEvents(self._reconciler)
+        follow(owner=cri.OWNER, stream=cri.CONTAINER_EVENTS, sink=events, type=cri.ContainerEvent)
         follow(owner=cri.OWNER, stream=cri.RUNTIME_STATE, sink=self._runtime, type=cri.RuntimeState)
-        self._context.spawn(self._adopter.run(), "kubelet")
+        self._context.spawn(self._reconciler.run(), "reconciler")
 
     async def stop(self) -> None:
         await self._kubelet.close()
 
     async def _history(self, request: Empty, call: Call) -> LedgerHistory:
-        return self._ledger.history()
+        return self._published.history()
 
-    def _on_runtime(self, op: Op, key: str, new: cri.RuntimeState | None, old: cri.RuntimeState | None) -> None:
-        streaming = bool(new and new.connected and new.streaming)
-        if streaming != bool(old and old.connected and old.streaming) or old is None:
-            self._adopter.streaming(streaming)
+    def _on_runtime_state(self, op: Op, key: str, new: cri.RuntimeState | None, old: cri.RuntimeState | None) -> None:
+        available = bool(new and new.connected and new.streaming)
+        if available != bool(old and old.connected and old.streaming) or old is None:
+            self._reconciler.set_events_available(available)
 
-    def _on_state(self, current: bool, message: str) -> None:
-        state = AdoptState(current, message)
-        if self._states.get(KUBELET) == state:
+    def _on_status(self, current: bool, message: str) -> None:
+        status = AdoptState(current, message)
+        if self._statuses.get(KUBELET) == status:
             return
-        self._states[KUBELET] = state
-        self._state.publish(Op.UPSERT, KUBELET, state)
-        if self._ledger.begun and current and not message:
+        self._statuses[KUBELET] = status
+        self._status_stream.publish(Op.UPSERT, KUBELET, status)
+        if self._published.owns_streams and current and not message:
             self._context.ready(self._note())
         else:
             self._context.note(message or self._note())
 
     def _note(self) -> str:
-        lacks = "" if self._kubelet.tells_allocatable else ", which does not tell what is allocatable"
-        return f"follows kubelet{lacks}"
+        limits = "" if self._kubelet.supports_allocatable else ", which does not offer GetAllocatableResources"
+        return f"follows kubelet{limits}"
 
 
-class _Events:
-    """A sink of the runtime's events. After a gap something may have been missed: a reason to look, like any event."""
+class _RuntimeEvents:
+    """Sink of the runtime's events. A snapshot comes after a gap, in which events may have been missed."""
 
-    def __init__(self, adopter: Adopter) -> None:
-        self._adopter = adopter
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
 
     def on_snapshot(self, items: list[tuple[str, cri.ContainerEvent]], mark: int) -> None:
-        self._adopter.heard(None)
+        self._reconciler.runtime_event(None)
 
     def on_event(self, event: Event[cri.ContainerEvent]) -> None:
-        self._adopter.heard(of_event(event.value) if event.value else None)
+        self._reconciler.runtime_event(sandbox_of(event.value) if event.value else None)
 
     def on_mark(self, mark: int) -> None:
-        """Events have no durable positions."""
+        """Do nothing: this stream has no durable positions."""
 
     def on_synced(self, synced: bool) -> None:
-        """The next snapshot says so."""
+        """Do nothing: the next snapshot follows."""
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The adopter with a kubelet stand-in and a runtime played on the bus: what it makes of answers that are no help."""
+"""The reconciler with a stand-in for kubelet and a runtime on the bus: responses that are incomplete or wrong."""
 
 import asyncio
 import logging
@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.adopt.adopter import Adopter, AdopterOptions
-from actors.adopt.errors import KubeletAway, KubeletBusy
-from actors.adopt.identity import Sandbox
-from actors.adopt.kubelet import Kubelet
-from actors.adopt.ledger import Ledger
-from actors.adopt.metrics import AdoptMetrics
-from actors.adopt.record import RecordFile
-from actors.adopt.schedule import Schedule
+from actors.adopt.errors import KubeletBusy, KubeletUnavailable
+from actors.adopt.kubelet_client import KubeletClient
+from actors.adopt.pod_identity import Sandbox
+from actors.adopt.published_state import PublishedState, StateFile
+from actors.adopt.reconciler import AdoptMetrics, ListSchedule, Reconciler, ReconcilerOptions
 from protocols.bus import Bus, BusOptions, Call, Replica, error_for
 from protocols.messages import adopt, cri, devices
 from protocols.messages.devices import Device, Machine, PodAllocation
@@ -28,12 +25,12 @@ from tests.support.stand_in_kubelet import StandInKubelet
 
 
 class Lab:
-    """The adopter, one that follows it, and the runtime's list."""
+    """A reconciler, a follower of its streams, and the runtime's list."""
 
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.kubelet = StandInKubelet(self.root / "k" / "kubelet.sock")
-        self.client = Kubelet(self.kubelet.socket)
+        self.client = KubeletClient(self.kubelet.socket)
         self.registry = CollectorRegistry()
         self.bus = Bus(BusOptions(name=adopt.OWNER, run_dir=self.root))
         self.runtime = Bus(BusOptions(name=cri.OWNER, run_dir=self.root))
@@ -42,18 +39,18 @@ class Lab:
         self.sandboxes: list[Sandbox] = []
         self.broken = False
         self.states: list[tuple[bool, str]] = []
-        schedule = Schedule(poll_s=0.2, eventless_s=0.2)
-        self.ledger = Ledger(self.bus, 1_800_000_000_000_000_000)
-        self.adopter = Adopter(
-            AdopterOptions(
+        schedule = ListSchedule(poll_s=0.2, eventless_s=0.2)
+        self.state = PublishedState(self.bus, 1_800_000_000_000_000_000)
+        self.reconciler = Reconciler(
+            ReconcilerOptions(
                 kubelet=self.client,
                 bus=self.bus,
-                ledger=self.ledger,
+                state=self.state,
                 schedule=schedule,
                 metrics=AdoptMetrics(self.registry),
                 log=logging.Logger("adopt", logging.CRITICAL),
-                on_state=lambda current, message: self.states.append((current, message)),
-                record=RecordFile(self.root),
+                on_status=lambda current, message: self.states.append((current, message)),
+                file=StateFile(self.root),
             )
         )
 
@@ -97,7 +94,7 @@ def play(story: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
     async def whole() -> None:
         lab = Lab()
         await lab.open()
-        running = asyncio.ensure_future(lab.adopter.run())
+        running = asyncio.ensure_future(lab.reconciler.run())
         try:
             async with asyncio.timeout(100):
                 await story(lab)
@@ -132,7 +129,7 @@ def test_an_answer_that_gives_a_device_to_two_pods_is_not_told() -> None:
 
 def test_a_pod_without_a_sandbox_is_told_of_after_a_moment() -> None:
     async def story(lab: Lab) -> None:
-        await until("an empty picture", lambda: lab.ledger.begun)
+        await until("an empty picture", lambda: lab.state.owns_streams)
         lab.kubelet.admit("u1", "a", ("g0",))
         await until("the pod", lambda: set(lab.pods.items) == {"default/a"})
         lab.kubelet.release("u1")
@@ -148,7 +145,7 @@ def test_a_kubelet_that_cannot_tell_what_is_allocatable_is_followed_all_the_same
         lab.sandboxes = [box("u1", "a")]
         lab.kubelet.admit("u1", "a", ("g0",))
         await until("the pod", lambda: set(lab.pods.items) == {"u1"})
-        assert not lab.client.tells_allocatable
+        assert not lab.client.supports_allocatable
         assert not lab.devices.items
         lab.kubelet.tells_allocatable = True
         await until("its devices", lambda: set(lab.devices.items) == {"example.com/gpu g0"})
@@ -177,7 +174,7 @@ def test_kubelets_words_have_their_meaning() -> None:
         answers = await asyncio.gather(*(lab.client.list() for _ in range(300)), return_exceptions=True)
         assert {type(error) for error in answers if isinstance(error, Exception)} == {KubeletBusy}
         await lab.kubelet.stop()
-        with pytest.raises(KubeletAway, match="is it running"):
+        with pytest.raises(KubeletUnavailable, match="is it running"):
             await lab.client.list()
 
     play(story)

@@ -1,11 +1,11 @@
-"""The adopt mode's pure parts: steps between two pictures of kubelet, names of pods, and when to look."""
+"""Steps between two lists of kubelet, uids of pods, and the schedule of lists."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.adopt.diff import Pods, held, steps, target, torn
-from actors.adopt.identity import HOLD_S, Identities, Sandbox
-from actors.adopt.schedule import ECHOES, GAP, Schedule
+from actors.adopt.allocation_diff import Pods, desired_pods, diff_steps, exclusive_resources, find_conflict
+from actors.adopt.pod_identity import SANDBOX_WAIT_S, PodIdentities, Sandbox
+from actors.adopt.reconciler import AFTER_EVENT_S, MIN_INTERVAL_S, ListSchedule
 from actors.frontdoor.encoding import pod as shown
 from protocols.messages.devices import AllocatedDevice, AllocatedMemory, ContainerAllocation, PodAllocation
 from protocols.podresources import convert
@@ -21,7 +21,7 @@ def pod(uid: str, devices: tuple[int, ...] = (), cpus: tuple[int, ...] = (), mem
 
 
 @st.composite
-def pictures(draw: st.DrawFn) -> dict[str, PodAllocation]:
+def lists(draw: st.DrawFn) -> dict[str, PodAllocation]:
     """Up to four pods that share five devices and three CPUs, each owned once at most."""
     owners = draw(st.lists(st.sampled_from([*UIDS, ""]), min_size=8, max_size=8))
     there = draw(st.sets(st.sampled_from(UIDS)))
@@ -38,46 +38,46 @@ def pictures(draw: st.DrawFn) -> dict[str, PodAllocation]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(pictures(), min_size=1, max_size=6), st.data())
-def test_replay_gives_the_list_and_nothing_is_ever_in_two_pods(history: list[Pods], data: st.DataObject) -> None:
+@given(st.lists(lists(), min_size=1, max_size=6), st.data())
+def test_diff_steps_any_lists_fold_into_the_list_without_conflict(history: list[Pods], data: st.DataObject) -> None:
     view: dict[str, PodAllocation] = {}
     for listed in history:
-        alive = data.draw(st.sets(st.sampled_from(UIDS)))
-        wanted = target(view, listed, alive)
-        for uid, kept in wanted.items():
+        running = data.draw(st.sets(st.sampled_from(UIDS)))
+        desired = desired_pods(view, listed, running)
+        for uid, kept in desired.items():
             assert listed.get(uid, kept) == kept
-        for step in steps(view, wanted):
+        for step in diff_steps(view, desired):
             if step.allocation is None:
                 del view[step.uid]
             else:
-                assert view.get(step.uid) != step.allocation, "told without a change"
+                assert view.get(step.uid) != step.allocation, "step without a change"
                 view[step.uid] = step.allocation
-            assert torn(view.values()) is None, step
-        assert view == wanted
+            assert find_conflict(view.values()) is None, step
+        assert view == desired
         assert {uid: view[uid] for uid in listed} == listed
 
 
-def test_a_device_is_released_before_it_is_told_of_another_pod() -> None:
-    told = steps({"a": pod("a", (1,))}, {"b": pod("b", (1,))})
-    assert [(step.uid, step.allocation is None) for step in told] == [("a", True), ("b", False)]
+def test_diff_steps_release_device_before_allocating_it() -> None:
+    steps = diff_steps({"a": pod("a", (1,))}, {"b": pod("b", (1,))})
+    assert [(step.uid, step.allocation is None) for step in steps] == [("a", True), ("b", False)]
 
 
-def test_pods_that_swap_let_go_first() -> None:
-    told = steps({"a": pod("a", (1,)), "b": pod("b", (2,))}, {"a": pod("a", (2,)), "b": pod("b", (1,))})
-    assert len(told) == 3
-    assert told[0].allocation is None
+def test_diff_steps_swapping_pods_release_first() -> None:
+    steps = diff_steps({"a": pod("a", (1,)), "b": pod("b", (2,))}, {"a": pod("a", (2,)), "b": pod("b", (1,))})
+    assert len(steps) == 3
+    assert steps[0].allocation is None
 
 
-def test_a_kubelet_that_lists_nothing_yet_releases_nothing_that_runs() -> None:
+def test_desired_pods_unlisted_running_pod_is_retained() -> None:
     known = {"a": pod("a", (1,)), "b": pod("b", (2,))}
-    assert target(known, {}, {"a"}) == {"a": known["a"]}
-    assert target(known, {"c": pod("c", (1,))}, {"a", "b"}) == {"b": known["b"], "c": pod("c", (1,))}
+    assert desired_pods(known, {}, {"a"}) == {"a": known["a"]}
+    assert desired_pods(known, {"c": pod("c", (1,))}, {"a", "b"}) == {"b": known["b"], "c": pod("c", (1,))}
 
 
-def test_an_answer_that_was_put_together_during_a_change_is_known() -> None:
-    assert torn([pod("a", (1,)), pod("b", (1, 2))]) == ("example.com/gpu", "g1")
-    assert torn([pod("a", (1,), (0,)), pod("b", (2,), (1,))]) is None
-    assert held(pod("a", (1,), (0,), memory=7)) == {("example.com/gpu", "g1"), ("cpu", "0")}
+def test_find_conflict_device_in_two_pods() -> None:
+    assert find_conflict([pod("a", (1,)), pod("b", (1, 2))]) == ("example.com/gpu", "g1")
+    assert find_conflict([pod("a", (1,), (0,)), pod("b", (2,), (1,))]) is None
+    assert exclusive_resources(pod("a", (1,), (0,), memory=7)) == {("example.com/gpu", "g1"), ("cpu", "0")}
 
 
 def sandbox(id: str, uid: str, created: int = 1, ready: bool = True, name: str = "p") -> Sandbox:
@@ -87,74 +87,74 @@ def sandbox(id: str, uid: str, created: int = 1, ready: bool = True, name: str =
 NAME = ("default", "p")
 
 
-def test_a_pod_has_the_uid_of_its_newest_sandbox() -> None:
-    known = Identities()
+def test_uid_of_is_uid_of_newest_sandbox() -> None:
+    known = PodIdentities()
     assert known.uid_of(NAME, 0.0) is None
-    assert known.waits
-    known.seen(sandbox("s1", "u1", 1))
+    assert known.waiting
+    known.add(sandbox("s1", "u1", 1))
     assert known.uid_of(NAME, 0.1) == "u1"
-    assert not known.waits
-    known.seen(sandbox("s2", "u2", 2))
-    known.seen(sandbox("s1", "u1", 1, ready=False))
+    assert not known.waiting
+    known.add(sandbox("s2", "u2", 2))
+    known.add(sandbox("s1", "u1", 1, ready=False))
     assert known.uid_of(NAME, 0.2) == "u2"
-    assert (known.alive("u1", NAME), known.alive("u2", NAME)) == (False, True)
+    assert (known.running("u1", NAME), known.running("u2", NAME)) == (False, True)
     known.replace([])
     assert known.uid_of(NAME, 0.3) == "u2", "a pod keeps its uid when its sandbox is collected"
-    known.listed([])
+    known.retain([])
     assert known.uid_of(NAME, 0.4) is None
 
 
-def test_a_pod_without_a_sandbox_is_told_after_a_while_and_keeps_its_name() -> None:
-    known = Identities()
+def test_uid_of_without_sandbox_is_name_after_wait() -> None:
+    known = PodIdentities()
     assert known.uid_of(NAME, 5.0) is None
-    assert known.uid_of(NAME, 5.0 + HOLD_S) == "default/p"
-    known.seen(sandbox("s1", "u1"))
+    assert known.uid_of(NAME, 5.0 + SANDBOX_WAIT_S) == "default/p"
+    known.add(sandbox("s1", "u1"))
     assert known.uid_of(NAME, 7.0) == "default/p"
-    assert known.alive("default/p", NAME)
-    known.listed([])
+    assert known.running("default/p", NAME)
+    known.retain([])
     assert known.uid_of(NAME, 8.0) == "u1"
 
 
-def test_an_event_is_asked_about_at_once_and_again_with_growing_pauses() -> None:
-    schedule, now, asked = Schedule(10.0, 2.0), 100.0, []
-    schedule.streaming = True
-    schedule.asked(now, True)
+def test_schedule_event_lists_at_once_and_with_growing_pauses() -> None:
+    schedule, now, listed_after = ListSchedule(10.0, 2.0), 100.0, []
+    schedule.events_available = True
+    schedule.listed(now, True)
     assert schedule.due() == 110.0
     now = 101.0
     schedule.event(now)
     while schedule.due() < 107.0:
         now = max(now, schedule.due())
-        asked.append(round(now - 101.0, 3))
-        schedule.asked(now, True)
-    assert asked == list(ECHOES)
+        listed_after.append(round(now - 101.0, 3))
+        schedule.listed(now, True)
+    assert listed_after == list(AFTER_EVENT_S)
     assert schedule.due() == 115.0
 
 
 @given(st.lists(st.floats(0, 0.3), min_size=1, max_size=50))
-def test_no_storm_of_events_asks_more_often_than_the_gap(pauses: list[float]) -> None:
-    schedule, now, last = Schedule(10.0, 2.0), 5.0, -1.0
+def test_schedule_many_events_keep_min_interval(pauses: list[float]) -> None:
+    schedule, now, last = ListSchedule(10.0, 2.0), 5.0, -1.0
     for pause in pauses:
         now += pause
         schedule.event(now)
         if schedule.due() <= now:
-            assert now - last >= GAP - 1e-9
-            schedule.asked(now, True)
+            assert now - last >= MIN_INTERVAL_S - 1e-9
+            schedule.listed(now, True)
             last = now
 
 
-def test_failures_are_asked_again_with_growing_pauses_and_without_events_it_polls() -> None:
-    schedule, now, pauses = Schedule(10.0, 2.0), 1.0, []
+def test_schedule_failures_back_off_and_success_polls() -> None:
+    schedule, now, pauses = ListSchedule(10.0, 2.0), 1.0, []
     for _ in range(9):
-        schedule.asked(now, False)
+        schedule.listed(now, False)
         pauses.append(round(schedule.due() - now, 6))
         now = schedule.due()
     assert pauses == sorted(pauses)
     assert pauses[-1] == 5.0
-    schedule.asked(now, True)
+    schedule.listed(now, True)
     assert schedule.due() == now + 2.0
 
 
-def test_what_kubelet_lists_is_what_is_listed() -> None:
+def test_convert_pod_round_trips_kubelets_list() -> None:
     """Field by field, also a device on two NUMA nodes, claims and what belongs to the pod as a whole."""
 
     def devices(id: str, *nodes: int | None) -> list[v1.ContainerDevices]:
