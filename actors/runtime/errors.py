@@ -126,6 +126,13 @@ class ImageUnusable(RuntimeFault):
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
+class ImageTooLarge(ImageUnusable):
+    """Raised when an image to be imported exceeds a bound (a bomb, or a mistake); nothing of it is left."""
+
+    http: ClassVar[int] = 413
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
 class ImageInUse(RuntimeFault):
     """Raised for the removal of an image that a container is made of."""
 

@@ -2,13 +2,16 @@
 
 import contextlib
 import os
-from pathlib import Path
+import stat
 from typing import NamedTuple
 
 from actors.runtime.errors import InvalidRequest
 from actors.runtime.images.types import Image
-from actors.runtime.shim.mounts import inside
+from protocols.beneath import Walk, open_beneath, proc_path
 from protocols.wire import cri_pb2 as pb
+
+MOST_BYTES = 1 << 20
+"""Read of a user database; what is behind it does not count."""
 
 
 class User(NamedTuple):
@@ -79,8 +82,24 @@ class _Database:
         raise InvalidRequest(f'group "{name}" does not exist')
 
     def _lines(self, name: str) -> list[list[str]]:
-        text = ""
+        data = b""
         with contextlib.suppress(OSError):
-            text = Path(inside(self._root, f"/etc/{name}")).read_text(errors="replace")
-        lines = [line.split(":") for line in text.splitlines()]
+            data = _read(self._root or "/", f"etc/{name}")
+        lines = [line.split(":") for line in data.decode(errors="replace").splitlines()]
         return [line for line in lines if len(line) >= 3 and all(n.isdecimal() for n in line[2:4][: len(line) - 2])]
+
+
+def _read(root: str, path: str) -> bytes:
+    """Return a file as the image's container would see it; anything but a file is empty. Raises OSError."""
+    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = open_beneath(top, path, Walk(in_root=True))
+    finally:
+        os.close(top)
+    try:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            return b""  # opening a pipe of the image's would wait for its writer
+        with open(proc_path(found), "rb") as file:
+            return file.read(MOST_BYTES)
+    finally:
+        os.close(found)

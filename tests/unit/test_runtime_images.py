@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from actors.runtime.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
+from actors.runtime.images.bounds import Allowance, Bounds
 from actors.runtime.images.layers import Unpacked
 from actors.runtime.images.names import full_name, short_name
+from actors.runtime.images.reading import BoundedFile, TarReader
 from actors.runtime.images.store import ImageStore
 from tests.support import images
 
@@ -125,8 +127,12 @@ def test_what_is_no_archive_at_all(tmp_path: Path) -> None:
 
 def lay(root: Path, *entries: tuple[tarfile.TarInfo, bytes]) -> None:
     root.mkdir(exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(images.layer(list(entries))), mode="r|") as tar:
-        Unpacked(root).lay(tar)
+    allowance = Allowance(Bounds())
+    unpacked = Unpacked(root, allowance)
+    try:
+        unpacked.lay(TarReader(BoundedFile(io.BytesIO(images.layer(list(entries))), allowance)))
+    finally:
+        unpacked.close()
 
 
 def test_no_layer_leads_out_of_its_directory(tmp_path: Path) -> None:

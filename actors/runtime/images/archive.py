@@ -1,24 +1,27 @@
 """Image archives: an OCI image layout in a tar file, or what `docker save` writes. Read only; blocks."""
 
 import contextlib
-import gzip
 import json
+import os
 import platform
+import shutil
+import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 
-from actors.runtime.errors import ImageUnusable
+from actors.runtime.errors import ImageTooLarge, ImageUnusable
+from actors.runtime.images.bounds import Allowance
+from actors.runtime.images.reading import UNREADABLE, BoundedFile, TarReader
 from actors.runtime.images.types import ImageConfig
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _REFERENCE = "org.opencontainers.image.ref.name"
 _FULL_REFERENCE = "io.containerd.image.name"
-_MOST_METADATA = 4 * 1024 * 1024
-_GZIP = b"\x1f\x8b"
+_BLOCK = 1024 * 1024
 
 
 class Contents(msgspec.Struct, frozen=True):
@@ -30,23 +33,54 @@ class Contents(msgspec.Struct, frozen=True):
 
 
 class Archive:
-    """`with Archive(path) as archive:` Raises ImageUnusable for what is no image."""
+    """`with Archive(path, spool, allowance) as archive:` Raises ImageUnusable for what is no image.
 
-    def __init__(self, path: Path) -> None:
+    A gzipped archive is unpacked to the file `spool` first: its blobs are not read in the order in which they lie.
+    """
+
+    def __init__(self, path: Path, spool: Path, allowance: Allowance) -> None:
         self._path = path
+        self.allowance = allowance
+        self._raw = _opened(path)
         try:
-            self._tar = tarfile.open(path)  # noqa: SIM115 # closed by __exit__
-            self._members = {member.name.removeprefix("./"): member for member in self._tar.getmembers()}
-        except (OSError, tarfile.TarError, EOFError) as error:
-            raise ImageUnusable(f"{path} is no tar archive that can be read: {error}") from None
+            bounded = BoundedFile(self._raw, allowance)
+            if bounded.gzipped:
+                self._raw, packed = open(spool, "w+b"), self._raw  # noqa: SIM115 # closed by __exit__
+                with packed:
+                    bounded.begin_data()
+                    shutil.copyfileobj(bounded, self._raw, _BLOCK)
+                self._raw.seek(0)
+                bounded = BoundedFile(self._raw, allowance)
+            self._tar = TarReader(bounded)
+            self._members = self._index()
+        except BaseException as error:
+            self._raw.close()
+            if isinstance(error, UNREADABLE):
+                raise ImageUnusable(f"{path} is no tar archive that can be read: {error}") from None
+            raise
 
     def __enter__(self) -> "Archive":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tar.close()
+        self._raw.close()
+
+    def _index(self) -> dict[str, tarfile.TarInfo]:
+        found: dict[str, tarfile.TarInfo] = {}
+        most = self.allowance.bounds.members
+        for number, member in enumerate(self._tar.members()):
+            if number >= most:
+                raise ImageTooLarge(f"{self._path} holds more than {most} files; save one image, not many")
+            found[member.name.removeprefix("./")] = member
+        return found
 
     def contents(self) -> Contents:
+        try:
+            return self._contents()
+        except UNREADABLE as error:
+            raise ImageUnusable(f"{self._path}: its manifest cannot be read: {error}") from None
+
+    def _contents(self) -> Contents:
         if "index.json" in self._members:
             return self._layout()
         if "manifest.json" in self._members:
@@ -54,17 +88,14 @@ class Archive:
         raise ImageUnusable(f"{self._path} holds neither index.json (OCI layout) nor manifest.json (docker save)")
 
     @contextlib.contextmanager
-    def layer(self, name: str) -> Iterator[tarfile.TarFile]:
+    def layer(self, name: str) -> Iterator[TarReader]:
         with self._file(name) as file:
-            start = file.read(4)
-            file.seek(0)
-            if start == b"\x28\xb5\x2f\xfd":
-                raise ImageUnusable(f"{self._path}: layers packed with zstd cannot be read; save it with gzip")
-            plain = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if start.startswith(_GZIP) else file
             try:
-                with tarfile.open(fileobj=plain, mode="r|") as tar:
-                    yield tar
-            except (tarfile.TarError, EOFError, gzip.BadGzipFile) as error:
+                bounded = BoundedFile(file, self.allowance)
+                if bounded.zstd:
+                    raise ImageUnusable(f"{self._path}: layers packed with zstd cannot be read; save it with gzip")
+                yield TarReader(bounded)
+            except UNREADABLE as error:
                 raise ImageUnusable(f"{self._path}: layer {name} cannot be read: {error}") from None
 
     def _layout(self) -> Contents:
@@ -76,7 +107,7 @@ class Archive:
         notes = entry.get("annotations") or {}
         names = [notes.get(_FULL_REFERENCE) or notes.get(_REFERENCE) or ""]
         layers = tuple(_blob(layer) for layer in manifest.get("layers") or ())
-        return Contents(self._read(_blob(manifest.get("config") or {})), tuple(filter(None, names)), layers)
+        return Contents(self._read(_blob(manifest.get("config") or {})), _words(filter(None, names)), layers)
 
     def _chosen(self, index: dict[str, Any]) -> dict[str, Any]:
         """The entry for this machine; one that names no platform will do."""
@@ -91,7 +122,7 @@ class Archive:
     def _docker(self) -> Contents:
         found = self._json("manifest.json")
         entry = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
-        names, layers = tuple(entry.get("RepoTags") or ()), tuple(entry.get("Layers") or ())
+        names, layers = _words(entry.get("RepoTags")), _words(entry.get("Layers"))
         return Contents(self._read(str(entry.get("Config") or "")), names, layers)
 
     def _json(self, name: str) -> Any:
@@ -102,14 +133,22 @@ class Archive:
 
     def _read(self, name: str) -> bytes:
         with self._file(name) as file:
-            return file.read(_MOST_METADATA)
+            return file.read(self.allowance.bounds.metadata)
 
     def _file(self, name: str) -> IO[bytes]:
         member = self._members.get(name)
-        file = self._tar.extractfile(member) if member is not None else None
-        if file is None:
+        if member is None or not member.isfile():
             raise ImageUnusable(f"{self._path}: {name or 'its configuration'} is missing")
-        return file
+        return self._tar.data(member)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """A pipe or a device would be read without end. Raises ImageUnusable, OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ImageUnusable(f"{path} is no file; give an archive or a directory")
+    return os.fdopen(descriptor, "rb")
 
 
 def _blob(descriptor: dict[str, Any]) -> str:
@@ -129,7 +168,7 @@ def read_config(data: bytes) -> ImageConfig:
             user=str(found.get("User") or ""),
             stop_signal=str(found.get("StopSignal") or ""),
         )
-    except (ValueError, AttributeError, TypeError):
+    except UNREADABLE:
         raise ImageUnusable("the image's configuration is no JSON object") from None
 
 

@@ -1,6 +1,14 @@
-"""One layer over a directory: files added and replaced, and taken away where the layer says so. Blocks.
+"""Lay an image's layers over each other in a directory. Blocks.
 
-Invariant: nothing outside of the directory is ever touched, whatever names and links the layer holds.
+Nothing outside of the directory is read, changed or linked to, whatever names and links the layers hold: every entry is
+reached by descriptors below the directory (protocols.beneath), and every call takes a descriptor and one name, and
+follows no link.
+
+Of the rules of tarfile's `data` filter (PEP 706) these hold as they are: leading slashes are stripped, names with `..`
+and links to other files than the image's own are errors, character and block devices are not made. Others are
+adapted, because an image is a root directory and not a user's download: symbolic links may point anywhere, as nobody on
+this host follows them; owners, set-user-ID bits and write bits stay, as the directory above lets only root in. Devices
+are left out silently: a container's /dev is the host's, and a node of the image's own would open a disk to any user.
 """
 
 import contextlib
@@ -12,106 +20,208 @@ from pathlib import Path
 
 from actors.runtime.errors import ImageUnusable
 from actors.runtime.images.archive import Archive
-from actors.runtime.shim.mounts import inside
+from actors.runtime.images.bounds import Allowance
+from actors.runtime.images.reading import TarReader
+from protocols.beneath import Walk, open_beneath, parent_beneath, proc_path
 
-_GONE, _EMPTIED = ".wh.", ".wh..wh..opq"
+_GONE, _RESERVED, _EMPTIED = ".wh.", ".wh..wh.", ".wh..wh..opq"
 _BLOCK = 1024 * 1024
+_IN_ROOT, _MAKING = Walk(in_root=True), Walk(in_root=True, make=0o755)
+_MOST_ID = 2**32 - 2
 
 
 def unpack(archive: Archive, layers: tuple[str, ...], root: Path) -> int:
-    """The image's files, in a directory made for them; how many bytes. Raises ImageUnusable, OSError."""
+    """Make `root` and lay the layers in it; return the bytes of its files. Raises ImageUnusable, OSError."""
     root.mkdir(mode=0o755, parents=True)
     root.chmod(0o755)
-    unpacked = Unpacked(root)
-    for name in layers:
-        with archive.layer(name) as layer:
-            unpacked.lay(layer)
-    return unpacked.size
+    archive.allowance.layers(len(layers))
+    unpacked = Unpacked(root, archive.allowance)
+    try:
+        for name in layers:
+            with archive.layer(name) as layer:
+                unpacked.lay(layer)
+    finally:
+        unpacked.close()
+    return archive.allowance.size
 
 
 class Unpacked:
-    """The directory an image's layers are laid into; `size` counts bytes."""
+    """The directory an image's layers are laid into."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = str(root)
+    def __init__(self, root: Path, allowance: Allowance) -> None:
+        self._allowance = allowance
         self._as_root = os.geteuid() == 0
-        self.size = 0
+        self._parent, self._parent_name = -1, ""
+        self._top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def lay(self, layer: tarfile.TarFile) -> None:
+    def close(self) -> None:
+        self._forget_parent()
+        os.close(self._top)
+
+    def lay(self, layer: TarReader) -> None:
         """Raises ImageUnusable, OSError."""
         modes: list[tuple[str, int]] = []
-        for member in layer:
-            place = self._place(member.name)
-            if place is None:
-                continue
-            if os.path.basename(place).startswith(_GONE):
-                self._take_away(place)
-                continue
-            self._make(layer, member, place)
-            if member.isdir():
-                modes.append((place, member.mode))
-        for place, mode in reversed(modes):  # last, since a directory may be closed to its owner
-            with contextlib.suppress(OSError):
-                os.chmod(place, stat.S_IMODE(mode), follow_symlinks=True)
+        for member in layer.members():
+            self._allowance.entry(member)
+            name = _checked_name(member.name)
+            if not name:
+                continue  # the root itself
+            parent, last = self._reach(name)
+            if last.startswith(_GONE):
+                self._take_away(parent, last)
+            else:
+                self._make(layer, member, parent, last)
+                modes += [(name, member.mode)] if member.isdir() else []
+        for name, mode in reversed(modes):  # last, since a directory may be closed to its owner
+            self._close_directory(name, mode)
 
-    def _place(self, name: str) -> str | None:
-        """Where it goes; None for the root itself. Its parents are made, and links in them followed in the image."""
-        parts = [part for part in name.split("/") if part not in ("", ".")]
-        if ".." in parts:
-            raise ImageUnusable(f"a layer holds {name!r}, which leads out of the image")
-        if not parts:
-            return None
-        parent = inside(self._root, "/".join(parts[:-1]))
-        if not os.path.isdir(parent):
-            os.makedirs(parent, 0o755, exist_ok=True)
-        return f"{parent}/{parts[-1]}"
+    def _close_directory(self, name: str, mode: int) -> None:
+        """Later entries may have taken it away, or put it below a directory that is closed to us already."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            parent, last = parent_beneath(self._top, name, _IN_ROOT)
+            try:
+                if _is_directory(parent, last):
+                    _set_mode(parent, last, mode)
+            finally:
+                os.close(parent)
 
-    def _take_away(self, place: str) -> None:
-        directory, name = os.path.split(place)
-        if name == _EMPTIED:
-            for entry in os.listdir(directory):
-                _remove(f"{directory}/{entry}")
-        else:
-            _remove(f"{directory}/{name.removeprefix(_GONE)}")
+    def _reach(self, name: str) -> tuple[int, str]:
+        """Return the entry's parent directory, made if missing, and its last component.
 
-    def _make(self, layer: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
-        if not (member.isdir() and os.path.isdir(place) and not os.path.islink(place)):
-            _remove(place)
-            self._create(layer, member, place)
-        if self._as_root and not member.islnk():
-            os.chown(place, member.uid, member.gid, follow_symlinks=False)
+        The descriptor holds until the next call: entries of one directory mostly follow each other.
+        """
+        head, _, last = name.rpartition("/")
+        if self._parent < 0 or head != self._parent_name:
+            self._forget_parent()
+            self._parent, self._parent_name = open_beneath(self._top, head, _MAKING), head
+        return self._parent, last
+
+    def _forget_parent(self) -> None:
+        if self._parent >= 0:
+            os.close(self._parent)
+        self._parent = -1
+
+    def _take_away(self, parent: int, last: str) -> None:
+        """Apply a whiteout. The format's reserved names, except for the opaque whiteout, mean nothing here."""
+        if last == _EMPTIED:
+            for name in _names(parent):
+                _remove(parent, name)
+        elif not last.startswith(_RESERVED):
+            hidden = last.removeprefix(_GONE)
+            if hidden in ("", ".", ".."):
+                raise ImageUnusable(f"a layer holds {last!r}, which removes no entry of the image")
+            _remove(parent, hidden)
+
+    def _make(self, layer: TarReader, member: tarfile.TarInfo, parent: int, last: str) -> None:
+        if member.islnk():
+            self._link(member, parent, last)
+        elif self._create(layer, member, parent, last) and self._as_root:
+            os.chown(last, _id(member.uid), _id(member.gid), dir_fd=parent, follow_symlinks=False)
             if not member.issym() and not member.isdir():
-                os.chmod(place, stat.S_IMODE(member.mode))  # a change of owner clears set-user-id
+                _set_mode(parent, last, member.mode)  # a change of owner clears set-user-ID
 
-    def _create(self, layer: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
+    def _create(self, layer: TarReader, member: tarfile.TarInfo, parent: int, last: str) -> bool:
+        """Return False for what is not made: devices, and kinds that tar may have but no image."""
         if member.isdir():
-            os.mkdir(place, 0o755)
+            if not _is_directory(parent, last):
+                _remove(parent, last)
+                os.mkdir(last, 0o755, dir_fd=parent)
         elif member.issym():
-            os.symlink(member.linkname, place)
-        elif member.islnk():
-            source = self._place(member.linkname)
-            if source is None or os.path.islink(source) or not os.path.isfile(source):
-                raise ImageUnusable(f"{member.name!r} is a link to {member.linkname!r}, which is no file of the image")
-            os.link(source, place)
+            _remove(parent, last)
+            os.symlink(member.linkname, last, dir_fd=parent)
         elif member.isfile():
-            self._write(layer, member, place)
-        elif self._as_root and (member.ischr() or member.isblk() or member.isfifo()):
-            kind = stat.S_IFIFO if member.isfifo() else stat.S_IFCHR if member.ischr() else stat.S_IFBLK
-            os.mknod(place, kind | stat.S_IMODE(member.mode), os.makedev(member.devmajor, member.devminor))
+            _remove(parent, last)
+            self._write(layer, member, parent, last)
+        elif member.isfifo():
+            _remove(parent, last)
+            os.mkfifo(last, 0o600, dir_fd=parent)
+            _set_mode(parent, last, member.mode)
+        else:
+            return False
+        return True
 
-    def _write(self, layer: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
-        source = layer.extractfile(member)
-        assert source is not None
-        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    def _link(self, member: tarfile.TarInfo, parent: int, last: str) -> None:
+        fault = ImageUnusable(f"{member.name!r} is a link to {member.linkname!r}, which is no file of the image")
+        target = _checked_name(member.linkname)
+        if not target:
+            raise fault
+        directory = -1
+        try:
+            directory, name = parent_beneath(self._top, target, _IN_ROOT)
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if not stat.S_ISREG(found.st_mode):
+                raise fault
+            if not _is_same(parent, last, found):
+                _remove(parent, last)
+                os.link(name, last, src_dir_fd=directory, dst_dir_fd=parent, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            raise fault from None
+        finally:
+            if directory >= 0:
+                os.close(directory)
+
+    def _write(self, layer: TarReader, member: tarfile.TarInfo, parent: int, last: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(last, flags, 0o600, dir_fd=parent)
         with os.fdopen(descriptor, "wb") as sink:
-            shutil.copyfileobj(source, sink, _BLOCK)
+            shutil.copyfileobj(layer.data(member), sink, _BLOCK)
             os.fchmod(descriptor, stat.S_IMODE(member.mode))
-        self.size += member.size
 
 
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+def _checked_name(name: str) -> str:
+    """Return the name as `a/b/c`; empty for the root itself. Raises ImageUnusable."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in name:
+        raise ImageUnusable(f"a layer holds {name!r}, which leads out of the image")
+    return "/".join(parts)
+
+
+def _id(number: int) -> int:
+    if not 0 <= number <= _MOST_ID:
+        raise ImageUnusable(f"a layer holds a file of user or group {number}, which there cannot be")
+    return number
+
+
+def _lstat(parent: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _is_directory(parent: int, name: str) -> bool:
+    found = _lstat(parent, name)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _is_same(parent: int, name: str, other: os.stat_result) -> bool:
+    found = _lstat(parent, name)
+    return found is not None and os.path.samestat(found, other)
+
+
+def _set_mode(parent: int, name: str, mode: int) -> None:
+    """Skip links, which have no mode, and what a later entry took away."""
+    try:
+        descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    except FileNotFoundError:
+        return
+    try:
+        if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            os.chmod(proc_path(descriptor), stat.S_IMODE(mode))
+    finally:
+        os.close(descriptor)
+
+
+def _names(directory: int) -> list[str]:
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return os.listdir(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(parent: int, name: str) -> None:
+    if _is_directory(parent, name):
+        shutil.rmtree(name, dir_fd=parent)
+    elif _lstat(parent, name) is not None:
+        os.unlink(name, dir_fd=parent)

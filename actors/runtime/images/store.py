@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,10 +20,15 @@ from actors.runtime.images.types import Image, ImageConfig
 from protocols.files import write_atomic
 from protocols.wire import cri_pb2 as pb
 
+if TYPE_CHECKING:
+    from actors.runtime.images.bounds import Bounds
+
 HOLLOW_PREFIX = "hollow/"
 PAUSE = ("pause", "pause-amd64", "pause-arm64")
 
-_FILE = "image.json"
+_FILE, _SPOOL = "image.json", "archive.tar"
+_MODE = 0o700
+"""Images hold set-user-ID programs: nobody but root may come to their files."""
 _PREFIX = "sha256:"
 _DIGITS = 64
 _LOG = logging.getLogger("runtime")
@@ -31,14 +37,16 @@ _LOG = logging.getLogger("runtime")
 class ImageStore:
     """`imported_only`: names that were not imported do not exist; otherwise they stand for the host's own files."""
 
-    def __init__(self, directory: Path, imported_only: bool = False) -> None:
+    def __init__(self, directory: Path, imported_only: bool = False, bounds: "Bounds | None" = None) -> None:
         self._directory = directory
+        self._bounds = bounds
         self.imported_only = imported_only
         self._images: dict[str, Image] = {}
 
     def load(self) -> None:
         """Blocks, as import_ and remove do."""
-        self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._directory.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        self._directory.chmod(_MODE)
         for path in self._directory.iterdir():
             try:
                 image = msgspec.json.decode((path / _FILE).read_bytes(), type=Image)
@@ -104,31 +112,32 @@ class ImageStore:
         del self._images[image.id]
         place = self._place(image.id)
         (place / _FILE).unlink(missing_ok=True)
-        shutil.rmtree(place, ignore_errors=True)
+        _discard(place)
 
     def _unpack(self, path: Path, names: tuple[str, ...]) -> Image:
         from actors.runtime.images.archive import Archive, read_config  # loads tar and gzip: most runtimes never do
+        from actors.runtime.images.bounds import Allowance, Bounds  # as above
         from actors.runtime.images.layers import unpack  # as above
 
-        with Archive(path) as archive:
-            contents = archive.contents()
-            names = names or tuple(full_name(name) for name in contents.names)
-            if not names:
-                raise ImageUnusable(f"{path} does not say its name; give one with --name")
-            id, config = _PREFIX + hashlib.sha256(contents.config).hexdigest(), read_config(contents.config)
-            if (there := self._images.get(id)) is not None:
-                return msgspec.structs.replace(there, names=tuple(sorted({*there.names, *names})))
-            fresh = self._directory / f".new-{secrets.token_hex(8)}"
-            try:
+        fresh = self._directory / f".new-{secrets.token_hex(8)}"
+        fresh.mkdir(mode=_MODE)
+        try:
+            with Archive(path, fresh / _SPOOL, Allowance(self._bounds or Bounds())) as archive:
+                contents = archive.contents()
+                names = names or tuple(full_name(name) for name in contents.names)
+                if not names:
+                    raise ImageUnusable(f"{path} does not say its name; give one with --name")
+                id, config = _PREFIX + hashlib.sha256(contents.config).hexdigest(), read_config(contents.config)
+                if (there := self._images.get(id)) is not None:
+                    return msgspec.structs.replace(there, names=tuple(sorted({*there.names, *names})))
                 size = unpack(archive, contents.layers, fresh / "root")
-                image = Image(id, names, str(self._place(id) / "root"), size, config)
-                write_atomic(fresh / _FILE, msgspec.json.encode(image))
-                fresh.chmod(0o711)
-                fresh.rename(self._place(id))
-            except BaseException:
-                shutil.rmtree(fresh, ignore_errors=True)
-                raise
-        return image
+            (fresh / _SPOOL).unlink(missing_ok=True)
+            image = Image(id, names, str(self._place(id) / "root"), size, config)
+            write_atomic(fresh / _FILE, msgspec.json.encode(image))
+            fresh.rename(self._place(id))
+            return image
+        finally:
+            _discard(fresh)
 
     def _borrow(self, path: Path, names: tuple[str, ...]) -> Image:
         if not names:
@@ -148,7 +157,7 @@ class ImageStore:
 
     def _write(self, image: Image) -> None:
         place = self._place(image.id)
-        place.mkdir(mode=0o711, exist_ok=True)
+        place.mkdir(mode=_MODE, exist_ok=True)
         write_atomic(place / _FILE, msgspec.json.encode(image))
         self._images[image.id] = image
 
@@ -160,6 +169,18 @@ def bringing_nothing(name: str) -> bool:
     """Names with a meaning of their own: the pause image, and simulated containers."""
     last = name.partition("@")[0].rpartition("/")[2].partition(":")[0]
     return name.startswith(HOLLOW_PREFIX) or last in PAUSE
+
+
+def _discard(place: Path) -> None:
+    """Remove whatever there is; an image may have directories that are closed to their owner."""
+    shutil.rmtree(place, ignore_errors=True)
+    if os.geteuid() != 0 and place.exists():
+        for directory, folders, _ in os.walk(place):
+            for folder in folders:
+                with contextlib.suppress(OSError):
+                    if not os.path.islink(f"{directory}/{folder}"):
+                        os.chmod(f"{directory}/{folder}", 0o700)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _is_id(wanted: str) -> bool:

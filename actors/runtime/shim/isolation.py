@@ -58,11 +58,11 @@ def enter(isolation: Isolation, beside: int, directory: str) -> None:
     mounts.enter_own(hostname=bool(isolation.hostname))
     top = root.prepare(isolation.root) if isolation.root else ""
     if isolation.processes or top:
-        mounts.checked("its /proc", lambda: system.mount("proc", f"{top}/proc", 0, "proc"))
+        mounts.checked("its /proc", lambda: mounts.mount_proc(top))
     for mount in sorted(isolation.mounts, key=lambda m: m.target.rstrip("/").count("/")):
         mounts.bind(mount, top)
     if top:
-        mounts.checked("its working directory", lambda: os.makedirs(mounts.inside(top, directory), exist_ok=True))
+        mounts.checked("its working directory", lambda: mounts.make_directory(top, directory))
         root.turn_to(top)
     if isolation.readonly:
         mounts.checked("a read-only root", mounts.seal_root)

@@ -5,14 +5,15 @@ for the container alone, else on the host.
 """
 
 import os
+import stat
 from typing import NamedTuple
 
 from actors.runtime.shim import system
+from protocols.beneath import Walk, open_beneath, proc_path
 
 _RDONLY, _REMOUNT, _BIND, _REC, _SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
 """Flags of the source's file system that a remount must repeat."""
-_LINKS = 40
 
 
 class Mount(NamedTuple):
@@ -41,11 +42,13 @@ def join(pid: int, hostname: bool = False) -> None:
 def bind(mount: Mount, top: str = "") -> None:
     """Below `top`, the root to be. Raises RuntimeError that names the mount which cannot be made."""
     try:
-        target = inside(top, mount.target) if top else mount.target
-        _make_target(mount.source, target)
-        system.mount(mount.source, target, _BIND | _REC)
+        if top:
+            _bind_below(top, mount)
+            return
+        _make_target(mount.source, mount.target)
+        system.mount(mount.source, mount.target, _BIND | _REC)
         if mount.readonly:
-            _seal(target)
+            _seal(mount.target)
     except OSError as error:
         why = os.strerror(error.errno or 0).lower()
         raise RuntimeError(f'mount "{mount.target}": host path "{mount.source}": {why}') from None
@@ -56,23 +59,43 @@ def seal_root() -> None:
     _seal("/")
 
 
-def inside(top: str, path: str) -> str:
-    """Where `path` is once `top` is the root: links of the image lead to places in the image. Raises OSError."""
-    done, rest, links = "", path.split("/"), 0
-    while rest:
-        part = rest.pop(0)
-        if part in ("", "."):
-            continue
-        if part == "..":
-            done = os.path.dirname(done) if done else ""
-            continue
-        step = f"{done}/{part}"
-        if os.path.islink(top + step) and (links := links + 1) <= _LINKS:
-            goal = os.readlink(top + step)
-            done, rest = ("" if goal.startswith("/") else done), goal.split("/") + rest
-        else:
-            done = "/" if step == "/" else step
-    return top + done
+def make_directory(top: str, path: str) -> None:
+    """Make a directory at `path` of the root to be. Raises OSError."""
+    os.close(_opened(top, path, Walk(in_root=True, make=0o755)))
+
+
+def mount_proc(top: str) -> None:
+    """At /proc of the root to be, or here. Raises OSError."""
+    place = _opened(top or "/", "/proc", Walk(in_root=True))
+    try:
+        system.mount("proc", proc_path(place), 0, "proc")
+    finally:
+        os.close(place)
+
+
+def _bind_below(top: str, mount: Mount) -> None:
+    """The place may lie in a volume that another container of the pod is changing: it is mounted by its descriptor."""
+    is_file = not stat.S_ISDIR(os.stat(mount.source).st_mode)
+    target = _opened(top, mount.target, Walk(in_root=True, make=0o755, file=is_file))
+    try:
+        system.mount(mount.source, proc_path(target), _BIND | _REC)
+    finally:
+        os.close(target)
+    if mount.readonly:
+        mounted = _opened(top, mount.target, Walk(in_root=True))  # the first descriptor lies below the mount
+        try:
+            _seal(proc_path(mounted))  # no mount, if somebody moved the place: EINVAL, and the container does not start
+        finally:
+            os.close(mounted)
+
+
+def _opened(top: str, path: str, walk: Walk) -> int:
+    """Links in `path` lead to places below `top`, as they will once it is the root."""
+    root = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_beneath(root, path, walk)
+    finally:
+        os.close(root)
 
 
 def checked(what: str, call: "system.Call") -> None:

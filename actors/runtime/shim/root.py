@@ -26,7 +26,7 @@ def prepare(given: Root) -> str:
         os.makedirs(f"{given.own}/{part}", 0o755, exist_ok=True)
     options = f"lowerdir={_quoted(given.image)},upperdir={_quoted(given.own)}/upper,workdir={_quoted(given.own)}/work"
     mounts.checked("the image's root (overlay)", lambda: system.mount("overlay", top, 0, "overlay", options))
-    os.makedirs(mounts.inside(top, "/proc"), 0o755, exist_ok=True)
+    mounts.make_directory(top, "/proc")
     for tree in _TREES:
         mounts.bind(mounts.Mount(tree, tree, readonly=False), top)
     for file in _SHARED:

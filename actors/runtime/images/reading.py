@@ -1,0 +1,123 @@
+"""Tar files read within bounds, whatever they claim to hold. Blocks.
+
+tarfile trusts its input: it reads headers of any length into memory, keeps every entry it saw, and follows negative
+sizes backwards forever. Here each header has a budget, entries are forgotten, and packed files are read forwards only.
+"""
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import IO, cast
+
+from actors.runtime.errors import ImageTooLarge
+from actors.runtime.images.bounds import Allowance
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+UNREADABLE = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+)
+"""Errors of tarfile, gzip and json for what is no tar file, no gzip or no JSON of the expected shape."""
+_CHUNK = 1 << 20
+_MOST_GLOBALS = 64 * 1024
+"""Bytes of pax headers that hold for the whole file; tarfile copies them into every entry."""
+
+
+class BoundedFile:
+    """A tar file's plain bytes, as tarfile reads them. Plain files may be read anywhere, gzipped ones only forwards."""
+
+    def __init__(self, file: IO[bytes], allowance: Allowance) -> None:
+        start = file.read(len(ZSTD))
+        file.seek(0)
+        self.zstd = start == ZSTD
+        self._gzipped = start.startswith(GZIP)
+        self._packed = file
+        self._plain = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if self._gzipped else file
+        self._allowance = allowance
+        self._position = 0
+        self._header_left: int | None = None
+        """Bytes that may still be read for one header; None while data is read."""
+        self.begin_header()
+
+    @property
+    def gzipped(self) -> bool:
+        return self._gzipped
+
+    def begin_header(self) -> None:
+        self._header_left = self._allowance.bounds.header
+
+    def begin_data(self) -> None:
+        self._header_left = None
+
+    def read(self, size: int = -1) -> bytes:
+        if self._header_left is not None:
+            if not 0 <= size <= self._header_left:
+                raise ImageTooLarge(f"an entry's header is longer than {self._allowance.bounds.header} bytes")
+            self._header_left -= size
+        data = self._plain.read(size)
+        self._moved(self._position + len(data))
+        return data
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        if position < 0 or whence or (self._gzipped and position < self._position):
+            raise tarfile.ReadError("the tar file leads backwards")
+        if not self._gzipped:
+            self._plain.seek(position)
+            self._moved(position)
+        while self._position < position:
+            data = self._plain.read(min(_CHUNK, position - self._position))
+            if not data:
+                raise tarfile.ReadError("unexpected end of data")
+            self._moved(self._position + len(data))
+        return self._position
+
+    def _moved(self, position: int) -> None:
+        self._position = position
+        if self._gzipped:
+            self._allowance.unpacked(position, self._packed.tell())
+
+
+class TarReader:
+    """Entries of one tar file. Raises ImageTooLarge and what is UNREADABLE."""
+
+    def __init__(self, file: BoundedFile) -> None:
+        self._file = file
+        self._tar = tarfile.TarFile(fileobj=cast(IO[bytes], file), errorlevel=1)
+
+    def members(self) -> Iterator[tarfile.TarInfo]:
+        """Read an entry's data before the next entry, if the file is packed."""
+        while (member := self._next()) is not None:
+            yield member
+
+    def data(self, member: tarfile.TarInfo) -> IO[bytes]:
+        found = self._tar.extractfile(member)
+        if found is None:
+            raise tarfile.ReadError(f"{member.name!r} is no file")
+        return found
+
+    def _next(self) -> tarfile.TarInfo | None:
+        self._file.begin_header()
+        member = self._tar.next()
+        self._file.begin_data()
+        self._tar.members.clear()  # type: ignore[attr-defined]  # missing in typeshed; a million entries are a gigabyte
+        if member is not None and member.size < 0:
+            raise tarfile.ReadError("an entry has a negative size")
+        shared = self._tar.pax_headers
+        if shared and sum(len(key) + len(value) for key, value in shared.items()) > _MOST_GLOBALS:
+            raise ImageTooLarge(f"the headers of a whole tar file are longer than {_MOST_GLOBALS} bytes")
+        return member
