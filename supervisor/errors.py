@@ -37,6 +37,13 @@ class RootUnusable(SupervisorError):
     """Raised when ROOT cannot be made or written: permissions, a full disk, a file in its place."""
 
 
+class DirectoryNotTrusted(RootUnusable):
+    """Raised when ROOT, or a directory of keys and state below it, is somebody else's to write or to replace."""
+
+    http: ClassVar[int] = 403
+    grpc: ClassVar[str] = "PERMISSION_DENIED"
+
+
 class PkiFailed(SupervisorError):
     """Raised when certificates cannot be made or written."""
 

@@ -111,6 +111,19 @@ def test_a_root_that_cannot_be_written(idle: Plane) -> None:
     assert f"cannot write below {idle.root}" in line
 
 
+@pytest.mark.parametrize("name", ["pki", "run", "."])
+def test_a_root_that_others_write_starts_no_plane(idle: Plane, name: str) -> None:
+    """Somebody may have put a CA there that he has the key of."""
+    (idle.root / name).mkdir(exist_ok=True)
+    (idle.root / name).chmod(0o777)
+    code, line = refused("up", "--detach", *FREE_PORTS, environment=idle.environment)
+    assert code == 1
+    assert f"{idle.root / name} can be written by others (mode 0777)" in line
+    assert "chmod go-w" in line
+    assert not (idle.root / "kubeconfig").exists()
+    assert not until_nothing(idle.processes)
+
+
 def test_a_second_plane_on_the_root_names_the_first(plane: Plane) -> None:
     pid, before = json.loads(plane.nodeplane("status", "-o", "json"))["pid"], lives(plane)
     with Witnesses(plane):
@@ -201,7 +214,7 @@ def read_only(path: Path) -> Iterator[None]:
         path.chmod(0o700)
         return
     try:
-        run(["mount", "-t", "tmpfs", "-o", "ro,size=1m", "none", str(path)], dict(os.environ), 60, True)
+        run(["mount", "-t", "tmpfs", "-o", "ro,size=1m,mode=0700", "none", str(path)], dict(os.environ), 60, True)
     except (AssertionError, OSError) as error:
         pytest.skip(f"cannot mount here: {error}")
     try:
