@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from datetime import date
+from math import isfinite
 
 from protocols.kube.name_rules import LABEL, SUBDOMAIN
 from protocols.kube.request_uri import uri_fault
@@ -87,6 +88,9 @@ def duration_nanos(text: str) -> int:
     if text in ("0", "+0", "-0"):
         return 0
     if DURATION.fullmatch(text):
+        total = sum(float(number) * NANOS[unit] for number, unit in PART.findall(text))
+        if not isfinite(total):
+            raise ValueError(text)
         nanos = sum(round(float(number) * NANOS[unit]) for number, unit in PART.findall(text))
         return -nanos if text.startswith("-") else nanos
     found = [int(number) * nanos for number, unit in WORDY.findall(text) if (nanos := _worded(unit.lower()))]

@@ -27,7 +27,6 @@ _FAR = 400
 """Powers of ten beyond which every non-zero mantissa of MAX_TEXT digits is over the cap, or below a nano."""
 
 
-@functools.total_ordering
 class Quantity(msgspec.Struct, frozen=True, eq=False):
     """`nanos` is the exact value times 10^9; `format` only says how it is written. Order and equality are by value."""
 
@@ -42,6 +41,16 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
 
     def __lt__(self, other: "Quantity") -> bool:
         return self.nanos < other.nanos
+
+    # msgspec's structs have all comparisons already, so that functools.total_ordering would add none
+    def __le__(self, other: "Quantity") -> bool:
+        return self.nanos <= other.nanos
+
+    def __gt__(self, other: "Quantity") -> bool:
+        return self.nanos > other.nanos
+
+    def __ge__(self, other: "Quantity") -> bool:
+        return self.nanos >= other.nanos
 
     def __add__(self, other: "Quantity") -> "Quantity":
         return Quantity(_capped(self.nanos + other.nanos), self.format if self.nanos else other.format)

@@ -66,7 +66,7 @@ def plane() -> Iterator[Plane]:
     with running_plane() as started:
         yield started
         assert [started.processes[name].poll() for name in started.processes] == [None] * len(started.processes)
-        assert "Traceback" not in started.logs()
+        assert not started.tracebacks()
 
 
 @pytest.mark.parametrize("what", WORDS)

@@ -191,3 +191,57 @@ def test_people_get_indented_answers(client: Client) -> None:
         assert client.ask("GET", f"{MAPS}/x", None, {"User-Agent": agent}).body == asked
         assert client.ask("GET", f"{MAPS}/x?pretty=0", None, {"User-Agent": agent}).body == plain
     assert b'\n  "reason": "NotFound"' in client.ask("GET", f"{MAPS}/none?pretty=1").body
+
+
+SHARED = {
+    "driver": "d.example.com",
+    "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+    "allNodes": True,
+    "devices": [
+        {
+            "name": "a",
+            "allowMultipleAllocations": True,
+            "capacity": {
+                "memory": {"value": "8Gi", "requestPolicy": {"default": "1Gi", "validValues": ["1Gi", "2Gi"]}}
+            },
+        }
+    ],
+}
+RULES = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": [None]}}}
+DEFINITION = {
+    "metadata": {"name": "nulls.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"plural": "nulls", "kind": "Null"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": RULES}}],
+    },
+}
+ONCE_500: dict[str, tuple[str, str, Any, int, str]] = {
+    "watch of usage": (
+        "GET", "/apis/metrics.k8s.io/v1beta1/nodes?watch=true", None, 405,
+        'watch is not supported on resources of kind "nodes.metrics.k8s.io"',
+    ),
+    "null for a rule": (
+        "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION, 422,
+        "x-kubernetes-validations[0].rule: Required value",
+    ),
+    "limitBytes of 5,000 digits": ("GET", f"{PODS}/logged/log?limitBytes={'9' * 5000}", None, 400, "out of range"),
+    "policy of two values": ("POST", SLICES, {"metadata": {"name": "shared"}, "spec": SHARED}, 201, ""),
+    "null for a priority": (
+        "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "none"}, "value": None}, 201, ""
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ONCE_500)
+def test_what_was_once_a_500_has_its_answer(plane: Plane, what: str) -> None:
+    method, path, body, code, told = ONCE_500[what]
+    client = Client(plane.port, plane.tls())
+    sent = json.dumps({**POD, "metadata": {"name": "logged"}}).encode()
+    client.ask("POST", PODS, sent, {"Content-Type": MEDIA["json"]})
+    sent = None if body is None else json.dumps(body).encode()
+    answer = client.ask(method, path, sent, {"Content-Type": MEDIA["json"]})
+    assert (answer.status, fault(method, answer)) == (code, ""), answer.body
+    assert told in answer.body.decode().replace('\\"', '"')
+    client.close()

@@ -103,6 +103,7 @@ leaves = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**70), 2**70),
+    st.sampled_from([10**400, -(10**400), 10**4000, 1.7e308, 5e-324]),
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=6),
     st.sampled_from(PLAIN),
@@ -131,6 +132,7 @@ RAW = [
     *(b'{"a":"\\ud800"}', b'{"kind":"\xff"}', b"k8s\0", b"k8s\0\xff\xff\xff", b"k8s\0\n\x06\n\x02v1\x12\0"),
     *(b"{" * 3000, b"[" * 100_000, b'{"a":' * 50_000, b'{"a":' * 190 + b"1" + b"}" * 190, b"- " * 5000, b"? " * 3000),
     *(b"a: " * 3000, b"!!python/object/apply:os.system [ls]", b"%YAML 9.9\n---\n{}", b"a: .nan", b"1: 2", b"{[1]: 2}"),
+    *(b'{"a":' + b"9" * 5000 + b"}", b"a: 0x" + b"f" * 5000, b"0x" + b"f" * 5000 + b": 1", b"a: " + b"9" * 5000),
     *(b"a: !!binary x", b"---\n---\n{}", b"a: 0o" + b"7" * 30, b"&a [*a]", b"a: &b [1]\nc: *b", b"<<: {a: b}"),
 ]
 

@@ -230,6 +230,15 @@ class Plane:
     def logs(self) -> str:
         return "\n".join(f"{log.name}: {log.read_text()[-3000:]}" for log in self.root.glob("*.log"))
 
+    def tracebacks(self) -> str:
+        """What the processes logged around their tracebacks: a 500 is a fault wherever it is."""
+        found = []
+        for log in sorted(self.root.glob("*.log")):
+            written = log.read_text(errors="replace")
+            if (place := written.find("Traceback")) >= 0:
+                found.append(f"{log.name}: {written[max(0, place - 500) : place + 3000]}")
+        return "\n".join(found)
+
     def close(self) -> None:
         for process in self.processes.values():
             process.kill()

@@ -8,6 +8,7 @@ from multidict import MultiMapping
 from actors.apiserver.errors.answers import BadRequest, ServiceUnavailable
 from actors.apiserver.errors.causes import Cause, invalid, invalid_object
 from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.request.numbers import integer
 
 CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 REACHABLE = ("InternalDNS", "InternalIP")
@@ -81,12 +82,10 @@ def container_of(pod: Obj, wanted: str) -> str:
 def _check_log(query: Mapping[str, str]) -> None:
     causes: list[Cause] = []
     for key, least in LOG_NUMBERS.items():
-        value = query.get(key, "")
-        if value and not value.lstrip("-").isdecimal():
-            raise BadRequest(f'{key}: "{value}" is not a number')
-        if value and int(value) < least:
+        value = integer(query[key]) if query.get(key) else least
+        if value < least:
             words = "must be greater than 0" if least else "must be greater than or equal to 0"
-            causes.append(invalid(key, int(value), words))
+            causes.append(invalid(key, value, words))
     if query.get("sinceSeconds") and query.get("sinceTime"):
         causes.append(invalid("sinceTime", query["sinceTime"], "at most one of `sinceTime` or `sinceSeconds`"))
     if causes:

@@ -51,10 +51,18 @@ def _cell(found: list[Any], kind: str) -> Any:
     if kind == "integer":
         return int(value) if number else None
     if kind == "number":
-        return float(value) if number else None
+        return _float(value) if number else None
     if kind == "boolean":
         return value if isinstance(value, bool) else None
     return _age(value) if kind == "date" and isinstance(value, str) else None
+
+
+def _float(value: int | float) -> float | None:
+    """None for a whole number that no float holds."""
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _age(stamp: str) -> str:

@@ -18,7 +18,7 @@ TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:\d*)?")
+SLICE = re.compile(r"(-?\d{1,18})?(:(?:-?\d{1,18})?)?(:\d{0,18})?")
 TERMS = re.compile(r"([^!<>=]+?)\s*([!<>=]+)\s*(.+?)")
 MOST = 10_000
 """Values on the way: `..` after `..` doubles what it meets."""

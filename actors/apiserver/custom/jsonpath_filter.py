@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+MOST_DIGITS = 18
+"""Of a whole number; longer ones are compared as floats."""
 NUMBER = re.compile(r"[-+]?\d+(\.\d*)?")
 QUOTED = re.compile(r"""("|')((?:\\.|(?!\1)[^\\])*)\1""")
 SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -30,7 +32,7 @@ def literal(text: str) -> Literal | None:
         return Literal(re.sub(r"\\(.)", r"\1", quoted[2]))
     if NUMBER.fullmatch(text) is None:
         return None
-    return Literal(float(text) if "." in text else int(text))
+    return Literal(float(text) if "." in text or len(text) > MOST_DIGITS else int(text))
 
 
 def compared(left: Any, sign: str, right: Any) -> bool | None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from actors.apiserver.answers.headers import Headers
 from actors.apiserver.endpoints.types import Reply, Request, Response
-from actors.apiserver.errors.answers import ServiceUnavailable
+from actors.apiserver.errors.answers import MethodNotAllowed, ServiceUnavailable
 from actors.apiserver.errors.causes import forbidden, invalid_options
 from actors.apiserver.metrics.watches import WatchMetrics
 from actors.apiserver.reads.reader import Reader
@@ -43,6 +43,10 @@ class Watching:
         """`warnings` are told with the answer's beginning. Raises TooManyRequests while the replica is empty,
         ServiceUnavailable while this process leaves, Invalid for what needs progress while the gate for it is off
         (clients list instead)."""
+        row = request.target.resource
+        if "watch" not in row.verbs:
+            told = f'watch is not supported on resources of kind "{row.full_name}"'
+            raise MethodNotAllowed(told, {"group": row.group, "kind": row.plural})
         if self.closing:
             raise ServiceUnavailable("apiserver is shutting down")
         if request.options.initial_events is not None and not self._reader.efficient:

@@ -14,6 +14,8 @@ from protocols.kube.jsons import DEPTH_LIMIT
 
 TAG = "tag:yaml.org,2002:"
 MAX_TOLD = 100
+LARGEST_BITS = 1024
+"""Of a whole number: as large as a float. Python writes no more than 4,300 digits, and reads more in base 16."""
 
 
 class Document(NamedTuple):
@@ -126,6 +128,8 @@ _CONSTRUCT = {
 def _number(value: Any, event: yaml.ScalarEvent) -> Any:
     if isinstance(value, float) and not isfinite(value):
         raise NotPlain(f"{_place(event)}: {event.value} is no number in JSON")
+    if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+        raise NotPlain(f"{_place(event)}: {event.value!r:.64} is too large a number")
     return value
 
 

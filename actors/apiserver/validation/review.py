@@ -154,6 +154,9 @@ def _changed(new: Obj, old: Obj) -> list[str]:
 
 
 def _part(new: Obj, shape: Shape, field: str) -> list[str]:
+    if field in shape.fields and new[field] is None:
+        del new[field]
+        return []
     if field in shape.fields:
         return clean_part(new[field], shape, field)
     del new[field]

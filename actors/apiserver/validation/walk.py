@@ -1,9 +1,12 @@
-"""One walk over an object beside its shape: unknown fields are taken out and told, wrong types are refused.
+"""One walk over an object beside its shape: unknown fields are taken out and told, wrong types are refused, nulls are
+read as Go's decoder reads them, so that no code behind it meets one: a field that is null is absent, an element of a
+list or map that is null is empty.
 
 Runs on every write, so the common case costs one look-up and one comparison of types for each field.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from actors.apiserver.schemas import shape as forms
@@ -26,6 +29,13 @@ EXACT: dict[str, type[Any]] = {
     LIST: list,
 }
 PLAIN = (TEXT, BYTES)
+EMPTY: dict[str, Callable[[], Any]] = {
+    **EXACT,
+    forms.INT32: int,
+    forms.INT64: int,
+    forms.INT_OR_STRING: int,
+    forms.QUANTITY: lambda: "0",
+}
 RANGES = {forms.INT32: 2**31, forms.INT64: 2**63}
 QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -50,17 +60,22 @@ def clean_part(value: Any, owner: Shape, field: str) -> list[str]:
 
 def _struct(obj: dict[str, Any], shape: Shape, path: Path, unknown: list[str]) -> None:
     fields = shape.fields
-    strange = []
+    strange, absent = [], []
     for key, value in obj.items():
         field = fields.get(key)
         if field is None:
             strange.append(key)
+        elif value is None:
+            if field.form != forms.JSON:
+                absent.append(key)
         elif type(value) is not str or field.form != TEXT:
             _value(value, field, (path, key), shape, unknown)
     for key in strange:
         del obj[key]
         if len(unknown) < MAX_TOLD:
             unknown.append(shown((path, key)))
+    for key in absent:
+        del obj[key]
 
 
 def _value(value: Any, shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
@@ -87,7 +102,9 @@ def _map(value: dict[str, Any], shape: Shape, path: Path, owner: Shape, unknown:
     assert item is not None
     plain = item.form in PLAIN
     for key, part in value.items():
-        if not plain or type(part) is not str:
+        if part is None:
+            value[key] = _empty(item)
+        elif not plain or type(part) is not str:
             _value(part, item, (path, MAP_KEY + key), owner, unknown)
 
 
@@ -96,8 +113,16 @@ def _list(value: list[Any], shape: Shape, path: Path, owner: Shape, unknown: lis
     assert item is not None
     plain = item.form in PLAIN
     for index, part in enumerate(value):
-        if not plain or type(part) is not str:
+        if part is None:
+            value[index] = _empty(item)
+        elif not plain or type(part) is not str:
             _value(part, item, (path, index), owner, unknown)
+
+
+def _empty(item: Shape) -> Any:
+    """What an element that is null becomes. What has no empty value in JSON stays null."""
+    make = EMPTY.get(item.form)
+    return None if make is None else make()
 
 
 def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:

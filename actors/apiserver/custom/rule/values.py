@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
+from math import inf
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
@@ -26,7 +27,15 @@ def converted(value: Any, kind: Kind) -> Any:
         if kind.form == "list":
             return [converted(each, item) for each in value]
         return {name: converted(each, item) for name, each in value.items()}
-    return float(value) if kind.form == "double" else int(value)
+    return _double(value) if kind.form == "double" else int(value)
+
+
+def _double(value: int | float) -> float:
+    """Whole numbers that no float holds are infinite, as far as rules can tell."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
 
 
 def _read(value: str, form: str) -> Any:
