@@ -121,7 +121,8 @@ def test_objects_of_every_kind(client: Client) -> None:
             group = f"/apis/{row.group}" if row.group else "/api"
             path = f"{group}/{row.version}/{'namespaces/default/' if row.namespaced else ''}{row.plural}"
             assert row.shape is not None
-            whole = made(row.shape, dice) or {}
+            drawn = made(row.shape, dice)
+            whole = drawn if isinstance(drawn, dict) else {}
             base = next((base for known, base in garbage.KINDS if known == path), {})
             for body in (whole, garbage.spoiled(base, {k: v for k, v in whole.items() if dice.random() < 0.5})):
                 written(client, path, row, body, dice)
