@@ -1,37 +1,129 @@
-"""Whether somebody who holds some rules may hand out others: nobody grants more than they have."""
+"""Whether somebody who holds some rules may hand out others: nobody grants more than they have.
 
-from collections.abc import Iterable, Iterator
+A rule stands for the product of its verbs, groups, resources and names, which is never multiplied out: the values that
+the same held rules cover are one case, and each case is judged by one AND of bit masks, a bit for each held rule.
+"""
 
-from actors.apiserver.authorization.rbac.match import ANY, resource_matches, url_matches
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from actors.apiserver.authorization.rbac.match import ANY
 from actors.apiserver.authorization.rbac.types import PolicyRule
+from protocols.budget import BudgetSpent
+
+SHOWN = 100
+"""Permissions that a refusal names."""
+CASES = 50_000
+"""Combinations of cases judged for one object: milliseconds."""
 
 
 def uncovered(held: Iterable[PolicyRule], granted: Iterable[PolicyRule]) -> tuple[PolicyRule, ...]:
-    """The single permissions in `granted` that no rule of `held` includes, in order, each once."""
-    have = tuple(held)
-    missing = (atom for rule in granted for atom in _atoms(rule) if not any(_covers(h, atom) for h in have))
-    return tuple(dict.fromkeys(missing))
+    """The first single permissions in `granted` that no rule of `held` includes, each once, SHOWN at most.
+
+    Raises BudgetSpent for rules of more than CASES combinations.
+    """
+    have = _Held(tuple(dict.fromkeys(held)))
+    found: dict[PolicyRule, None] = {}
+    for rule in dict.fromkeys(granted):
+        found.update(dict.fromkeys(islice(have.lacks(rule), SHOWN)))
+        if len(found) >= SHOWN:
+            break
+    return tuple(islice(found, SHOWN))
 
 
-def _atoms(rule: PolicyRule) -> Iterator[PolicyRule]:
-    """A rule as rules of one verb on one thing."""
-    for verb in rule.verbs:
-        for url in rule.urls:
+class _Masks:
+    """For each value of one dimension, the held rules that name it."""
+
+    def __init__(self, values: Sequence[Iterable[str]]) -> None:
+        self._bytes = len(values) // 8 + 1
+        self._rules: dict[str, list[int]] = {}
+        for number, each in enumerate(values):
+            for value in each:
+                self._rules.setdefault(value, []).append(number)
+        self.lengths = sorted({len(value) for value in self._rules})
+        """Of the values, each once."""
+
+    def of(self, value: str) -> int:
+        return self.mask(self._rules.get(value, ()))
+
+    def wild(self, value: str) -> int:
+        return self.of(value) | self.of(ANY)
+
+    def mask(self, numbers: Iterable[int]) -> int:
+        bits = bytearray(self._bytes)
+        for number in numbers:
+            bits[number >> 3] |= 1 << (number & 7)
+        return int.from_bytes(bits, "little")
+
+
+class _Held:
+    def __init__(self, rules: tuple[PolicyRule, ...]) -> None:
+        self._left = CASES
+        self._verbs = _Masks([rule.verbs for rule in rules])
+        self._groups = _Masks([rule.groups for rule in rules])
+        self._resources = _Masks([rule.resources for rule in rules])
+        self._names = _Masks([rule.names for rule in rules])
+        self._urls = _Masks([rule.urls for rule in rules])
+        self._roots = _Masks([[url.rstrip(ANY) for url in rule.urls if url.endswith(ANY)] for rule in rules])
+        self._unnamed = self._names.mask(number for number, rule in enumerate(rules) if not rule.names)
+
+    def lacks(self, rule: PolicyRule) -> Iterator[PolicyRule]:
+        """The permissions of one rule that are not held."""
+        verbs = _cases(rule.verbs, self._verbs.wild)
+        for verb, url in self._gaps(_with_rest(verbs, _cases(rule.urls, self._url))):
             yield PolicyRule((verb,), urls=(url,))
-        for group in rule.groups:
-            for resource in rule.resources:
-                for name in rule.names or ("",):
-                    yield PolicyRule((verb,), (group,), (resource,), (name,) if name else ())
+        groups, resources = _cases(rule.groups, self._groups.wild), _cases(rule.resources, self._resource)
+        names = _cases(rule.names or ("",), self._name)
+        for verb, group, resource, name in self._gaps(_with_rest(verbs, groups, resources, names)):
+            yield PolicyRule((verb,), (group,), (resource,), (name,) if name else ())
+
+    def _gaps(self, dimensions: Sequence["_Dimension"], mask: int = -1) -> Iterator[tuple[str, ...]]:
+        """The combinations of values that no single held rule covers."""
+        cases, rest = dimensions[0]
+        for found, values in cases.items():
+            self._left -= 1
+            if self._left < 0:
+                raise BudgetSpent
+            both = found & mask
+            if both & rest:
+                continue
+            below = list(islice(self._gaps(dimensions[1:], both), SHOWN)) if len(dimensions) > 1 else [()]
+            yield from ((value, *gap) for value in values for gap in below)
+
+    def _resource(self, value: str) -> int:
+        _, _, subresource = value.partition("/")
+        found = self._resources.wild(value)
+        return found | self._resources.of(f"{ANY}/{subresource}") if subresource else found
+
+    def _name(self, value: str) -> int:
+        return self._unnamed | (self._names.of(value) if value else 0)
+
+    def _url(self, value: str) -> int:
+        found = self._urls.wild(value)
+        for length in self._roots.lengths:
+            if length <= len(value):
+                found |= self._roots.of(value[:length])
+        return found
 
 
-def _covers(held: PolicyRule, atom: PolicyRule) -> bool:
-    if ANY not in held.verbs and atom.verbs[0] not in held.verbs:
-        return False
-    if atom.urls:
-        return any(url_matches(url, atom.urls[0]) for url in held.urls)
-    resource, _, subresource = atom.resources[0].partition("/")
-    return (
-        (ANY in held.groups or atom.groups[0] in held.groups)
-        and (atom.resources[0] in held.resources or resource_matches(held.resources, resource, subresource))
-        and (not held.names or (bool(atom.names) and atom.names[0] in held.names))
-    )
+_Cases = dict[int, list[str]]
+"""Values by the held rules that cover them."""
+_Dimension = tuple[_Cases, int]
+"""And the held rules that cover all values of all dimensions behind it."""
+
+
+def _cases(values: Iterable[str], mask: Callable[[str], int]) -> _Cases:
+    found: _Cases = {}
+    for value in dict.fromkeys(values):
+        found.setdefault(mask(value), []).append(value)
+    return found
+
+
+def _with_rest(*dimensions: _Cases) -> list[_Dimension]:
+    rest = -1
+    found: list[_Dimension] = []
+    for cases in reversed(dimensions):
+        found.append((cases, rest))
+        for mask in cases:
+            rest &= mask
+    return found[::-1]
