@@ -103,6 +103,7 @@ class ApiServer:
         for hub in self._catalog.hubs.values():
             hub.close(bookmarks=self._efficient)
         await self._drain()
+        self._watching.close()
         await self._server.close()
         await self._connecting.close()
         await self._gate.audit.close()

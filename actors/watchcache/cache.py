@@ -13,12 +13,15 @@ from protocols.kube.resources import Resource
 from protocols.messages.objects import (
     ADDED,
     DELETED,
+    DIGEST,
+    DIGEST_MASK,
     FLOOR,
     FLOOR_KEY,
     HISTORY_MARK,
     MODIFIED,
     STORED,
     ObjectEvent,
+    fingerprint,
 )
 
 
@@ -120,6 +123,11 @@ class ResourceCache:
         if entries is None:
             return None
         return [Event(op_of(entry.event), entry.key, entry.event, mark=entry.event.rv) for entry in entries]
+
+    def digest(self) -> ObjectEvent:
+        """Return what a follower that applied everything up to `position` compares its objects with."""
+        shares = (fingerprint(key, held.rv, held.value) for key, held in self.objects.items())
+        return ObjectEvent(DIGEST, self.position, (sum(shares) & DIGEST_MASK).to_bytes(8, "big"))
 
 
 def op_of(event: ObjectEvent) -> Op:

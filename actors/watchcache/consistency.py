@@ -1,13 +1,14 @@
-"""Compares what is cached with what the store held at the same revision, now and then: a difference is a fault, of
-which nobody else would tell."""
+"""Compares what is cached with what the store held at the same revision, now and then: a difference is a fault that
+nobody else would report. The watch cache ends then, and starts anew from the store."""
 
 import asyncio
 import logging
 from typing import Protocol
 
 from actors.watchcache.cache import ResourceCache
+from actors.watchcache.errors import HistoryLost
 from actors.watchcache.state import State
-from protocols.etcd import EtcdError
+from protocols.etcd import EtcdError, FutureRevision
 from protocols.etcd.types import Ranged, prefix_end
 from protocols.wire import etcd_pb2 as pb
 
@@ -26,28 +27,30 @@ class Consistency:
         self._client, self._state, self._every = client, state, every
 
     async def run(self) -> None:
-        """For ever."""
+        """Run for ever. Raises HistoryLost when a difference was found."""
         while True:
             await asyncio.sleep(self._every)
             for cache in tuple(self._state.caches):
-                if self._state.complete and self._state.position >= self._state.listed:
-                    await self.check(cache)
+                filled = self._state.complete and self._state.position >= self._state.listed
+                if filled and await self.check(cache) == FAILURE:
+                    raise HistoryLost(f"{cache.resource.qualified} is not what the store holds; starting anew")
 
     async def check(self, cache: ResourceCache) -> str:
         """The outcome, which is counted; a difference is logged, with the first key that differs."""
         revision, held = self._state.position, {key: stored.rv for key, stored in cache.objects.items()}
         try:
             differing = await self._differing(cache, held, revision)
+        except FutureRevision as error:
+            log.error("%s: the store has not reached revision %d: %s", cache.resource.qualified, revision, error)
+            outcome = FAILURE
         except EtcdError as error:
             log.info("%s cannot be compared at revision %d: %s", cache.resource.qualified, revision, error)
             outcome = ERROR
         else:
             outcome = FAILURE if differing else SUCCESS
-        if outcome == FAILURE:
-            told = (cache.resource.qualified, len(differing), revision, min(differing))
-            log.error(
-                "%s: %d objects are not what the store has at revision %d, such as %s; restart the watchcache", *told
-            )
+            if differing:
+                told = (cache.resource.qualified, len(differing), revision, min(differing))
+                log.error("%s: %d objects are not what the store has at revision %d, such as %s", *told)
         cache.checks[outcome] += 1
         return outcome
 

@@ -13,8 +13,8 @@ class NotFresh(NodeplaneError):
 
 
 class HistoryLost(NodeplaneError):
-    """Raised when the store is behind what this cache has seen: its data was replaced. The process ends and starts
-    anew, so that all followers get the store's own state."""
+    """Raised when the store's data is not a continuation of what this cache has applied: it was restored from a backup
+    or replaced. The process ends and starts anew, so that all followers get the store's own state."""
 
     grpc: ClassVar[str] = "DATA_LOSS"
 

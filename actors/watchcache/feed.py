@@ -8,6 +8,7 @@ from typing import Protocol
 
 from actors.watchcache.errors import HistoryLost
 from actors.watchcache.gathering import Gathering
+from actors.watchcache.lineage import Proof
 from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.state import Change, State
 from actors.watchcache.version import answers_in_order, check, parse
@@ -38,6 +39,7 @@ class Feed:
         self._heard = 0.0
         self._in_order = True
         self._announced = False
+        self._proof = Proof({}, 0)
         self.waiters = Waiters()
         self.reconnects = 0
 
@@ -92,7 +94,8 @@ class Feed:
             pause = min(pause * 2, self._options.longest_pause)
 
     async def _follow(self) -> None:
-        start = self._state.position + 1
+        self._proof = self._state.lineage.proof(self._state.position)
+        start = self._proof.start
         async with self._client.watch(self._prefix, start, progress_notify=self._options.efficient) as watch:
             await self._check_same(watch)
             self._watch, self._heard = watch, time.monotonic()
@@ -156,6 +159,8 @@ class Feed:
         before = state.position
         self._heard = time.monotonic()
         for batch in batches:
+            if not self._proof.given:
+                self._check_history(batch)
             made = state.take(batch, self._heard)
             if self._announced:
                 changes += made
@@ -164,6 +169,12 @@ class Feed:
         if self._announced and (changes or state.position != before):
             self._tell(changes)
             self.waiters.advance(state.position)
+
+    def _check_history(self, batch: WatchBatch) -> None:
+        """Raises HistoryLost."""
+        found = self._proof.contradiction(batch.revision, batch.events)
+        if found:
+            raise HistoryLost(f"the store's history was replaced, as by a restored backup: {found}; starting anew")
 
     def _announce(self) -> None:
         """Tell for the first time: the state holds all changes so far."""
@@ -178,11 +189,16 @@ class Feed:
         if not state.complete and error.compact_revision <= state.listed:
             state.skip_to(error.compact_revision)
             return
+        if 0 < error.compact_revision <= state.position and len(state.lineage):
+            state.lineage.forget_up_to(error.compact_revision)  # only what proves the history is compacted
+            return
         log.warning("%s; listing again", error)
         kvs, revision = await self._read()
         if not self._announced:
             state.load(kvs, revision, self._in_order)
             return
+        if found := state.contradicted(kvs, revision):
+            raise HistoryLost(f"the store's history was replaced, as by a restored backup: {found}; starting anew")
         changes = state.replace(kvs, revision)
         self._tell(changes)
         self.waiters.advance(state.position)

@@ -1,14 +1,32 @@
 """The streams of one store's resources on the bus, owned once its state is complete and as long as there is one."""
 
 import asyncio
+from collections.abc import Iterable
 
 from actors.watchcache.cache import ResourceCache, op_of
 from actors.watchcache.state import Change, State
-from protocols.bus import Bus, Stream
-from protocols.messages.objects import stream_of
+from protocols.bus import Bus, Event, Item, Op, Stream, Value
+from protocols.messages.objects import DIGEST_KEY, stream_of
 
 TICK_EVERY = 0.2
 """Seconds between ticks while changes keep coming: each costs every follower as much as half an event."""
+
+
+class Proven:
+    """The source of one stream. Followers of an earlier process get a digest behind the replay: it tells them whether
+    what they applied before is this history, too."""
+
+    def __init__(self, cache: ResourceCache) -> None:
+        self._cache = cache
+
+    def snapshot(self) -> Iterable[Item]:
+        return self._cache.snapshot()
+
+    def since(self, mark: int) -> Iterable[Event[Value]] | None:
+        events = self._cache.since(mark)
+        if events is None:
+            return None
+        return [*events, Event(Op.UPSERT, DIGEST_KEY, self._cache.digest())]
 
 
 class Streams:
@@ -63,4 +81,4 @@ class Streams:
         for cache in self._state.caches:
             if cache not in self._streams:
                 name = stream_of(cache.resource.group, cache.resource.plural)
-                self._streams[cache] = self._bus.own(name, cache, mark=cache.position)
+                self._streams[cache] = self._bus.own(name, Proven(cache), mark=cache.position)

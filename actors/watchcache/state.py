@@ -6,6 +6,7 @@ import msgspec
 
 from actors.watchcache.cache import Reached, ResourceCache, Stored, stored
 from actors.watchcache.demux import Demux
+from actors.watchcache.lineage import Lineage
 from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.orphans import Orphans
 from protocols.etcd import KeyValue, WatchBatch, WatchEvent
@@ -26,7 +27,7 @@ class State:
     """`position`: everything up to it has been taken in. What comes up to `listed` (the revision of the list) is
     history the list has seen already: it fills the windows, and is published only past `goal`.
 
-    `goal` is `listed` where the store tells progress in order. Where it does not, it is the newest change among the
+    `goal` is `listed` where progress comes in order, or every key is watched. Else it is the newest change among the
     listed keys: its event is sure to come, and past it only deletions can still belong to the list.
 
     A CustomResourceDefinition among the objects adds a cache from its own revision on; its deletion takes it away.
@@ -46,6 +47,7 @@ class State:
         self.listed = 0
         self.goal = 0
         self.position = 0
+        self.lineage = Lineage()
 
     @property
     def complete(self) -> bool:
@@ -55,10 +57,12 @@ class State:
     def load(self, kvs: list[KeyValue], revision: int, in_order: bool = True) -> None:
         """The first list: history is to be read from `position` on."""
         self.listed = revision
-        self.goal = revision if in_order else max((kv.mod_revision for kv in kvs), default=0)
+        every_key = in_order or (self._options.efficient and revision > 1)  # revision 1 is an empty store: no event
+        self.goal = revision if every_key else max((kv.mod_revision for kv in kvs), default=0)
         back = self._options.resume_revisions if self._options.efficient else 0
         self.position = max(revision - back, 0)
         self._reached.revision = 0
+        self.lineage.clear()
         self._define(kvs)
         objects = self._sorted_out(kvs)
         for cache in self.caches:
@@ -68,12 +72,27 @@ class State:
     def skip_to(self, revision: int) -> None:
         """History up to `revision` is compacted."""
         self.position = max(self.position, revision)
+        self.lineage.forget_up_to(revision)
         for cache in self.caches:
             cache.window.raise_floor(revision)
+
+    def contradicted(self, kvs: Iterable[KeyValue], revision: int) -> str:
+        """Return why a later list belongs to another history than the one applied here; empty when nothing shows it.
+
+        Whatever the list holds up to our position must be what we hold.
+        """
+        if revision < self.position:
+            return f"the store is at revision {revision}, this cache has seen {self.position} of it"
+        for kv in kvs:
+            found = self._demux.find(kv.key) if kv.mod_revision <= self.position else None
+            if found and found[0].objects.get(found[1]) != stored(kv):
+                return f"{kv.key.decode(errors='replace')} at revision {kv.mod_revision} is not what was applied here"
+        return ""
 
     def replace(self, kvs: list[KeyValue], revision: int) -> list[Change]:
         """A later list, after a compaction beyond `position`."""
         self.listed = self.goal = self.position = revision
+        self.lineage.clear()
         self._define(kvs)
         objects = self._sorted_out(kvs)
         changes = [
@@ -100,9 +119,9 @@ class State:
     def take(self, batch: WatchBatch, now: float) -> list[Change]:
         """A batch of the watch; what was taken in already is left out."""
         changes = []
-        for event in batch.events:
-            if event.kv.mod_revision <= self.position:
-                continue
+        fresh = [event for event in batch.events if event.kv.mod_revision > self.position]
+        self.lineage.note(fresh)
+        for event in fresh:
             found = self._demux.find(event.kv.key)
             if found is None:
                 self._stray(event)

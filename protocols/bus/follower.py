@@ -53,6 +53,10 @@ class Clock(msgspec.Struct, frozen=True):
     """Time passed: sent at `wake_at` and once per second."""
 
 
+class Refetch(msgspec.Struct, frozen=True):
+    """The sink does not trust its state: only a snapshot will do."""
+
+
 class Send(msgspec.Struct, frozen=True):
     frame: SyncFrame | MoreFrame
 
@@ -74,7 +78,7 @@ class Synced(msgspec.Struct, frozen=True):
     synced: bool
 
 
-Message = EventFrame | Heard | SnapshotFrame | ReplayFrame | BusyFrame | Link | Clock
+Message = EventFrame | Heard | SnapshotFrame | ReplayFrame | BusyFrame | Link | Clock | Refetch
 Action = Send | Deliver | Swap | Marked | Synced
 
 
@@ -143,6 +147,9 @@ class Follower:
             self._on_busy(message, now)
         elif isinstance(message, Link):
             self._on_link(message.up, now)
+        elif isinstance(message, Refetch):
+            self._forget_position()
+            self._begin(now)
         else:
             self._on_clock(now)
         return self._out
@@ -274,7 +281,7 @@ class Follower:
         chunks, self._chunks = self._chunks, []
         end = chunks[-1]
         if not self._apply(chunks):
-            self.epoch, self.seq, self.mark, self._settled, self._partial = 0, 0, 0, 0, 0
+            self._forget_position()
             self._begin(now)
             return
         self.epoch, self.seq = end.epoch, end.seq
@@ -283,6 +290,10 @@ class Follower:
         self._live = True
         self.wake_at = None
         self._drain(now)
+
+    def _forget_position(self) -> None:
+        """The next sync brings a snapshot."""
+        self.epoch, self.seq, self.mark, self._settled, self._partial = 0, 0, 0, 0, 0
 
     def _apply(self, chunks: list[Chunk]) -> bool:
         items = [pair for chunk in chunks if isinstance(chunk, SnapshotFrame) for pair in chunk.items]

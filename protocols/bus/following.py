@@ -18,6 +18,7 @@ from protocols.bus.follower import (
     Link,
     Marked,
     Message,
+    Refetch,
     Send,
     Swap,
     Synced,
@@ -133,6 +134,10 @@ class Following(Generic[V]):
 
     def clock(self) -> None:
         self._step(Clock())
+
+    def refetch(self) -> None:
+        """Ask for a snapshot: the sink found that its state cannot be trusted. Safe to call from the sink."""
+        self._loop.call_soon(self._step, Refetch())
 
     def close(self) -> None:
         self._closed = True

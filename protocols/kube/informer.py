@@ -50,6 +50,8 @@ class Informer:
         self.items: dict[str, Object] = {}
         self.failure = ""
         """Why it is not watching right now; empty when all is well."""
+        self._doubted = False
+        """The API refused our position: objects of the same resourceVersion may be others now (a restored store)."""
         self.listing = False
         """Handlers are being told of a list: its order is not the order in which things happened."""
         self.unserved = asyncio.Event()
@@ -98,7 +100,7 @@ class Informer:
         try:
             self._replace(answer.get("items") or [])
         finally:
-            self.listing = False
+            self.listing = self._doubted = False
         self.unserved.clear()
         self.failure = ""
         self._first.set()
@@ -135,6 +137,7 @@ class Informer:
 
     def _refused(self, error: ApiError, lasted: float) -> float:
         self.failure = str(error)
+        self._doubted |= error.code == 410
         if error.code in (401, 403, 429) or error.code >= 500:
             return self.reflector.broken(lasted)
         return self.reflector.expired(lasted)
@@ -168,7 +171,7 @@ class Informer:
         elif _uid(old) != _uid(obj):
             self._handler.on_delete(old)
             self._handler.on_add(obj)
-        elif version_of(old) != version_of(obj):
+        elif version_of(old) != version_of(obj) or (self._doubted and old != obj):
             self._handler.on_update(old, obj)
 
     def _delete(self, obj: Object) -> None:

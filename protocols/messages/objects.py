@@ -1,5 +1,7 @@
 """Spoken by `watchcache`: every API object, one stream per resource, and the history a watch may resume from."""
 
+from zlib import crc32
+
 import msgspec
 
 OWNER = "watchcache"
@@ -13,11 +15,22 @@ FLOOR_KEY = "@floor"
 """A snapshot holds, in this order: each stored object as (key, STORED); (FLOOR_KEY, FLOOR), whose `rv` is the revision
 above which the history has no gap, so a watch may start at it or later; the history, oldest first, as
 (f"@{n}/{key}", ADDED | MODIFIED | DELETED). Names of objects never begin with `@`."""
+DIGEST, DIGEST_KEY = "DIGEST", "@digest"
+"""The last event of a replay across a restart of the watch cache: `object` is the digest of all objects at that point,
+as 8 big-endian bytes. A follower with another digest followed another history and asks for a snapshot."""
+DIGESTED_BYTES = 4096
+"""Bytes of each object that go into a digest: metadata with uid and timestamps; more would cost milliseconds."""
+DIGEST_MASK = (1 << 64) - 1
 
 
 def stream_of(group: str, resource: str) -> str:
     """Stream name `objects/<group>/<resource>`; the core group is written `core`."""
     return f"objects/{group or 'core'}/{resource}"
+
+
+def fingerprint(key: str, rv: int, raw: bytes) -> int:
+    """Return an object's share of a digest. A digest is the sum of its objects' shares, modulo 2**64."""
+    return hash((rv, len(raw), crc32(raw[:DIGESTED_BYTES], crc32(key.encode())))) & DIGEST_MASK
 
 
 class ObjectEvent(msgspec.Struct, frozen=True, array_like=True):

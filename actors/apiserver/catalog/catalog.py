@@ -71,9 +71,10 @@ class Catalog:
 
     def _follow(self, replica: Replica) -> None:
         row = replica.resource
-        self._following[row.store] = self._bus.follow(
+        following = self._following[row.store] = self._bus.follow(
             owner=OWNER, stream=stream_of(row.group, row.plural), sink=replica, type=ObjectEvent
         )
+        replica.refetch = following.refetch
 
     def _hub(self, row: Resource) -> Hub:
         options = self._options

@@ -16,6 +16,7 @@ from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import Opened, open_watch
 from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
 from actors.apiserver.watch.encode import error_bytes
+from actors.apiserver.watch.future import FutureWatches
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.takeover import Detached, take_over
@@ -35,6 +36,7 @@ class Watching:
         self._reader = reader
         self._hubs = hubs
         self._metrics = metrics
+        self._future = FutureWatches(reader.reached)
         self.closing = False
         self.reuse: Callable[[asyncio.Transport], None] = asyncio.Transport.close
         """What becomes of a connection whose watch is over."""
@@ -64,6 +66,10 @@ class Watching:
         self._begin(request, hub, opened, answer.lines())
         return Detached()
 
+    def close(self) -> None:
+        """Once no watch is open."""
+        self._future.close()
+
     def _timed(self, request: Request, initial: Iterator[bytes], began: float) -> Iterator[bytes]:
         target = request.target
         yield from initial
@@ -89,6 +95,7 @@ class Watching:
         )
         connection = WatchConnection(options, transport, opened.watcher)
         connection.begin(headers, opened.initial, congested)
+        self._future.add(hub, opened.watcher)
 
     async def _open(self, request: Request, hub: Hub) -> Opened:
         options = request.options

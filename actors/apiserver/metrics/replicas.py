@@ -29,6 +29,8 @@ class ReplicaCollector(Collector):
         yield _gauge("behind_revisions", text, standings, lambda s: max(0, s.newest - s.replica.mark))
         yield _gauge("synced", "1: following its owner.", standings, lambda s: float(s.replica.synced))
         yield _gauge("objects", "Objects held.", standings, lambda s: len(s.replica.objects))
+        text = "Times the store's history was replaced, as by a restored backup."
+        yield _gauge("histories_replaced", text, standings, lambda s: s.replica.forgotten)
         yield _gauge("window", "Changes kept, to resume watches from.", standings, lambda s: len(s.replica.window))
 
     def describe(self) -> Iterable[Metric]:

@@ -44,6 +44,10 @@ class StoreMetrics:
         if revision > self.newest.get(store, 0):
             self.newest[store] = revision
 
+    def stands(self, store: int, revision: int) -> None:
+        """The store's own revision, which is lower than before once it was restored from a backup."""
+        self.newest[store] = revision
+
     def lease_full(self, objects: int) -> None:
         """A lease gets no more objects."""
         self._leased.observe(objects)

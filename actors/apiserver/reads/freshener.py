@@ -22,8 +22,9 @@ class Freshener:
         self._asking: asyncio.Task[None] | None = None
 
     def nudge(self, revision: int) -> None:
-        self._wanted = max(self._wanted, revision)
-        if self._asking is None or self._asking.done():
+        idle = self._asking is None or self._asking.done()
+        self._wanted = revision if idle else max(self._wanted, revision)
+        if idle:
             self._asking = self._spawn(self._ask(), "freshen")
 
     async def _ask(self) -> None:

@@ -17,9 +17,12 @@ from actors.apiserver.request.query import EXACT, NOT_OLDER_THAN, ListOptions
 from actors.apiserver.request.target import Target
 from actors.apiserver.storage.storage import Compacted, Storage
 from actors.apiserver.writes.faults import not_found
+from protocols.errors import NodeplaneError
 
 SIFT = 250
 """Objects looked at in one turn of the loop."""
+FUTURE = 16
+"""Revisions a client's version may be ahead of the replica before the store is asked whether it can come at all."""
 SMALLEST_PAGE, LARGEST_PAGE = 500, 10_000
 
 
@@ -64,11 +67,32 @@ class Reader:
         """The replica, once it shows everything acknowledged before this call."""
         replica = self._replicas[resource.store]
         replica.check_filled()
-        await self.wait(resource, await self._storage.revision(resource))
+        await self._reach(resource, await self._storage.revision(resource))
         return replica
 
+    async def reached(self, resource: Resource, version: int) -> bool:
+        """True when the store has come to `version`. Raises NodeplaneError when it cannot be asked."""
+        return await self._storage.revision(resource) >= version
+
     async def wait(self, resource: Resource, version: int) -> None:
-        """Until the replica has come to `version`; 0 waits for nothing. Raises TooLargeVersion."""
+        """Wait until the replica has come to a client's `version`; 0 waits for nothing.
+
+        Raises TooLargeVersion, at once when the store has not come to it either: a client may bring a version of a
+        history that was replaced by a restored backup.
+        """
+        replica = self._replicas[resource.store]
+        if replica.filled and version > replica.mark + FUTURE and not await self._may_come(resource, version):
+            raise TooLargeVersion(version, replica.mark)
+        await self._reach(resource, version)
+
+    async def _may_come(self, resource: Resource, version: int) -> bool:
+        try:
+            return await self.reached(resource, version)
+        except NodeplaneError:  # nobody can tell
+            return True
+
+    async def _reach(self, resource: Resource, version: int) -> None:
+        """Wait until the replica has come to `version`. Raises TooLargeVersion."""
         began = time.monotonic()
         try:
             await self._replicas[resource.store].wait_for(version)

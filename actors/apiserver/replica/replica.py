@@ -2,9 +2,13 @@
 
 A new epoch of the watch cache brings a snapshot with history: changes already applied are dropped by revision, the
 others are applied in order, so an open watch sees neither gap nor repetition.
+
+A store restored from a backup has another history. A replica recognises it by its state (a lower revision, an object
+that differs, a digest that differs), forgets all it has, and ends its watches: their clients list again.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 
@@ -12,13 +16,14 @@ from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import TooLargeVersion, TooManyRequests
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.objects import Objects
-from actors.apiserver.replica.resync import Resync, read_snapshot
+from actors.apiserver.replica.resync import Resync, changes_between, read_snapshot
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.replica.waiters import Waiters
 from actors.apiserver.replica.window import Window
 from protocols.bus import Event
-from protocols.messages.objects import DELETED, MODIFIED, ObjectEvent
+from protocols.messages.objects import DELETED, DIGEST, DIGEST_MASK, MODIFIED, ObjectEvent, fingerprint
 
+log = logging.getLogger(__name__)
 FRESH_TIMEOUT = 3.0
 PATIENCE = 0.003
 """Seconds for a revision to come by itself, as it does after a write, before the watch cache is asked for it."""
@@ -37,11 +42,18 @@ class Replica:
         """A first snapshot came; from then on there is always something to serve."""
         self.synced = False
         self.resyncs = 0
+        self.forgotten = 0
+        """How often the store's history was another one than that applied here."""
+        self.refetch: Callable[[], None] = _nobody
+        """Asks the watch cache for a snapshot."""
         self.changed_at = time.monotonic()
+        self._doubted = False
+        """Set between a digest that differed and the snapshot asked for."""
         self._latest: tuple[int, set[str]] = (0, set())
         self._waiters = Waiters()
         self._nudge = nudge or (lambda _rv: None)
         self._listeners: list[Callable[[Change], None]] = []
+        self._on_forgotten: list[Callable[[], None]] = []
         self._first_fill = asyncio.Event()
 
     def listen(self, listener: Callable[[Change], None]) -> None:
@@ -50,6 +62,13 @@ class Replica:
 
     def forget(self, listener: Callable[[Change], None]) -> None:
         self._listeners.remove(listener)
+
+    def listen_forgotten(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the history is replaced, before the changes that lead to the new state."""
+        self._on_forgotten.append(listener)
+
+    def unlisten_forgotten(self, listener: Callable[[], None]) -> None:
+        self._on_forgotten.remove(listener)
 
     def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
         snapshot = read_snapshot(items, mark)
@@ -60,7 +79,9 @@ class Replica:
         self.on_mark(mark)
 
     def on_event(self, event: Event[ObjectEvent]) -> None:
-        if event.value is not None:
+        if event.value is not None and event.value.type == DIGEST:
+            self._check_digest(event.value)
+        elif event.value is not None:
             self._apply_once(event.key, event.value)
         self.on_mark(event.mark)
 
@@ -105,6 +126,9 @@ class Replica:
     def _catch_up(self, snapshot: Resync, mark: int) -> None:
         """Apply what this replica has not seen yet; without a gapless history, the difference of the states."""
         self.resyncs += 1
+        if why := self._contradiction(snapshot, mark):
+            self._start_over(snapshot, mark, why)
+            return
         if snapshot.floor <= self.mark:
             for key, event in snapshot.history:
                 self._apply_once(key, event)
@@ -112,6 +136,39 @@ class Replica:
         for key, event in snapshot.difference(self.objects, mark):
             self._apply_once(key, event)
         self.window = Window(floor=mark)
+
+    def _contradiction(self, snapshot: Resync, mark: int) -> str:
+        if self._doubted:
+            return "the digest of its objects differs"
+        if mark < self.mark:
+            return f"the store is at revision {mark}"
+        settled = self.mark - 1 if self._latest[0] == self.mark else self.mark
+        return snapshot.contradiction(self.objects, settled)
+
+    def _check_digest(self, event: ObjectEvent) -> None:
+        """The replay is complete: the watch cache holds exactly the objects that stand here, or never had them."""
+        shares = (fingerprint(each.key, each.rv, each.raw) for each in self.objects.below(""))
+        if event.object != (sum(shares) & DIGEST_MASK).to_bytes(8, "big"):
+            log.warning("%s: objects differ from the watch cache's, fetching all", self.resource.store)
+            self._doubted = True
+            self.refetch()
+
+    def _start_over(self, snapshot: Resync, mark: int, why: str) -> None:
+        """Forget history and objects; revisions may go back."""
+        told = (self.resource.store, self.mark, why, mark)
+        log.warning("%s: history up to revision %d is not the store's (%s); starting over at revision %d", *told)
+        self.forgotten += 1
+        self._doubted = False
+        for forgotten in tuple(self._on_forgotten):
+            forgotten()
+        changes = changes_between(self.objects, snapshot.stored, mark)
+        self.objects.replace(snapshot.stored)
+        self.window = Window(floor=mark)
+        self._latest = (0, set())
+        self.mark = mark
+        for change in changes:
+            for listener in tuple(self._listeners):
+                listener(change)
 
     def _apply_once(self, key: str, event: ObjectEvent) -> None:
         if self._seen(key, event.rv):
@@ -136,6 +193,10 @@ class Replica:
             self._latest[1].add(key)
         else:
             self._latest = (rv, {key})
+
+
+def _nobody() -> None:
+    """Not connected to a watch cache."""
 
 
 def _change(key: str, event: ObjectEvent, known: Stored | None) -> Change:

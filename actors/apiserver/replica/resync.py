@@ -2,6 +2,7 @@
 
 import msgspec
 
+from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.stored import Stored
 from protocols.messages.objects import ADDED, DELETED, FLOOR_KEY, HISTORY_MARK, MODIFIED, ObjectEvent
@@ -14,6 +15,23 @@ class Resync(msgspec.Struct, frozen=True):
     floor: int = 0
     """History is gapless above this revision."""
 
+    def contradiction(self, held: Objects, settled: int) -> str:
+        """Return why this state does not continue the one `held`; empty when it does.
+
+        `settled`: all changes up to this revision are in `held`, and some of the next one may be. Objects that have not
+        changed since must be those held. With a gapless history, what is held and what happened since must also make
+        the whole state.
+        """
+        for key, stored in self.stored.items():
+            old = held.get(key)
+            if (stored.rv <= settled or (old is not None and old.rv == stored.rv)) and not _same(old, stored):
+                return f"{key} of revision {stored.rv} differs"
+        if self.floor > settled:
+            return ""
+        gone = {each.key for each in held.below("") if each.key not in self.stored}
+        gone -= {key for key, event in self.history if event.type == DELETED and event.rv > settled}
+        return f"{min(gone)} is gone without a deletion" if gone else ""
+
     def difference(self, held: Objects, mark: int) -> list[tuple[str, ObjectEvent]]:
         """Changes that turn `held` into `stored`: writes by revision, then deletions, dated `mark`."""
         writes = []
@@ -25,6 +43,17 @@ class Resync(msgspec.Struct, frozen=True):
                 writes.append((key, ObjectEvent(MODIFIED, now.rv, now.raw, before.raw)))
         gone = [stored for stored in held.below("") if stored.key not in self.stored]
         return writes + [(stored.key, ObjectEvent(DELETED, mark, stored.raw)) for stored in gone]
+
+
+def changes_between(held: Objects, now: dict[str, Stored], mark: int) -> list[Change]:
+    """Changes from one state to an unrelated one: deletions, dated `mark`, then the others by revision."""
+    gone = [Change(each.key, mark, each, None) for each in held.below("") if each.key not in now]
+    other = [stored for stored in now.values() if not _same(held.get(stored.key), stored)]
+    return gone + [Change(each.key, each.rv, held.get(each.key), each) for each in sorted(other, key=lambda s: s.rv)]
+
+
+def _same(held: Stored | None, stored: Stored) -> bool:
+    return held is not None and held.rv == stored.rv and held.raw == stored.raw
 
 
 def read_snapshot(items: list[tuple[str, ObjectEvent]], mark: int) -> Resync:

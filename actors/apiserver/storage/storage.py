@@ -75,7 +75,7 @@ class Storage:
         number, store = self._stores.place(resource)
         with self._meter.asked("get", resource):
             revision = await store.current_revision(prefix, timeout=TIMEOUT)
-        self._meter.saw(number, revision)
+        self._meter.stands(number, revision)
         return revision
 
     async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int) -> Page:

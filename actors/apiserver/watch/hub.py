@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.errors.answers import Expired
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.channel import Channel, ChannelOptions
+from actors.apiserver.watch.encode import error_bytes
 from actors.apiserver.watch.flusher import Flusher
 from actors.apiserver.watch.index import NODE, Index
 from actors.apiserver.watch.meter import Meter
 from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import Watcher
+
+HISTORY_REPLACED = "The resourceVersion for the provided watch is too old: the history it is of was replaced."
 
 
 class HubOptions(msgspec.Struct, frozen=True):
@@ -42,6 +46,7 @@ class Hub:
         self._options = ChannelOptions(self.resource, replica, options.flusher, options.meter, self._emptied)
         self._index: Index[Channel] = Index(self._node_of())
         replica.listen(self._on_change)
+        replica.listen_forgotten(self._expire)
 
     def _node_of(self) -> Callable[[Obj], str] | None:
         """Stored objects are looked at, so fields of another form are of no use."""
@@ -78,7 +83,18 @@ class Hub:
     def retire(self) -> None:
         """Its resource is served no more, or differently: nothing new is told, open watches end."""
         self.replica.forget(self._on_change)
+        self.replica.unlisten_forgotten(self._expire)
         self.close()
+
+    def _expire(self) -> None:
+        """The history every open watch stands on is gone: its client must list again."""
+        for watcher in self.watchers():
+            self.expire(watcher)
+
+    def expire(self, watcher: Watcher) -> None:
+        """End a watch with 410."""
+        self.meter.expired()
+        watcher.fail(error_bytes(Expired(HISTORY_REPLACED).status, watcher.channel.scope.form))
 
     def _emptied(self, channel: Channel) -> None:
         if self._channels.pop(channel.scope, None) is not None:

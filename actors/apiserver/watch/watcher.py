@@ -164,6 +164,18 @@ class Watcher:
         if self._wire is not None and not self._wire.trusted:
             self.finish(reusable=False)
 
+    def fail(self, error: bytes) -> None:
+        """Send an ERROR event as the last one, behind all that is queued."""
+        if self.done:
+            return
+        if self.live:
+            self.channel.flush()
+        if self.live:  # the flush may have met congestion
+            self._write(error)
+        else:
+            self._add(error)
+        self.finish()
+
     def pause(self) -> None:
         """The connection is congested: from now on events queue here."""
         self.congested = True

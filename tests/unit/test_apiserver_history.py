@@ -1,0 +1,134 @@
+"""A replica whose store got another history forgets its own; one whose store only went on never does."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.apiserver.answers.negotiate import PLAIN
+from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.reads.selection import selection
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.request.query import ListOptions
+from actors.apiserver.watch.begin import open_watch
+from actors.apiserver.watch.hub import HISTORY_REPLACED, Hub, HubOptions
+from actors.apiserver.watch.scope import Scope
+from actors.watchcache.options import WatchcacheOptions
+from actors.watchcache.source import Proven
+from actors.watchcache.state import State
+from protocols.bus import Event, Item
+from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
+from protocols.messages.objects import ObjectEvent
+from tests.support.watch_wire import ByHand, Wire
+
+CONFIGMAPS = TABLE.of("configmaps")
+PREFIX = b"/registry/configmaps/"
+OPTIONS = WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)))
+Write = tuple[str, bool, int]
+"""Name, whether it is put, value."""
+WRITES = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0, 2)), max_size=20)
+
+
+class Store:
+    def __init__(self, writes: list[Write]) -> None:
+        self.now: dict[bytes, KeyValue] = {}
+        self.events: list[WatchEvent] = []
+        self.revision = 1
+        for write in writes:
+            self.write(write)
+
+    def write(self, write: Write) -> None:
+        name, put, value = write
+        key = PREFIX + b"ns/" + name.encode()
+        before = self.now.pop(key, None)
+        self.revision += 1  # writes of other resources take a revision, too
+        if put:
+            body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": {"v": str(value)}}
+            created = before.create_revision if before else self.revision
+            kv = self.now[key] = KeyValue(key, msgspec.json.encode(body), created, self.revision, 1)
+            self.events.append(WatchEvent(False, kv, before))
+        elif before:
+            self.events.append(WatchEvent(True, KeyValue(key, b"", 0, self.revision, 0), before))
+
+    def cache(self) -> Proven:
+        """As a watch cache that has just started shows it."""
+        state = State(OPTIONS)
+        state.load(list(self.now.values()), self.revision)
+        state.take(WatchBatch(self.revision, self.events), 0.0)
+        return Proven(next(cache for cache in state.caches if cache.resource.plural == "configmaps"))
+
+
+def follow(replica: Replica, store: Store) -> None:
+    """What the bus does when the watch cache was restarted."""
+    source = store.cache()
+    wanted: list[bool] = []
+    replica.refetch = lambda: wanted.append(True)
+    events = source.since(replica.mark) if 0 < replica.mark <= store.revision else None
+    for event in events or ():
+        assert isinstance(event.value, ObjectEvent)
+        replica.on_event(Event(event.op, event.key, event.value, mark=event.mark))
+    if events is None or wanted:
+        replica.on_snapshot(list(_items(source.snapshot())), store.revision)
+    else:
+        replica.on_mark(store.revision)
+
+
+def _items(items: object) -> Iterator[tuple[str, ObjectEvent]]:
+    for item in items:  # type: ignore[attr-defined]
+        assert isinstance(item, Item)
+        assert isinstance(item.value, ObjectEvent)
+        yield item.key, item.value
+
+
+def shown(replica: Replica) -> dict[str, tuple[int, bytes]]:
+    return {each.key: (each.rv, each.raw) for each in replica.objects.below("")}
+
+
+def stored(store: Store) -> dict[str, tuple[int, bytes]]:
+    return {key.removeprefix(PREFIX).decode(): (kv.mod_revision, kv.value) for key, kv in store.now.items()}
+
+
+@given(WRITES, WRITES, WRITES)
+def test_replica_shows_what_a_restored_store_holds(backup: list[Write], lost: list[Write], new: list[Write]) -> None:
+    replica = Replica(CONFIGMAPS)
+    told: dict[str, bytes | None] = {}
+    replica.listen(lambda change: told.update({change.key: change.after.raw if change.after else None}))
+    follow(replica, before := Store(backup + lost))
+    told.update({key: raw for key, (_, raw) in stored(before).items()})
+    follow(replica, after := Store(backup + new))
+    assert shown(replica) == stored(after)
+    assert {key: raw for key, raw in told.items() if raw} == {key: raw for key, (_, raw) in stored(after).items()}
+    assert replica.mark == after.revision
+
+
+@given(WRITES, WRITES)
+def test_replica_of_a_store_that_went_on_forgets_nothing(before: list[Write], more: list[Write]) -> None:
+    replica = Replica(CONFIGMAPS)
+    follow(replica, Store(before))
+    follow(replica, after := Store(before + more))
+    assert shown(replica) == stored(after)
+    assert replica.forgotten == 0
+
+
+@pytest.mark.parametrize("jammed", [False, True])
+def test_watch_of_a_replaced_history_ends_with_410(jammed: bool) -> None:
+    replica = Replica(CONFIGMAPS)
+    follow(replica, Store([("a", True, 1), ("b", True, 1)]))
+    flusher = ByHand()
+    hub = Hub(replica, HubOptions(flusher=flusher))
+    scope = Scope("", selection(CONFIGMAPS, "", ""), PLAIN)
+    wire = Wire(open_watch(hub, scope, ListOptions(version=replica.mark)), chunked=False)
+    flusher.settle()
+    if jammed:
+        wire.watcher.pause()
+    follow(replica, Store([("a", True, 1), ("c", True, 1)]))
+    flusher.settle()
+    if jammed:
+        wire.watcher.resume()
+    event = msgspec.json.decode(b"".join(wire.writes).splitlines()[-1])
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+    assert event["object"]["message"] == HISTORY_REPLACED
+    assert wire.ended is not None
+    assert hub.empty.is_set()
