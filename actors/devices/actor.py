@@ -12,10 +12,10 @@ from pathlib import Path
 
 from actors.devices.dra.manager import DraManager, DraOptions
 from actors.devices.dra.types import DraLimits
-from actors.devices.errors import CheckpointNotWritten
 from actors.devices.manager import Manager, ManagerOptions
+from actors.devices.model.errors import CheckpointNotWritten
+from actors.devices.model.types import Limits
 from actors.devices.plugins.registration import RegistrationOptions, RegistrationServer
-from actors.devices.types import Limits
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call

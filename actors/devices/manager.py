@@ -8,28 +8,24 @@ from pathlib import Path
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from actors.devices.admission.admission import AdmissionOptions, Admissions
-from actors.devices.admission.allocate import Allocator
-from actors.devices.admission.claiming import Claiming
-from actors.devices.dra.forced import Forced
-from actors.devices.dra.shares import PodClaims
-from actors.devices.errors import CheckpointNotWritten, PluginFailed
+from actors.devices.admission.admission import AdmissionOptions, Admissions, Allocator, Claiming
+from actors.devices.dra.claim_cache import PodClaims
+from actors.devices.dra.health import Forced
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
-from actors.devices.ledger.commit import CommitOptions, Commits
+from actors.devices.ledger.committer import CommitOptions, Commits
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
-from actors.devices.ledger.state import Override, State
-from actors.devices.machine.keeper import KeeperOptions, MachineKeeper
+from actors.devices.ledger.state import Override, State, in_force
+from actors.devices.machine.machine_manager import KeeperOptions, MachineKeeper
 from actors.devices.machine.metrics import MachineMetrics
-from actors.devices.machine.policies import in_force
-from actors.devices.machine.streams import MachineStreams
-from actors.devices.metrics import DeviceMetrics
-from actors.devices.plugins.board import Board
+from actors.devices.model.errors import CheckpointNotWritten, PluginFailed
+from actors.devices.model.metrics import DeviceMetrics
+from actors.devices.model.types import DeviceKey, Limits, PodRecord
+from actors.devices.plugins.connections import Plugins, PluginsOptions
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.plugins import Plugins, PluginsOptions
-from actors.devices.plugins.watched import WatchedPlugins
-from actors.devices.streams import Streams, StreamsOptions
-from actors.devices.types import DeviceKey, Limits, PodRecord
+from actors.devices.plugins.registration import WatchedPlugins
+from actors.devices.plugins.status_table import Board
+from actors.devices.streams import MachineStreams, Streams, StreamsOptions
 from protocols.alignment import Alignment
 from protocols.bus import Bus, Call, Op, StateSource
 from protocols.ledger import History

@@ -7,9 +7,10 @@ from typing import TypeVar
 import msgspec
 
 from actors.devices.ledger.ledger import Ledger
-from actors.devices.metrics import DeviceMetrics
+from actors.devices.machine.machine_manager import MachineKeeper
+from actors.devices.model.metrics import DeviceMetrics
+from actors.devices.model.types import DeviceKey
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.types import DeviceKey
 from protocols.bus import Bus, Op, StateSource, Value
 from protocols.ledger import AllocationSource, History
 from protocols.messages import devices as messages
@@ -116,3 +117,25 @@ def replace(resource: str, old: dict[str, V], new: dict[str, V]) -> list[tuple[O
     came = {key: value for key, value in new.items() if old.get(key) != value}
     old.update(came)
     return [*((Op.DELETE, key, b"") for key in gone), *((Op.UPSERT, key, value) for key, value in came.items())]
+
+
+MACHINE_RING = 64
+
+
+class MachineStreams:
+    def __init__(self, bus: Bus, keeper: MachineKeeper) -> None:
+        self._keeper = keeper
+        self._machine: dict[str, msgspec.Struct] = {messages.NODE: keeper.machine()}
+        self._placement: dict[str, msgspec.Struct] = {messages.NODE: keeper.placement()}
+        self._machines = bus.own(messages.MACHINE, StateSource(self._machine), ring=MACHINE_RING)
+        self._placements = bus.own(messages.PLACEMENT, StateSource(self._placement), ring=MACHINE_RING)
+
+    def refresh(self) -> None:
+        """Only what is durable may show: called once a change of the ledger is."""
+        for shown, fresh, stream in (
+            (self._machine, self._keeper.machine(), self._machines),
+            (self._placement, self._keeper.placement(), self._placements),
+        ):
+            if shown[messages.NODE] != fresh:
+                shown[messages.NODE] = fresh
+                stream.publish(Op.UPSERT, messages.NODE, fresh)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.devices.ledger import kubelet
+from actors.devices.ledger import kubelet_checkpoint as kubelet
 from protocols.bus import FailedPrecondition, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, ContainerRequest, Notice

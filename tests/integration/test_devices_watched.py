@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.devices.errors import PluginUnreachable, RegistrationRefused
-from actors.devices.metrics import DeviceMetrics
+from actors.devices.model.errors import PluginUnreachable, RegistrationRefused
+from actors.devices.model.metrics import DeviceMetrics
+from actors.devices.model.types import Limits
+from actors.devices.plugins.connections import Plugins, PluginsOptions
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.plugins import Plugins, PluginsOptions
-from actors.devices.plugins.watched import WatchedPlugins
-from actors.devices.types import Limits
+from actors.devices.plugins.registration import WatchedPlugins
 from protocols.messages.devices import HEALTHY, UNKNOWN
 from tests.support.device_node import RESOURCE, until
 from tests.support.stub_plugin import StubPlugin

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from actors.devices.errors import RegistrationRefused
+from actors.devices.model.errors import RegistrationRefused
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.wire.dra import DEVICE_PLUGIN, DRA_PLUGIN
 from tests.support.device_node import DeviceNode, play, until

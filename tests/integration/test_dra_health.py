@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.devices.dra.remembered import claimed
+from actors.devices.dra.streams import claimed
 from actors.devices.dra.types import DeviceName
-from actors.devices.errors import CheckpointNotWritten, InvalidHealth, UnknownDevice
+from actors.devices.model.errors import CheckpointNotWritten, InvalidHealth, UnknownDevice
 from protocols.bus import Bus, BusOptions, Op, StateSource
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
 from protocols.messages.podworker import ENDED_PODS, EndedPod

@@ -7,15 +7,15 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
-from actors.devices.admission.choosing import Chooser, ChooserOptions
+from actors.devices.admission.chooser import Chooser, ChooserOptions
 from actors.devices.admission.plan import PodPlan
 from actors.devices.ledger.ledger import Ledger
+from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.metrics import MachineMetrics
-from actors.devices.machine.setup import make_placer
 from actors.devices.machine.sysfs import read_hardware
+from actors.devices.model.types import PluginDevice, PluginOptions
+from actors.devices.plugins.connections import Plugins
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.plugins import Plugins
-from actors.devices.types import PluginDevice, PluginOptions
 from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from tests.support.machines import GIB, Described, write_machine

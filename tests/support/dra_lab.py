@@ -11,11 +11,11 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from actors.devices.dra.forced import Forced
+from actors.devices.dra.claim_cache import PodClaims
+from actors.devices.dra.health import Forced
 from actors.devices.dra.manager import DraManager, DraOptions
-from actors.devices.dra.shares import PodClaims
 from actors.devices.dra.types import DraLimits
-from actors.devices.errors import CheckpointNotWritten
+from actors.devices.model.errors import CheckpointNotWritten
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.bus import Bus, BusOptions, Replica
 from protocols.messages import devices as messages

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.devices.admission.records import Records
-from actors.devices.errors import AdmissionRefused, TopologyAffinity
-from actors.devices.machine.setup import make_placer
+from actors.devices.admission.grants import Records
+from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.sysfs import read_hardware
-from actors.devices.types import PodRecord
+from actors.devices.model.errors import AdmissionRefused, TopologyAffinity
+from actors.devices.model.types import PodRecord
 from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from tests.support.alignment_node import GPU, Node

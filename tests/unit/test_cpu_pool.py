@@ -4,13 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.devices.cpu.distributed import best_split, take_distributed
-from actors.devices.cpu.errors import NotEnoughCpus, SmtAlignment
-from actors.devices.cpu.hints import CpuRequest, cpu_hints
-from actors.devices.cpu.packed import take_packed
+from actors.devices.cpu.assignment import best_split, take_distributed, take_packed
 from actors.devices.cpu.pool import CpuPool, pod_need, reserve_cpus
-from actors.devices.cpu.types import NOTHING, CpuOptions, CpuPlace, CpuTopology
-from actors.devices.topology.types import Hint, mask_of, masks_over, nodes_of
+from actors.devices.cpu.topology import NOTHING, CpuOptions, CpuPlace, CpuRequest, CpuTopology, cpu_hints
+from actors.devices.model.errors import NotEnoughCpus, SmtAlignment
+from actors.devices.topology.hints import Hint, mask_of, masks_over, nodes_of
 
 ANY = Hint(None, False)
 

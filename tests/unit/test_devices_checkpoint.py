@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.errors import CheckpointCorrupt, CheckpointNotWritten
-from actors.devices.ledger import kubelet
+from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
-from actors.devices.ledger.commit import CommitOptions, Commits
+from actors.devices.ledger.committer import CommitOptions, Commits
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.ledger.state import Override, State, decode, encode
-from actors.devices.types import PodRecord
+from actors.devices.model.errors import CheckpointCorrupt, CheckpointNotWritten
+from actors.devices.model.types import PodRecord
 from protocols.ledger import KEPT, History
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, LedgerEvent, PodAllocation
 

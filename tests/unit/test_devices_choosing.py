@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import generate_latest
 
-from actors.devices.errors import AdmissionRefused, TopologyAffinity
-from actors.devices.machine.setup import make_placer
+from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.sysfs import read_hardware
-from actors.devices.types import DeviceKey
+from actors.devices.model.errors import AdmissionRefused, TopologyAffinity
+from actors.devices.model.types import DeviceKey
 from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from tests.support.alignment_node import GPU, TWO, Node, container

@@ -6,11 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.errors import CheckpointCorrupt
-from actors.devices.ledger.entries import EntryTexts, entries_of, records_of
-from actors.devices.ledger.fnv import OFFSET, Constant, fold
-from actors.devices.ledger.kubelet import Data, Entry, checksum, decode, encode, entry_text
-from actors.devices.types import PodRecord
+from actors.devices.ledger.kubelet_checkpoint import (
+    Data,
+    Entry,
+    EntryTexts,
+    checksum,
+    decode,
+    encode,
+    entries_of,
+    entry_text,
+    records_of,
+)
+from actors.devices.model.errors import CheckpointCorrupt
+from actors.devices.model.go_checksum import OFFSET, Constant, fold
+from actors.devices.model.types import PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 
 R = "example.com/resource"

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actors.devices.admission.choice import choose, follow_preference
+from actors.devices.admission.chooser import choose, follow_preference
 from actors.devices.admission.plan import PodPlan, steps
-from actors.devices.errors import DevicesTaken
 from actors.devices.ledger.ledger import Ledger, held_by
+from actors.devices.model.errors import DevicesTaken
+from actors.devices.model.types import DeviceKey, PluginDevice, PluginOptions, PodRecord
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.types import DeviceKey, PluginDevice, PluginOptions, PodRecord
 from protocols.messages.devices import (
     UNKNOWN,
     AdmitPod,

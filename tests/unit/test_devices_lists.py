@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.devices.errors import PluginFailed
-from actors.devices.plugins import lists
+from actors.devices.model.errors import PluginFailed
+from actors.devices.plugins import plugin as lists
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 

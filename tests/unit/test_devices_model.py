@@ -20,24 +20,22 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from prometheus_client import CollectorRegistry
 
-from actors.devices.admission.admission import AdmissionOptions, Admissions
-from actors.devices.admission.allocate import Allocator
-from actors.devices.admission.claiming import Claiming
-from actors.devices.errors import AdmissionRefused, CheckpointNotWritten, NotEnoughResource, PluginFailed
-from actors.devices.ledger import kubelet
+from actors.devices.admission.admission import AdmissionOptions, Admissions, Allocator, Claiming
+from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
-from actors.devices.ledger.commit import CommitOptions, Commits
-from actors.devices.ledger.entries import entries_of
+from actors.devices.ledger.committer import CommitOptions, Commits
+from actors.devices.ledger.kubelet_checkpoint import entries_of
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
 from actors.devices.ledger.state import State
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer, Rules
-from actors.devices.metrics import DeviceMetrics
+from actors.devices.model.errors import AdmissionRefused, CheckpointNotWritten, NotEnoughResource, PluginFailed
+from actors.devices.model.metrics import DeviceMetrics
+from actors.devices.model.types import DeviceKey, Limits, PluginDevice, PluginOptions, PodRecord
+from actors.devices.plugins.connections import Plugins
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.plugins import Plugins
-from actors.devices.topology.types import NumaInfo
-from actors.devices.types import DeviceKey, Limits, PluginDevice, PluginOptions, PodRecord
+from actors.devices.topology.hints import NumaInfo
 from protocols.ledger import History
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, LedgerEvent, PodAllocation
 

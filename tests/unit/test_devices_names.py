@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.devices.errors import RegistrationRefused
-from actors.devices.plugins.names import check_registration, is_extended_resource
+from actors.devices.model.errors import RegistrationRefused
+from actors.devices.plugins.resource_names import check_registration, is_extended_resource
 
 
 @pytest.mark.parametrize(

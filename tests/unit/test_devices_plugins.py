@@ -7,11 +7,11 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from actors.devices.metrics import DeviceMetrics
-from actors.devices.plugins.board import Board
+from actors.devices.model.metrics import DeviceMetrics
+from actors.devices.model.types import Limits, PluginDevice, PluginOptions
+from actors.devices.plugins.connections import Plugins, PluginsOptions
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.plugins import Plugins, PluginsOptions
-from actors.devices.types import Limits, PluginDevice, PluginOptions
+from actors.devices.plugins.status_table import Board
 from protocols.messages.devices import PluginView
 
 KNOWN = "example.com/gpu"

@@ -7,8 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.watcher.progress import RETRY_MOST_S, Kind, Progress
-from actors.devices.watcher.scan import MOST_SOCKETS, Stamp, scan
+from actors.devices.watcher.sockets import MOST_SOCKETS, RETRY_MOST_S, Kind, Progress, Stamp, scan
 
 A, B = Path("/r/a.sock"), Path("/r/b.sock")
 ONE, TWO = Stamp(1, 1, 1), Stamp(1, 2, 2)

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.dra.checkpoint import ClaimFile, decode, encode
-from actors.devices.dra.claims import ClaimCache
+from actors.devices.dra.claim_cache import ClaimCache, cdi_devices, pod_claims
+from actors.devices.dra.claim_checkpoint import ClaimFile, Keeping, KeepingOptions, decode, encode
+from actors.devices.dra.driver_instance import PREPARE_METHOD, choose_health, choose_service, read_reply
 from actors.devices.dra.errors import ClaimConflict, ClaimStateCorrupt
-from actors.devices.dra.keeping import Keeping, KeepingOptions
-from actors.devices.dra.replies import PREPARE, read_reply
-from actors.devices.dra.shares import cdi_devices, pod_claims
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
-from actors.devices.dra.versions import choose_health, choose_service
-from actors.devices.errors import RegistrationRefused
+from actors.devices.model.errors import RegistrationRefused
 from protocols.messages.devices import ClaimReference, PodClaim, PrepareClaims
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import dra_v1beta1_pb2 as v1beta1
@@ -154,24 +151,27 @@ def test_every_way_a_driver_can_answer_badly_has_upstreams_words() -> None:
     asked = [ClaimInfo("ns", "one", "u-1"), ClaimInfo("ns", "two", "u-2")]
     reply = v1.NodePrepareResourcesResponse()
     reply.claims["u-1"].devices.add(pool_name="n1", device_name="d", share_id="s", cdi_device_ids=["a/b=c"])
-    outcome = read_reply(PREPARE, asked, reply)
+    outcome = read_reply(PREPARE_METHOD, asked, reply)
     assert str(outcome.error) == "NodePrepareResources skipped 1 ResourceClaims"
     assert outcome.done == {"u-1": (PreparedDevice("n1", "d", (), ("a/b=c",), "s"),)}
     reply.claims["u-2"].error = "no\n luck"
-    assert str(read_reply(PREPARE, asked, reply).error) == "NodePrepareResources failed for ResourceClaim two: no luck"
+    assert (
+        str(read_reply(PREPARE_METHOD, asked, reply).error)
+        == "NodePrepareResources failed for ResourceClaim two: no luck"
+    )
     reply.claims["u-0"].SetInParent()
     expected = "NodePrepareResources returned result for unknown claim UID u-0"
-    assert str(read_reply(PREPARE, asked, reply).error) == expected
+    assert str(read_reply(PREPARE_METHOD, asked, reply).error) == expected
     many = v1.NodePrepareResourcesResponse()
     many.claims["u-1"].devices.extend([v1.Device()] * 5000)
-    outcome = read_reply(PREPARE, asked[:1], many)
+    outcome = read_reply(PREPARE_METHOD, asked[:1], many)
     assert (str(outcome.error), outcome.done) == (
         "NodePrepareResources returned 5000 devices for ResourceClaim one",
         {},
     )
     old = v1beta1.NodePrepareResourcesResponse()
     old.claims["u-1"].devices.add(pool_name="n1", device_name="d")
-    assert read_reply(PREPARE, asked[:1], old).done["u-1"][0].share_id == ""
+    assert read_reply(PREPARE_METHOD, asked[:1], old).done["u-1"][0].share_id == ""
 
 
 def test_versions_are_chosen_in_the_drivers_own_order() -> None:

@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from actors.devices.dra.checkpoint import decode, encode
-from actors.devices.dra.claims import ClaimCache
+from actors.devices.dra.claim_cache import ClaimCache
+from actors.devices.dra.claim_checkpoint import Keeping, KeepingOptions, decode, encode
+from actors.devices.dra.claim_preparer import Preparing, PreparingOptions
+from actors.devices.dra.driver_instance import Outcome, failed
 from actors.devices.dra.errors import DriverFailed
-from actors.devices.dra.instance import failed
-from actors.devices.dra.keeping import Keeping, KeepingOptions
 from actors.devices.dra.metrics import DraMetrics
-from actors.devices.dra.preparing import Preparing, PreparingOptions
-from actors.devices.dra.replies import Outcome
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
 from protocols.errors import NodeplaneError
 from tests.support.dra_lab import asks, claim

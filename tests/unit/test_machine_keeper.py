@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.devices.errors import MachineUnreadable, PolicyChanged
-from actors.devices.ledger.state import State
-from actors.devices.machine.keeper import KeeperOptions, MachineKeeper
-from actors.devices.machine.policies import in_force
-from actors.devices.types import PodRecord
+from actors.devices.ledger.state import State, in_force
+from actors.devices.machine.machine_manager import KeeperOptions, MachineKeeper
+from actors.devices.model.errors import MachineUnreadable, PolicyChanged
+from actors.devices.model.types import PodRecord
 from protocols.alignment import Alignment
 from protocols.messages.devices import AllocatedMemory, ContainerAllocation, PodAllocation
 from tests.support.machines import GIB, Described, set_online, write_machine

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.devices.cpu import statefile as cpu_file
-from actors.devices.errors import MachineUnreadable, StateFileCorrupt
-from actors.devices.machine.statefiles import StateFiles
+from actors.devices.cpu import state_file as cpu_file
+from actors.devices.machine.state_files import StateFiles
 from actors.devices.machine.sysfs import online_cpus, read_hardware
-from actors.devices.memory import statefile as memory_file
-from actors.devices.memory.types import NodeMemory, Table
+from actors.devices.memory import state_file as memory_file
+from actors.devices.memory.nodes import NodeMemory, Table
+from actors.devices.model.errors import MachineUnreadable, StateFileCorrupt
 from protocols.cpulist import format_list, parse_list
 from protocols.errors import SettingsInvalid
 from protocols.messages.devices import AllocatedMemory

@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.devices.memory.accounts import empty_node
-from actors.devices.memory.errors import NoMemory
-from actors.devices.memory.hints import memory_hints
-from actors.devices.memory.pool import MemoryPool
-from actors.devices.memory.reuse import Reuse
-from actors.devices.topology.types import Hint, masks_over, nodes_of
+from actors.devices.memory.nodes import empty_node, memory_hints
+from actors.devices.memory.pool import MemoryPool, Reuse
+from actors.devices.model.errors import NoMemory
+from actors.devices.topology.hints import Hint, masks_over, nodes_of
 from protocols.messages.devices import AllocatedMemory
 
 ANY = Hint(None, False)

@@ -5,10 +5,17 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.topology.devices import DeviceRequest, device_hints, sort_by_hint
-from actors.devices.topology.merge import Merging, gather, merge
-from actors.devices.topology.policy import BEST_EFFORT, RESTRICTED, SINGLE, decide
-from actors.devices.topology.types import Hint, NumaInfo, mask_of, masks_over, nodes_of
+from actors.devices.topology.hints import (
+    DeviceRequest,
+    Hint,
+    NumaInfo,
+    device_hints,
+    mask_of,
+    masks_over,
+    nodes_of,
+    sort_by_hint,
+)
+from actors.devices.topology.policy import BEST_EFFORT, RESTRICTED, SINGLE, Merging, decide, gather, merge
 
 FOUR = NumaInfo((0, 1, 2, 3), {a: {b: 10 + 5 * abs(a - b) for b in range(4)} for a in range(4)})
 TWO = NumaInfo((0, 1))

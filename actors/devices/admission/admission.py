@@ -1,30 +1,87 @@
-"""Admission of pods to devices: choose, reserve, ask the plugins, commit; all of it or nothing.
-
-Each pod is admitted in a task of its own, so a plugin that hangs delays only the pods that want its devices.
-"""
+"""After a start without memory: what runs claims its devices before anybody else gets some."""
 
 import asyncio
+import logging
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
-from actors.devices.admission.allocate import Allocator
-from actors.devices.admission.choosing import Chooser, ChooserOptions
-from actors.devices.admission.claiming import Claiming
-from actors.devices.admission.grants import admitted
-from actors.devices.admission.plan import PodPlan, steps
-from actors.devices.admission.records import Records
-from actors.devices.admission.refusals import check_healthy, check_unchanged, ids_by_resource, refusal
-from actors.devices.errors import AdmissionAborted, AdmissionRefused, PluginFailed
-from actors.devices.ledger.commit import Commits
-from actors.devices.ledger.entries import FOREIGN_BOOT
+from actors.devices.admission.chooser import Chooser, ChooserOptions
+from actors.devices.admission.grants import Records, admitted
+from actors.devices.admission.plan import PodPlan, check_healthy, check_unchanged, ids_by_resource, refusal, steps
+from actors.devices.ledger.committer import Commits
+from actors.devices.ledger.kubelet_checkpoint import FOREIGN_BOOT
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer
+from actors.devices.model.errors import AdmissionAborted, AdmissionRefused, PluginFailed
+from actors.devices.model.metrics import DeviceMetrics
+from actors.devices.model.types import Limits, PodRecord
+from actors.devices.plugins.connections import Plugins
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.plugins import Plugins
-from actors.devices.types import PodRecord
 from protocols.messages.devices import AdmitPod, AdmittedPod
+
+
+class Claiming:
+    """Over at once when nothing was lost; else some time after podworker has told which pods there are."""
+
+    def __init__(self, lost: bool, limits: Limits) -> None:
+        self._limits = limits
+        self._until = time.monotonic() + limits.claiming if lost else 0.0
+        self._sooner = asyncio.Event()
+
+    def told(self) -> None:
+        """podworker knows every pod of the node, and asks for those that run."""
+        self._until = min(self._until, time.monotonic() + self._limits.claimed)
+        self._sooner.set()
+
+    async def over(self) -> None:
+        while (left := self._until - time.monotonic()) > 0:
+            self._sooner.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._sooner.wait()
+
+
+Responses = dict[str, dict[str, bytes]]
+"""By container, then resource."""
+
+
+@dataclass(frozen=True)
+class Allocator:
+    plugins: Plugins
+    metrics: DeviceMetrics
+    log: logging.Logger
+
+    async def all(self, plan: PodPlan) -> Responses:
+        """In the order the devices were chosen; raises PluginFailed at the first that fails."""
+        responses: Responses = {}
+        for container, parts in plan.chosen.items():
+            for resource, ids in parts.items():
+                responses.setdefault(container, {})[resource] = await self._timed(resource, ids)
+        return responses
+
+    async def what_can_be_had(self, plan: PodPlan) -> Responses:
+        """For a pod that runs already: what is missing matters only when a container of it starts again."""
+        responses: Responses = {}
+        for container, parts in plan.chosen.items():
+            for resource, ids in parts.items():
+                try:
+                    await self.plugins.returned(resource)
+                    responses.setdefault(container, {})[resource] = await self._timed(resource, ids)
+                except PluginFailed as error:
+                    self.log.warning("container %s may miss what %s gave it: %s", container, resource, error)
+        return responses
+
+    async def _timed(self, resource: str, ids: list[str]) -> bytes:
+        plugin = self.plugins.serving(resource)
+        begin = time.perf_counter()
+        try:
+            return await plugin.allocate(ids)
+        finally:
+            self.metrics.allocate.labels(resource).observe(time.perf_counter() - begin)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,59 @@
-"""What the plugins' answers mean for a container: merged over its resources in name order, the first one wins. Pure."""
+"""What the ledger keeps of an admitted pod, put together from its plan, its place and the plugins' answers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
-from actors.devices.admission.refusals import ids_by_resource
-from actors.devices.machine.types import CPUS, NODES
-from actors.devices.types import PodRecord
+import msgspec
+
+from actors.devices.admission.plan import PodPlan, ids_by_resource
+from actors.devices.machine.placer import CPUS, NODES, Placer
+from actors.devices.model.types import DeviceKey, PodRecord
+from actors.devices.plugins.inventory import Inventory
 from protocols.cpulist import format_list
-from protocols.messages.devices import AdmittedPod, ContainerAllocation, ContainerGrant, GrantedDevice, GrantedMount
+from protocols.messages.devices import (
+    AdmitPod,
+    AdmittedPod,
+    AllocatedDevice,
+    ContainerAllocation,
+    ContainerGrant,
+    ContainerRequest,
+    GrantedDevice,
+    GrantedMount,
+    PodAllocation,
+)
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
+
+
+@dataclass(frozen=True)
+class Records:
+    inventory: Inventory
+    placer: Placer
+
+    def of_plan(self, pod: AdmitPod, plan: PodPlan) -> PodAllocation:
+        containers = (self._planned(pod.uid, item, plan.chosen.get(item.name, {})) for item in pod.containers)
+        return PodAllocation(pod.uid, pod.namespace, pod.name, tuple(containers))
+
+    def _planned(self, uid: str, container: ContainerRequest, chosen: dict[str, list[str]]) -> ContainerAllocation:
+        devices = tuple(self._device(resource, id) for resource in sorted(chosen) for id in sorted(chosen[resource]))
+        return self._placed(uid, ContainerAllocation(container.name, container.kind, devices))
+
+    def named(self, pod: AdmitPod, known: PodRecord) -> PodAllocation:
+        """The devices of `known`, in the containers that the pod has."""
+        held = {container.name: container for container in known.allocation.containers}
+        containers = (held.get(item.name, ContainerAllocation(item.name)) for item in pod.containers)
+        kinds = {item.name: item.kind for item in pod.containers}
+        placed = tuple(self._placed(pod.uid, msgspec.structs.replace(c, kind=kinds[c.name])) for c in containers)
+        return msgspec.structs.replace(known.allocation, namespace=pod.namespace, name=pod.name, containers=placed)
+
+    def _placed(self, uid: str, container: ContainerAllocation) -> ContainerAllocation:
+        placed = self.placer.placed(uid, container.name)
+        return msgspec.structs.replace(container, cpus=tuple(sorted(placed.cpus)), memory=placed.memory)
+
+    def _device(self, resource: str, id: str) -> AllocatedDevice:
+        reported = self.inventory.reported(DeviceKey(resource, id))
+        return AllocatedDevice(resource=resource, id=id, numa=reported.numa if reported else ())
+
 
 V = TypeVar("V")
 

@@ -3,12 +3,13 @@
 An init container's devices go on to later containers of the pod; a sidecar and an app container keep what they take.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from actors.devices.cpu.pool import pod_need
-from actors.devices.machine.types import Passing, in_order
-from actors.devices.types import DeviceKey
-from protocols.messages.devices import AdmitPod, ContainerRequest
+from actors.devices.machine.placer import Passing, in_order
+from actors.devices.model.errors import AdmissionRefused
+from actors.devices.model.types import DeviceKey
+from protocols.messages.devices import AdmitPod, ContainerAllocation, ContainerRequest, PodAllocation
 
 INIT = "init"
 
@@ -54,3 +55,37 @@ class PodPlan:
 
     def keys(self) -> set[DeviceKey]:
         return {DeviceKey(name, id) for parts in self.chosen.values() for name, ids in parts.items() for id in ids}
+
+
+def refusal(why: str) -> AdmissionRefused:
+    return AdmissionRefused(f"Allocate failed due to {why}, which is unexpected")
+
+
+def check_unchanged(pod: AdmitPod, known: PodAllocation) -> None:
+    """Raise AdmissionRefused when a pod that has devices now asks for another number of them."""
+    held = {container.name: ids_by_resource(container) for container in known.containers}
+    for container, resource, count in steps(pod):
+        had = len(held.get(container.name, {}).get(resource, ()))
+        if had and had != count:
+            raise refusal(
+                f'pod "{pod.uid}" container "{container.name}" changed request for resource "{resource}" '
+                f"from {had} to {count}"
+            )
+
+
+def check_healthy(resource: str, held: Iterable[str], healthy: Iterable[str]) -> None:
+    """What a pod that has devices must show before it may start again after the machine; raises AdmissionRefused."""
+    well = set(healthy)
+    if not well:
+        raise refusal(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+    if not set(held) <= well:
+        raise refusal(
+            f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}"
+        )
+
+
+def ids_by_resource(container: ContainerAllocation) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for device in container.devices:
+        found.setdefault(device.resource, []).append(device.id)
+    return found

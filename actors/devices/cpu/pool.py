@@ -6,12 +6,10 @@ given to anybody.
 
 from collections.abc import Iterable, Mapping
 
-from actors.devices.cpu.distributed import take_distributed
-from actors.devices.cpu.errors import SmtAlignment
-from actors.devices.cpu.hints import CpuRequest, cpu_hints, sockets_of
-from actors.devices.cpu.packed import take_packed
-from actors.devices.cpu.types import NOTHING, CpuOptions, Cpus, CpuTopology
-from actors.devices.topology.types import Hint, nodes_of
+from actors.devices.cpu.assignment import take_distributed, take_packed
+from actors.devices.cpu.topology import NOTHING, CpuOptions, CpuRequest, Cpus, CpuTopology, cpu_hints, sockets_of
+from actors.devices.model.errors import SmtAlignment
+from actors.devices.topology.hints import Hint, nodes_of
 
 Holdings = Mapping[str, Mapping[str, Cpus]]
 """CPUs by pod uid and container."""

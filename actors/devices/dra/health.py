@@ -1,17 +1,55 @@
-"""What drivers say of their devices' health, and when it stops being true. Pure: told the time, owns no clock.
-
-Invariant: Healthy or Unhealthy is only what the newest instance of the driver with a living stream said within the
-device's own timeout, unless people force another; everything else is Unknown.
-"""
+"""Health that people force on devices of drivers (`nodeplane chaos device`), whatever these say. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from actors.devices.dra.forced import Forced
 from actors.devices.dra.types import DeviceName
-from actors.devices.types import CHAOS
+from actors.devices.ledger.state import Override
+from actors.devices.model.errors import InvalidHealth, UnknownDevice
+from actors.devices.model.types import CHAOS
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
+
+WORDS = {"healthy": HEALTHY, "unhealthy": UNHEALTHY, "unknown": UNKNOWN}
+
+
+class Forced:
+    """Bounded by the devices there are: only such that are known are forced."""
+
+    def __init__(self, orders: Iterable[Override] = ()) -> None:
+        self._orders = {named(order.id): order.health for order in orders}
+
+    def of(self, name: DeviceName) -> str | None:
+        """None: what its driver says."""
+        return self._orders.get(name)
+
+    def put(self, name: DeviceName, health: str | None) -> str | None:
+        """Returns what was forced before."""
+        before = self._orders.pop(name, None)
+        if health is not None:
+            self._orders[name] = health
+        return before
+
+    def orders(self) -> tuple[Override, ...]:
+        """As they outlive the process: of no resource."""
+        return tuple(Override("", name.text, health) for name, health in self._orders.items())
+
+
+def forced_health(word: str) -> str | None:
+    """Of an order; None ends it. Raises InvalidHealth."""
+    if word and word not in WORDS:
+        raise InvalidHealth(f'health "{word}" does not exist; use {", ".join(WORDS)} or nothing')
+    return WORDS.get(word)
+
+
+def named(text: str) -> DeviceName:
+    """From DRIVER/POOL/DEVICE; a pool's name may have slashes. Raises UnknownDevice."""
+    driver, _, rest = text.partition("/")
+    pool, _, device = rest.rpartition("/")
+    if not (driver and pool and device):
+        raise UnknownDevice(f"{text} names no device; a driver's device is DRIVER/POOL/DEVICE")
+    return DeviceName(driver, pool, device)
+
 
 LONGEST_MESSAGE = 1024
 CUT = "..."

@@ -8,22 +8,16 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from actors.devices.dra.checkpoint import ClaimFile
-from actors.devices.dra.claims import ClaimCache
-from actors.devices.dra.drivers import Drivers, DriversOptions
-from actors.devices.dra.forced import Forced, forced_health, named
-from actors.devices.dra.health import HealthBook
-from actors.devices.dra.hearing import Hearing, HearingOptions
-from actors.devices.dra.keeping import Keeping, KeepingOptions
-from actors.devices.dra.kept_health import KeptHealth, KeptHealthOptions
+from actors.devices.dra.claim_cache import ClaimCache, PodClaims, cdi_devices, pod_claims, rebuilt, wanted_drivers
+from actors.devices.dra.claim_checkpoint import ClaimFile, Keeping, KeepingOptions
+from actors.devices.dra.claim_preparer import Preparing, PreparingOptions, Strangers, StrangersOptions
+from actors.devices.dra.driver_registry import Drivers, DriversOptions, Hearing, HearingOptions
+from actors.devices.dra.health import Forced, HealthBook, forced_health, named
+from actors.devices.dra.health_file import KeptHealth, KeptHealthOptions
 from actors.devices.dra.metrics import DraMetrics
-from actors.devices.dra.preparing import Preparing, PreparingOptions
-from actors.devices.dra.remembered import Remembered
-from actors.devices.dra.shares import PodClaims, cdi_devices, pod_claims, rebuilt, wanted_drivers
-from actors.devices.dra.strangers import Strangers, StrangersOptions
-from actors.devices.dra.streams import DraStreams, DraStreamsOptions
+from actors.devices.dra.streams import DraStreams, DraStreamsOptions, Remembered
 from actors.devices.dra.types import ClaimInfo, DeviceName, DraLimits
-from actors.devices.errors import CheckpointNotWritten, UnknownDevice
+from actors.devices.model.errors import CheckpointNotWritten, UnknownDevice
 from protocols.bus import Bus, Call
 from protocols.messages.devices import (
     ChaosDevice,

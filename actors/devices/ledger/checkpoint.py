@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from actors.devices.ledger import kubelet
-from actors.devices.ledger.entries import EntryTexts
-from actors.devices.ledger.fnv import Constant
+from actors.devices.ledger import kubelet_checkpoint as kubelet
+from actors.devices.ledger.kubelet_checkpoint import EntryTexts
 from actors.devices.ledger.recovery import KUBELETS, OURS, Recovered, recover
 from actors.devices.ledger.state import State, encode
+from actors.devices.model.go_checksum import Constant
 from protocols.files import sweep_once, write_atomic
 from protocols.sealed import digest
 from protocols.sockets import DIRECTORY_MODE, prepare_directory

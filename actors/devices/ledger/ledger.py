@@ -5,8 +5,8 @@ Invariant, after every call: a device belongs to at most one pod, counting reser
 
 from collections.abc import Iterable
 
-from actors.devices.errors import DevicesTaken
-from actors.devices.types import DeviceKey, PodRecord
+from actors.devices.model.errors import DevicesTaken
+from actors.devices.model.types import DeviceKey, PodRecord
 from protocols.messages.devices import AllocatedDevice, PodAllocation
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from actors.devices.errors import CheckpointCorrupt
-from actors.devices.ledger import kubelet, state
-from actors.devices.ledger.entries import records_of
+from actors.devices.ledger import kubelet_checkpoint as kubelet
+from actors.devices.ledger import state
+from actors.devices.ledger.kubelet_checkpoint import records_of
 from actors.devices.ledger.ledger import held_by
 from actors.devices.ledger.state import State
-from actors.devices.types import DeviceKey, PodRecord
+from actors.devices.model.errors import CheckpointCorrupt
+from actors.devices.model.types import DeviceKey, PodRecord
 from protocols.sealed import digest
 
 OURS, KUBELETS = "ours", "kubelet's"

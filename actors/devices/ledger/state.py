@@ -8,9 +8,10 @@ import time
 
 import msgspec
 
-from actors.devices.errors import CheckpointCorrupt
-from actors.devices.types import DeviceKey, PodRecord
-from protocols.messages.devices import LedgerEvent, first_mark
+from actors.devices.model.errors import CheckpointCorrupt
+from actors.devices.model.types import DeviceKey, PodRecord
+from protocols.alignment import Alignment
+from protocols.messages.devices import ContainerAllocation, LedgerEvent, first_mark
 from protocols.sealed import SealBroken, seal, unseal
 
 VERSION = 2
@@ -65,3 +66,25 @@ def decode(raw: bytes) -> State:
     if not OLDEST <= state.version <= VERSION:
         raise CheckpointCorrupt(f"it has version {state.version}, this program reads {OLDEST} to {VERSION}")
     return msgspec.structs.replace(state, version=VERSION)
+
+
+def in_force(state: State, settings: Alignment) -> State:
+    """A lineage of its own when something was dropped: whoever follows the allocations starts again."""
+    if settings.pins_cpus and settings.pins_memory:
+        return state
+    pods = tuple(_record(record, settings) for record in state.pods)
+    if pods == state.pods:
+        return state
+    return msgspec.structs.replace(state, pods=pods, mark=first_mark(time.time_ns()), recent=())
+
+
+def _record(record: PodRecord, settings: Alignment) -> PodRecord:
+    containers = tuple(_container(item, settings) for item in record.allocation.containers)
+    allocation = msgspec.structs.replace(record.allocation, containers=containers)
+    return msgspec.structs.replace(record, allocation=allocation)
+
+
+def _container(item: ContainerAllocation, settings: Alignment) -> ContainerAllocation:
+    cpus = item.cpus if settings.pins_cpus else ()
+    memory = item.memory if settings.pins_memory else ()
+    return msgspec.structs.replace(item, cpus=cpus, memory=memory)

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.devices.cpu.pool import CpuPool
-from actors.devices.errors import AdmissionRefused, CannotPlace
-from actors.devices.memory.errors import NoMemory
+from actors.devices.model.errors import AdmissionRefused, CannotPlace, NoMemory
 from actors.devices.topology.policy import SINGLE
 from protocols.actor.metrics import PlainCounter
 

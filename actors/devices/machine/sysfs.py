@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from actors.devices.cpu.types import CpuPlace, Cpus, CpuTopology
-from actors.devices.errors import MachineUnreadable
-from actors.devices.topology.types import NumaInfo
+from actors.devices.cpu.topology import CpuPlace, Cpus, CpuTopology
+from actors.devices.model.errors import MachineUnreadable
+from actors.devices.topology.hints import NumaInfo
 from protocols.cpulist import parse_list
 from protocols.errors import SettingsInvalid
 

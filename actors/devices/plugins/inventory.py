@@ -7,8 +7,8 @@ says or does afterwards concerns only itself, so a rolling update of a plugin sh
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from actors.devices.errors import InvalidHealth, UnknownDevice
-from actors.devices.types import CHAOS, DeviceKey, PluginDevice, PluginOptions
+from actors.devices.model.errors import InvalidHealth, UnknownDevice
+from actors.devices.model.types import CHAOS, DeviceKey, PluginDevice, PluginOptions
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, Device, ResourceInventory
 
 FORCED = {"healthy": HEALTHY, "unhealthy": UNHEALTHY}

@@ -4,6 +4,7 @@ At each start every socket in the directory is removed and kubelet.sock is bound
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.devices.plugins.plugins import Plugins
+from actors.devices.model.errors import RegistrationRefused
+from actors.devices.plugins.connections import Plugins
+from actors.devices.plugins.resource_names import check_resource
 from protocols.errors import NodeplaneError
 from protocols.sockets import is_socket, prepare_socket, private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import REGISTER
+from protocols.wire.device_plugin import REGISTER, VERSION
 from protocols.wire.methods import LIMITS, Service
 
 AT_ONCE = 100
@@ -60,3 +63,34 @@ def remove_sockets(directory: Path) -> None:
     for path in directory.iterdir():
         if is_socket(path):
             path.unlink(missing_ok=True)
+
+
+TYPE = "DevicePlugin"
+"""PluginInfo.type of the plugins this is for."""
+
+
+class WatchedPlugins:
+    def __init__(self, plugins: Plugins) -> None:
+        self._plugins = plugins
+
+    def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        """`name` is the resource, `endpoint` the absolute path of the plugin's socket; raises RegistrationRefused."""
+        if VERSION not in versions:
+            raise RegistrationRefused(
+                f"manager version, {VERSION}, is not among plugin supported versions [{' '.join(versions)}]"
+            )
+        try:
+            check_resource(name)
+        except RegistrationRefused as error:
+            raise RegistrationRefused(f"invalid name of device plugin socket: {error}") from None
+        if not Path(endpoint).is_absolute():
+            raise RegistrationRefused(f'the endpoint "{endpoint}" is invalid: it must be an absolute path')
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        """Connected and asked for its options when this returns; raises RegistrationRefused or PluginUnreachable."""
+        self.validate(name, endpoint, versions)
+        await self._plugins.connect(name, Path(endpoint))
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        """The plugin's socket is gone: its devices are Unknown, and forgotten after the grace."""
+        await self._plugins.disconnect(name, Path(endpoint))

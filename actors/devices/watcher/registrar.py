@@ -1,21 +1,45 @@
-"""One registration: dial the socket, ask what it is, hand it to who takes such plugins, tell it how that went."""
+"""What the watcher finds, and whom it tells."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import grpc
 import grpc.aio
 
-from actors.devices.errors import RegistrationFailed
-from actors.devices.plugins.describe import describe
-from actors.devices.watcher.types import Found, Handler
+from actors.devices.model.errors import RegistrationFailed, describe
 from protocols.errors import NodeplaneError
 from protocols.layout import SOCKET_PATH_LIMIT
 from protocols.sockets import answers
 from protocols.wire import pluginregistration_v1_pb2 as pb
 from protocols.wire.dra import GET_INFO, NOTIFY
 from protocols.wire.methods import unix_channel
+
+
+class Found(NamedTuple):
+    """A plugin as its GetInfo describes it."""
+
+    type: str
+    name: str
+    endpoint: str
+    """Absolute path: the socket of the plugin's own service."""
+    versions: tuple[str, ...]
+    socket: Path
+    """The socket it registered by."""
+
+
+class Handler(Protocol):
+    """Takes in the plugins of one type. The first two raise NodeplaneError with the text the plugin is to be told."""
+
+    def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None: ...
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None: ...
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        """Its socket is gone, or it did not hear that it was taken. Raises nothing."""
+        ...
+
 
 DIAL_S, INFO_S, NOTIFY_S = 10.0, 1.0, 5.0
 LISTEN_TRIES, LISTEN_PAUSE_S = 4, 0.05

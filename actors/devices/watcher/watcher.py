@@ -11,11 +11,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from actors.devices.errors import RegistrationFailed
-from actors.devices.watcher.progress import Kind, Progress, Step
-from actors.devices.watcher.registrar import Registrar
-from actors.devices.watcher.scan import Scan, scan
-from actors.devices.watcher.types import Handler
+from actors.devices.model.errors import RegistrationFailed
+from actors.devices.watcher.registrar import Handler, Registrar
+from actors.devices.watcher.sockets import Kind, Progress, Scan, Step, scan
 from protocols.inotify import Changes
 from protocols.sockets import prepare_directory
 

@@ -1,0 +1,51 @@
+"""`cpu_manager_state` in kubelet's format and with its checksum, so that a kubelet could take the node over. Pure."""
+
+import msgspec
+
+from actors.devices.cpu.pool import Holdings
+from actors.devices.cpu.topology import Cpus
+from actors.devices.model.errors import StateFileCorrupt
+from actors.devices.model.go_checksum import Field, checksum_of, mapping, struct
+from protocols.cpulist import format_list, parse_list
+from protocols.errors import SettingsInvalid
+
+NAME = "cpu_manager_state"
+
+
+class CpuState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    policy_name: str
+    default_cpu_set: str
+    checksum: int
+    entries: dict[str, dict[str, str]] = {}
+
+
+def encode(policy: str, shared: Cpus, holdings: Holdings) -> bytes:
+    entries = {
+        uid: {name: format_list(cpus) for name, cpus in sorted(held.items())} for uid, held in sorted(holdings.items())
+    }
+    state = CpuState(policy, format_list(shared), 0, entries)
+    found: dict[str, object] = {"policyName": policy, "defaultCpuSet": state.default_cpu_set}
+    return msgspec.json.encode(found | ({"entries": entries} if entries else {}) | {"checksum": checksum(state)})
+
+
+def decode(raw: bytes) -> tuple[str, Holdings]:
+    """Policy and CPUs by pod and container; raises StateFileCorrupt."""
+    try:
+        state = msgspec.json.decode(raw, type=CpuState)
+        holdings = {uid: {name: parse_list(cpus) for name, cpus in held.items()} for uid, held in state.entries.items()}
+    except (msgspec.DecodeError, SettingsInvalid) as error:
+        raise StateFileCorrupt(str(error)) from None
+    if state.checksum != checksum(state):
+        raise StateFileCorrupt("its checksum does not match")
+    return state.policy_name, holdings
+
+
+def checksum(state: CpuState) -> int:
+    entries = mapping({uid: mapping(held) for uid, held in state.entries.items()})
+    fields = (
+        Field("PolicyName", "string", state.policy_name),
+        Field("DefaultCPUSet", "string", state.default_cpu_set),
+        Field("Entries", "map[string]map[string]string", entries),
+        Field("Checksum", "checksum.Checksum", "0"),
+    )
+    return checksum_of(f"(*state.CPUManagerCheckpoint){struct(fields)}")

@@ -1,0 +1,133 @@
+"""The vocabulary of CPUs: where each one lies, and the options of the static policy."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from actors.devices.topology.hints import Hint, mask_of, masks_over, nodes_of
+
+Cpus = frozenset[int]
+NOTHING: Cpus = frozenset()
+
+NONE, STATIC = "none", "static"
+POLICIES = (NONE, STATIC)
+
+FULL_CORES = "full-pcpus-only"
+SPREAD_NUMA = "distribute-cpus-across-numa"
+BY_SOCKET = "align-by-socket"
+SPREAD_CORES = "distribute-cpus-across-cores"
+STRICT = "strict-cpu-reservation"
+BY_CACHE = "prefer-align-cpus-by-uncorecache"
+OPTIONS = (FULL_CORES, SPREAD_NUMA, BY_SOCKET, SPREAD_CORES, STRICT, BY_CACHE)
+
+
+class CpuPlace(msgspec.Struct, frozen=True):
+    """Where one hardware thread lies."""
+
+    core: int
+    """Lowest thread number of its core: the kernel's core_id repeats across sockets."""
+    socket: int
+    node: int
+    cache: int = 0
+    """Lowest CPU number that shares its last level cache; below 0 = not known, its node stands for it."""
+
+
+class CpuTopology(msgspec.Struct, frozen=True):
+    """All online CPUs."""
+
+    places: dict[int, CpuPlace]
+
+    @property
+    def cpus(self) -> Cpus:
+        return frozenset(self.places)
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(sorted({place.node for place in self.places.values()}))
+
+    @property
+    def sockets(self) -> tuple[int, ...]:
+        return tuple(sorted({place.socket for place in self.places.values()}))
+
+    @property
+    def threads_per_core(self) -> int:
+        """Of the fullest core: a sibling that is offline does not halve it."""
+        counts: dict[int, int] = {}
+        for place in self.places.values():
+            counts[place.core] = counts.get(place.core, 0) + 1
+        return max(counts.values(), default=1)
+
+    def in_nodes(self, nodes: Iterable[int]) -> Cpus:
+        wanted = set(nodes)
+        return frozenset(cpu for cpu, place in self.places.items() if place.node in wanted)
+
+    def siblings(self, cpus: Iterable[int]) -> Cpus:
+        """All threads of the cores that `cpus` are part of."""
+        cores = {self.places[cpu].core for cpu in cpus if cpu in self.places}
+        return frozenset(cpu for cpu, place in self.places.items() if place.core in cores)
+
+
+class CpuOptions(msgspec.Struct, frozen=True):
+    full_cores: bool = False
+    spread_numa: bool = False
+    by_socket: bool = False
+    spread_cores: bool = False
+    strict: bool = False
+    by_cache: bool = False
+
+
+def read_options(given: Mapping[str, str]) -> CpuOptions:
+    """`given` has been validated with the settings."""
+    on = {name for name, value in given.items() if value == "true"}
+    return CpuOptions(
+        full_cores=FULL_CORES in on,
+        spread_numa=SPREAD_NUMA in on,
+        by_socket=BY_SOCKET in on,
+        spread_cores=SPREAD_CORES in on,
+        strict=STRICT in on,
+        by_cache=BY_CACHE in on,
+    )
+
+
+class CpuRequest(NamedTuple):
+    need: int
+    available: Cpus
+    reusable: Cpus = NOTHING
+    """Of init containers of the same pod."""
+
+
+def cpu_hints(topology: CpuTopology, request: CpuRequest, options: CpuOptions) -> list[Hint]:
+    """Sets of nodes with enough free CPUs. Preferred: none could be smaller, were the machine empty."""
+    nodes, usable = topology.nodes, request.available | request.reusable
+    reused = mask_of(topology.places[cpu].node for cpu in request.reusable if cpu in topology.places)
+    there, free = _by_node(topology, topology.cpus), _by_node(topology, usable)
+    least, possible = len(nodes), []
+    for mask in masks_over(nodes):
+        members = nodes_of(mask)
+        if sum(there[node] for node in members) >= request.need:
+            least = min(least, len(members))
+        if reused & ~mask == 0 and sum(free[node] for node in members) >= request.need:
+            possible.append(mask)
+    return [Hint(mask, _preferred(topology, mask, least, options)) for mask in possible]
+
+
+def _by_node(topology: CpuTopology, cpus: Cpus) -> Counter[int]:
+    return Counter(topology.places[cpu].node for cpu in cpus if cpu in topology.places)
+
+
+def _preferred(topology: CpuTopology, mask: int, least: int, options: CpuOptions) -> bool:
+    if mask.bit_count() == least:
+        return True
+    return options.by_socket and len(sockets_of(topology, mask)) == _sockets_needed(topology, least)
+
+
+def _sockets_needed(topology: CpuTopology, nodes: int) -> int:
+    """Sockets that so many nodes fill; -1 where sockets are larger in number than nodes."""
+    per_socket = len(topology.nodes) // max(1, len(topology.sockets))
+    return -(-nodes // per_socket) if per_socket else -1
+
+
+def sockets_of(topology: CpuTopology, mask: int) -> set[int]:
+    return {place.socket for place in topology.places.values() if mask >> place.node & 1}

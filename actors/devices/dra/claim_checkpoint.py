@@ -1,0 +1,182 @@
+"""The claims on disk: kubelet's own file and format, so a kubelet could take this node over, and back.
+
+Loaded claims count as not prepared: before the next sandbox their drivers are asked again.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from actors.devices.dra.errors import ClaimsNotWritten, ClaimStateCorrupt
+from actors.devices.dra.types import ClaimInfo, PreparedDevice
+from protocols.files import set_aside, write_atomic
+
+KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
+VERSION: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = "checkpoint.dra.kubelet.k8s.io/v1"
+
+
+class Device(msgspec.Struct, frozen=True, rename="pascal"):
+    pool_name: str
+    device_name: str
+    share_id: str | None = msgspec.field(name="ShareID", default=None)
+    request_names: tuple[str, ...] | None = None
+    cdi_device_ids: tuple[str, ...] | None = msgspec.field(name="CDIDeviceIDs", default=None)
+
+
+class Driver(msgspec.Struct, frozen=True, rename="pascal"):
+    devices: tuple[Device, ...] | None = None
+
+
+class Claim(msgspec.Struct, frozen=True, rename="pascal"):
+    claim_uid: str = msgspec.field(name="ClaimUID")
+    claim_name: str
+    namespace: str
+    pod_uids: dict[str, dict[str, str]] | None = msgspec.field(name="PodUIDs", default=None)
+    driver_state: dict[str, Driver] | None = None
+
+
+class Inner(msgspec.Struct, frozen=True):
+    kind: Literal["DRACheckpoint"]
+    api_version: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = msgspec.field(name="apiVersion")
+    claims: tuple[Claim, ...] | None = msgspec.field(name="ClaimInfoStateList", default=None)
+
+
+class Outer(msgspec.Struct, frozen=True, rename="pascal"):
+    data: str
+    checksum: int
+    """CRC-32 (IEEE) of `data`."""
+
+
+def encode(claims: Iterable[ClaimInfo]) -> bytes:
+    ordered = tuple(_claim(claim) for claim in sorted(claims, key=lambda claim: claim.key))
+    inner = msgspec.json.encode(Inner(KIND, VERSION, ordered or None))
+    return msgspec.json.encode(Outer(data=inner.decode(), checksum=zlib.crc32(inner)))
+
+
+def decode(raw: bytes) -> list[ClaimInfo]:
+    """Raises ClaimStateCorrupt."""
+    try:
+        outer = msgspec.json.decode(raw, type=Outer)
+        if zlib.crc32(outer.data.encode()) != outer.checksum:
+            raise ClaimStateCorrupt("its checksum does not match")
+        inner = msgspec.json.decode(outer.data, type=Inner)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ClaimStateCorrupt(str(error)) from None
+    return [_info(claim) for claim in inner.claims or ()]
+
+
+class ClaimFile:
+    """The file itself. Its methods block: call them in a thread once the loop runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> tuple[list[ClaimInfo] | None, str]:
+        """The claims, None when there is no file; and a line to tell when it was unusable and is kept aside."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return decode(self.path.read_bytes()), ""
+        except FileNotFoundError:
+            return None, ""
+        except ClaimStateCorrupt as error:
+            return None, f"claim state {self.path} is corrupt: {error}; kept as {set_aside(self.path)}"
+
+    def save(self, raw: bytes) -> None:
+        write_atomic(self.path, raw, mode=0o600)
+
+
+def _claim(claim: ClaimInfo) -> Claim:
+    drivers = {
+        name: Driver(tuple(_device(item) for item in devices) or None)
+        for name, devices in sorted(claim.drivers.items())
+    }
+    return Claim(claim.uid, claim.name, claim.namespace, {uid: {} for uid in sorted(claim.pods)}, drivers)
+
+
+def _device(device: PreparedDevice) -> Device:
+    return Device(
+        pool_name=device.pool,
+        device_name=device.device,
+        share_id=device.share_id or None,
+        request_names=device.requests or None,
+        cdi_device_ids=device.cdi_devices or None,
+    )
+
+
+def _info(claim: Claim) -> ClaimInfo:
+    drivers = {
+        name: tuple(_prepared(item) for item in driver.devices or ())
+        for name, driver in (claim.driver_state or {}).items()
+    }
+    return ClaimInfo(claim.namespace, claim.claim_name, claim.claim_uid, set(claim.pod_uids or ()), drivers)
+
+
+def _prepared(device: Device) -> PreparedDevice:
+    return PreparedDevice(
+        pool=device.pool_name,
+        device=device.device_name,
+        requests=device.request_names or (),
+        cdi_devices=device.cdi_device_ids or (),
+        share_id=device.share_id or "",
+    )
+
+
+@dataclass(frozen=True)
+class KeepingOptions:
+    claims: Callable[[], list[ClaimInfo]]
+    save: Callable[[bytes], None]
+    """Blocks until the bytes are on disk; raises OSError."""
+    log: Callable[[str], None]
+
+
+class Keeping:
+    def __init__(self, options: KeepingOptions) -> None:
+        self._options = options
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked = 0
+        self._written = 0
+        self._trouble = ""
+
+    async def durable(self) -> None:
+        """All that stands in the claims now is on disk when this returns; raises ClaimsNotWritten."""
+        self._asked += 1
+        writing = asyncio.create_task(self._reach(self._asked))
+        self._tasks.add(writing)
+        writing.add_done_callback(self._done)
+        await asyncio.shield(writing)  # a caller that gives up must not let a later write begin before this one ends
+
+    async def close(self) -> None:
+        """What is being written is written when this returns."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _reach(self, mine: int) -> None:
+        async with self._lock:
+            if self._written >= mine:  # another's write took ours along
+                return
+            upto = self._asked
+            await self._write(encode(self._options.claims()))
+            self._written = upto
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller has it, or has given up
+
+    async def _write(self, raw: bytes) -> None:
+        try:
+            await asyncio.to_thread(self._options.save, raw)
+        except OSError as error:
+            text = f"cannot write the claim checkpoint: {error.strerror}; no claim is prepared"
+            if text != self._trouble:  # once: the log may lie on the same full disk
+                self._options.log(text)
+            self._trouble = text
+            raise ClaimsNotWritten(text) from None
+        if self._trouble:
+            self._options.log("the claim checkpoint is written again")
+        self._trouble = ""

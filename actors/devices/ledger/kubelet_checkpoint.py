@@ -1,0 +1,164 @@
+"""Kubelet's own checkpoint of its device manager, byte for byte: `kubelet_internal_checkpoint`. Pure.
+
+Its checksum is taken of a Go text form of the data, so null, empty and absent are three different things here.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from actors.devices.model.errors import CheckpointCorrupt
+from actors.devices.model.go_checksum import OFFSET, Constant, fold
+from actors.devices.model.types import DeviceKey, PodRecord
+from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
+
+NAME = "kubelet_internal_checkpoint"
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one container has of one resource."""
+
+    pod: str = msgspec.field(name="PodUID")
+    container: str = msgspec.field(name="ContainerName")
+    resource: str = msgspec.field(name="ResourceName")
+    devices: dict[int, list[str] | None] | None = msgspec.field(name="DeviceIDs")
+    """Ids by NUMA node, -1 = no topology; a device on several nodes stands under each."""
+    response: bytes | None = msgspec.field(name="AllocResp")
+    """The plugin's ContainerAllocateResponse as it came over the wire."""
+
+
+class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    entries: tuple[Entry, ...] | None = msgspec.field(name="PodDeviceEntries")
+    registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices")
+    """Healthy ids by resource; a plugin that is gone but not forgotten has an empty list."""
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    data: Data = msgspec.field(name="Data")
+    checksum: int = msgspec.field(name="Checksum")
+
+
+def decode(raw: bytes) -> Data:
+    """Raises CheckpointCorrupt."""
+    try:
+        file = msgspec.json.decode(raw, type=File)
+    except msgspec.DecodeError as error:
+        raise CheckpointCorrupt(f"it is not kubelet's format: {error}") from None
+    if checksum(file.data) != file.checksum:
+        raise CheckpointCorrupt("its checksum does not match")
+    return file.data
+
+
+def encode(data: Data) -> bytes:
+    return seal(data, checksum(data))
+
+
+def seal(data: Data, signed: int) -> bytes:
+    return msgspec.json.encode(File(data, signed))
+
+
+def checksum(data: Data) -> int:
+    entries = None if data.entries is None else [entry_text(entry) for entry in data.entries]
+    return sign(entries, registered_text(data.registered))
+
+
+def sign(entries: Iterable[bytes] | None, registered: Constant) -> int:
+    head = b"(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)"
+    return registered.fold(fold(OFFSET, head + _slice(entries)))
+
+
+def registered_text(listed: Mapping[str, list[str] | None] | None) -> Constant:
+    """The end of the text; it changes seldom and may be long."""
+    pairs = None if listed is None else sorted((name.encode(), _strings(ids)) for name, ids in listed.items())
+    return Constant(b" RegisteredDevices:(map[string][]string)" + _map(pairs) + b"}")
+
+
+def entry_text(entry: Entry) -> bytes:
+    nodes = None if entry.devices is None else sorted(entry.devices.items())
+    devices = _map(None if nodes is None else [(str(node).encode(), _strings(ids)) for node, ids in nodes])
+    response = _slice(None if entry.response is None else [b"%d" % byte for byte in entry.response])
+    words = (f"(string){word}" for word in (entry.pod, entry.container, entry.resource))
+    head = "{{PodUID:{} ContainerName:{} ResourceName:{}".format(*words).encode()
+    return b"%s DeviceIDs:(checkpoint.DevicesPerNUMA)%s AllocResp:([]uint8)%s}" % (head, devices, response)
+
+
+def _strings(ids: Iterable[str] | None) -> bytes:
+    return _slice(None if ids is None else [id.encode() for id in ids])
+
+
+def _slice(parts: Iterable[bytes] | None) -> bytes:
+    return b"<nil>" if parts is None else b"[" + b" ".join(parts) + b"]"
+
+
+def _map(pairs: Iterable[tuple[bytes, bytes]] | None) -> bytes:
+    return b"<nil>" if pairs is None else b"map[" + b" ".join(key + b":" + text for key, text in pairs) + b"]"
+
+
+NO_NODE = -1
+FOREIGN_BOOT = "another life"
+"""Of records that are not ours: a pod that does not run is looked at again before it starts."""
+
+
+def entries_of(record: PodRecord) -> list[Entry]:
+    """One entry per container and resource, in the record's order."""
+    uid = record.allocation.uid
+    return [
+        Entry(uid, container.name, resource, nodes, record.responses.get(container.name, {}).get(resource, b""))
+        for container in record.allocation.containers
+        for resource, nodes in _by_resource(container.devices).items()
+    ]
+
+
+def _by_resource(devices: Iterable[AllocatedDevice]) -> dict[str, dict[int, list[str] | None]]:
+    found: dict[str, dict[int, list[str]]] = {}
+    for device in devices:
+        for node in device.numa or (NO_NODE,):
+            found.setdefault(device.resource, {}).setdefault(node, []).append(device.id)
+    return {resource: {**nodes} for resource, nodes in found.items()}
+
+
+def records_of(data: Data) -> dict[str, PodRecord]:
+    """By uid, without names: a kubelet finds those at the API."""
+    pods: dict[str, list[Entry]] = {}
+    for entry in data.entries or ():
+        pods.setdefault(entry.pod, []).append(entry)
+    return {uid: _record(uid, entries) for uid, entries in pods.items()}
+
+
+def _record(uid: str, entries: list[Entry]) -> PodRecord:
+    devices: dict[str, dict[DeviceKey, set[int]]] = {}
+    responses: dict[str, dict[str, bytes]] = {}
+    for entry in entries:
+        nodes = devices.setdefault(entry.container, {})
+        for node, ids in (entry.devices or {}).items():
+            for id in ids or ():
+                nodes.setdefault(DeviceKey(entry.resource, id), set()).add(node)
+        responses.setdefault(entry.container, {})[entry.resource] = entry.response or b""
+    containers = tuple(ContainerAllocation(name, devices=_devices(nodes)) for name, nodes in devices.items())
+    return PodRecord(PodAllocation(uid, "", "", containers), responses, boot=FOREIGN_BOOT)
+
+
+def _devices(nodes: dict[DeviceKey, set[int]]) -> tuple[AllocatedDevice, ...]:
+    return tuple(
+        AllocatedDevice(key.resource, key.id, tuple(sorted(found - {NO_NODE}))) for key, found in sorted(nodes.items())
+    )
+
+
+class EntryTexts:
+    """What each record means for the file; made once, since a record never changes."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[PodRecord, list[Entry], list[bytes]]] = {}
+
+    def of(self, records: Iterable[PodRecord]) -> tuple[list[Entry], list[bytes]]:
+        made = {record.allocation.uid: self._one(record) for record in records}
+        self._made = made
+        entries = [entry for _, some, _ in made.values() for entry in some]
+        return entries, [text for _, _, texts in made.values() for text in texts]
+
+    def _one(self, record: PodRecord) -> tuple[PodRecord, list[Entry], list[bytes]]:
+        known = self._made.get(record.allocation.uid)
+        if known is not None and known[0] is record:
+            return known
+        entries = entries_of(record)
+        return record, entries, [entry_text(entry) for entry in entries]

@@ -1,0 +1,213 @@
+"""The machine as this process knows it: hardware now, who holds what, and the copies of that for kubelets.
+
+Invariant: what a pod holds follows from the ledger. State files add only pods the ledger does not know, until podworker
+says which pods there are.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.devices.cpu import state_file as cpu_file
+from actors.devices.cpu.pool import CpuPool, reserve_cpus
+from actors.devices.cpu.topology import CpuTopology, read_options
+from actors.devices.machine.placer import Placer, Rules
+from actors.devices.machine.state_files import Found, StateFiles
+from actors.devices.machine.sysfs import Hardware, online_cpus, read_hardware
+from actors.devices.memory import state_file as memory_file
+from actors.devices.memory.nodes import empty_node
+from actors.devices.memory.pool import MemoryPool
+from actors.devices.model.errors import CannotPlace, MachineUnreadable, PolicyChanged
+from protocols.alignment import LEAST_ALLOWABLE, Alignment
+from protocols.cpulist import format_list
+from protocols.messages.devices import Machine, Placement, PodAllocation
+
+
+@dataclass(frozen=True)
+class KeeperOptions:
+    settings: Alignment
+    directory: Path
+    """Of the kubelet: state files go there."""
+    log: logging.Logger
+
+
+class MachineKeeper:
+    """Raises MachineUnreadable or PolicyChanged when it is made: then nothing may be given out."""
+
+    def __init__(self, options: KeeperOptions, pods: Iterable[PodAllocation], foreign: bool = False) -> None:
+        self._options = options
+        self._root = Path(options.settings.sysfsRoot)
+        self.hardware = read_hardware(self._root)
+        self.placer = make_placer(options.settings, self.hardware)
+        self._trouble = ""
+        self._empty = cpu_file.encode("none", frozenset(), {}), memory_file.encode("None", {}, {})
+        self._files = StateFiles(options.directory)
+        found = self._files.load()
+        known = list(pods)
+        self._check_policies(found, known)
+        self._tell(found.troubles)
+        self._adopt(found, known, foreign)
+        self._warn_of_absent()
+
+    # what is published
+
+    def machine(self) -> Machine:
+        cpus, memory = self.placer.cpus, self.placer.memory
+        return Machine(
+            cpus=tuple(sorted(cpus.allocatable)) if cpus is not None else (),
+            memory=memory.allocatable if memory is not None else (),
+        )
+
+    def placement(self) -> Placement:
+        settings, hardware = self._options.settings, self.hardware
+        cpus = self.placer.cpus
+        return Placement(
+            online=format_list(hardware.cpus.cpus),
+            memory=hardware.total,
+            hugepages=hardware.hugepages,
+            reserved=settings.kept,
+            shared=format_list(cpus.shared) if cpus is not None else "",
+        )
+
+    # what is written
+
+    def copies(self) -> tuple[bytes, bytes]:
+        """The state files as of now."""
+        settings, cpus, memory = self._options.settings, self.placer.cpus, self.placer.memory
+        empty = self._empty
+        return (
+            cpu_file.encode(settings.cpuManagerPolicy, cpus.shared, cpus.held) if cpus is not None else empty[0],
+            memory_file.encode(settings.memoryManagerPolicy, memory.nodes, memory.held)
+            if memory is not None
+            else empty[1],
+        )
+
+    def save(self, copies: tuple[bytes, bytes]) -> None:
+        """Blocks. What cannot be written is told once and tried again with the next change: the ledger's checkpoint is
+        what pods depend on."""
+        try:
+            self._files.save(*copies)
+        except OSError as error:
+            where = self._options.directory
+            trouble = f"cannot write the manager state files in {where}: {error.strerror}; a kubelet would miss them"
+            if trouble != self._trouble:
+                self._options.log.error("%s", trouble)
+            self._trouble = trouble
+        else:
+            self._trouble = ""
+
+    # hotplug
+
+    def refresh(self) -> bool:
+        """Look at which CPUs are online; True when that changed. One small file is read when it did not."""
+        try:
+            if online_cpus(self._root) == self.hardware.cpus.cpus:
+                return False
+            self.hardware = read_hardware(self._root)
+        except MachineUnreadable as error:
+            self._options.log.error("%s; going on with the CPUs known so far", error)
+            return False
+        if self.placer.cpus is not None:
+            self.placer.cpus.topology = self.hardware.cpus
+        self._options.log.info("CPUs online: %s", format_list(self.hardware.cpus.cpus))
+        return True
+
+    # start
+
+    def _adopt(self, found: Found, pods: list[PodAllocation], foreign: bool) -> None:
+        """The ledger first: a file may be one commit ahead of it. After a kubelet's time the files know better."""
+        if foreign:
+            self._adopt_files(found, known=set())
+            pods = [pod for pod in pods if pod.uid not in {*found.cpus, *found.memory}]
+        for pod in pods:
+            self._tell(self.placer.adopt(pod))
+        if not foreign:
+            self._adopt_files(found, {pod.uid for pod in pods})
+
+    def _adopt_files(self, found: Found, known: set[str]) -> None:
+        cpus, memory = self.placer.cpus, self.placer.memory
+        for uid, held in found.cpus.items():
+            if cpus is not None and uid not in known and not cpus.adopt(uid, held):
+                self._tell([f"{self._files.cpu} gives pod {uid} CPUs that another has: passed over"])
+        for uid, blocks in found.memory.items():
+            if memory is not None and uid not in known and not memory.adopt(uid, blocks):
+                self._tell([f"{self._files.memory} gives pod {uid} memory that is not there: passed over"])
+
+    def _check_policies(self, found: Found, pods: list[PodAllocation]) -> None:
+        """A policy may change while nobody holds anything under the old one."""
+        settings = self._options.settings
+        containers = [container for pod in pods for container in pod.containers]
+        holds = any(c.cpus for c in containers) or any(found.cpus.values())
+        self._check(("CPU", self._files.cpu), (found.cpu_policy, settings.cpuManagerPolicy), holds)
+        holds = any(c.memory for c in containers) or any(found.memory.values())
+        self._check(("memory", self._files.memory), (found.memory_policy, settings.memoryManagerPolicy), holds)
+
+    def _check(self, file: tuple[str, Path], policies: tuple[str, str], holds: bool) -> None:
+        (what, path), (old, new) = file, policies
+        if not old or old == new:
+            return
+        if holds:
+            raise PolicyChanged(
+                f'could not restore state from checkpoint: configured policy "{new}" differs from state checkpoint '
+                f'policy "{old}", please drain this node and delete the {what} manager checkpoint file "{path}" '
+                "before restarting Kubelet"
+            )
+        self._options.log.info("%s manager policy is now %s, was %s", what, new, old)
+
+    def _warn_of_absent(self) -> None:
+        absent = self._options.settings.named_cpus - self.hardware.cpus.cpus
+        if absent:
+            self._options.log.warning("reserved CPUs %s are not online", format_list(absent))
+
+    def _tell(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._options.log.error("%s", line)
+
+
+def make_placer(settings: Alignment, hardware: Hardware) -> Placer:
+    """Raises MachineUnreadable."""
+    return Placer(
+        _rules(settings, hardware),
+        _cpus(settings, hardware.cpus) if settings.pins_cpus else None,
+        _memory(settings, hardware) if settings.pins_memory else None,
+    )
+
+
+def _rules(settings: Alignment, hardware: Hardware) -> Rules:
+    options = settings.topologyManagerPolicyOptions
+    most, found = int(options.get("max-allowable-numa-nodes", LEAST_ALLOWABLE)), len(hardware.numa.nodes)
+    if settings.aligns and found > most:
+        raise MachineUnreadable(
+            f"unsupported on machines with more than {most} NUMA Nodes: this one has {found}; use topology policy "
+            f"none, or the option max-allowable-numa-nodes={found}"
+        )
+    closest = options.get("prefer-closest-numa-nodes") == "true"
+    return Rules(hardware.numa, settings.topologyManagerPolicy, settings.topologyManagerScope, closest)
+
+
+def _cpus(settings: Alignment, topology: CpuTopology) -> CpuPool:
+    named = settings.named_cpus & topology.cpus
+    if settings.named_cpus and not named:
+        raise MachineUnreadable(f"--reserved-cpus names no CPU that is online; there are {format_list(topology.cpus)}")
+    try:
+        reserved = reserve_cpus(topology, named, settings.reserved_millis)
+    except CannotPlace as error:
+        raise MachineUnreadable(f"cannot keep {settings.reserved_millis}m of CPUs for the system: {error}") from None
+    options = read_options(settings.cpuManagerPolicyOptions)
+    if options.by_socket and len(topology.sockets) > len(topology.nodes):
+        raise MachineUnreadable("align-by-socket does not fit a machine with more sockets than NUMA nodes")
+    return CpuPool(topology, reserved, options)
+
+
+def _memory(settings: Alignment, hardware: Hardware) -> MemoryPool:
+    reserved = settings.reserved_by_node
+    for node, kinds in reserved.items():
+        if node not in hardware.memory:
+            raise MachineUnreadable(f"--reserved-memory names NUMA node {node}, which this machine does not have")
+        for kind, size in kinds.items():
+            if size > hardware.memory[node].get(kind, 0):
+                raise MachineUnreadable(f"--reserved-memory keeps more {kind} than NUMA node {node} has")
+    return MemoryPool(
+        {node: empty_node(node, totals, reserved.get(node, {})) for node, totals in sorted(hardware.memory.items())}
+    )

@@ -1,0 +1,83 @@
+"""`cpu_manager_state` and `memory_manager_state` in the kubelet directory.
+
+They are copies: the ledger's checkpoint is what counts, and these follow it before an admission is answered. Read once
+at start: for what a kubelet left that the ledger does not know, and for whether the policy has changed meanwhile.
+"""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from actors.devices.cpu import state_file as cpu_file
+from actors.devices.cpu.pool import Holdings as CpuHoldings
+from actors.devices.memory import state_file as memory_file
+from actors.devices.memory.nodes import Holdings as MemoryHoldings
+from actors.devices.model.errors import StateFileCorrupt
+from protocols.files import set_aside, sweep_once, write_atomic
+
+
+@dataclass
+class Found:
+    """What the files said; empty where there was none."""
+
+    cpu_policy: str = ""
+    memory_policy: str = ""
+    cpus: CpuHoldings = field(default_factory=dict)
+    memory: MemoryHoldings = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+    """Lines to log."""
+
+
+class StateFiles:
+    """Its methods block; `save` is called in a thread once the loop runs."""
+
+    def __init__(self, directory: Path) -> None:
+        self.cpu = directory / cpu_file.NAME
+        self.memory = directory / memory_file.NAME
+        self._written: dict[Path, bytes] = {}
+
+    def load(self) -> Found:
+        self.cpu.parent.mkdir(parents=True, exist_ok=True)
+        sweep_once(self.cpu.parent)
+        found = Found()
+        if raw := self._read(self.cpu, found):
+            try:
+                found.cpu_policy, found.cpus = cpu_file.decode(raw)
+            except StateFileCorrupt as error:
+                found.troubles.append(self._aside(self.cpu, error))
+        if raw := self._read(self.memory, found):
+            try:
+                found.memory_policy, found.memory, sound = memory_file.decode(raw)
+                if not sound:
+                    found.troubles.append(f"{self.memory}: its checksum is of another version or wrong; it is read")
+            except StateFileCorrupt as error:
+                found.troubles.append(self._aside(self.memory, error))
+        return found
+
+    def save(self, cpu: bytes, memory: bytes) -> None:
+        """Only what differs from what is there. Raises OSError."""
+        for path, data in ((self.cpu, cpu), (self.memory, memory)):
+            if self._written.get(path) != data:
+                self._written.pop(path, None)  # should it fail, nobody knows what is there
+                write_atomic(path, data, mode=0o600)
+                self._written[path] = data
+
+    def _read(self, path: Path, found: Found) -> bytes:
+        """Empty when there is none, or none that can be read."""
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            found.troubles.append(self._aside(path, StateFileCorrupt(os.strerror(error.errno or 0).lower())))
+            return b""
+        self._written[path] = raw
+        return raw or b"{}"
+
+    def _aside(self, path: Path, error: StateFileCorrupt) -> str:
+        self._written.pop(path, None)
+        try:
+            aside = set_aside(path)
+        except OSError as fault:
+            return f"{path} is corrupt: {error}; it cannot be moved aside: {os.strerror(fault.errno or 0).lower()}"
+        return f"{path} is corrupt: {error}; kept as {aside}, rebuilt from what the pods hold"

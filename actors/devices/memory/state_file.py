@@ -1,0 +1,152 @@
+"""`memory_manager_state` in kubelet's format. Pure.
+
+The checksum is written as a kubelet computes it; of a file by another version it may differ for want of a field here,
+so one that does not match is told, and the content still read.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.devices.memory.nodes import Blocks, Holdings, NodeMemory, Nodes, Table
+from actors.devices.model.errors import StateFileCorrupt
+from actors.devices.model.go_checksum import Field, checksum_of, mapping, numbered, sequence, struct
+from protocols.messages.devices import AllocatedMemory
+
+NAME = "memory_manager_state"
+
+
+class Block(msgspec.Struct, frozen=True, rename="camel"):
+    numa_affinity: tuple[int, ...]
+    type: str
+    size: int
+
+
+class TableState(msgspec.Struct, frozen=True, rename="camel"):
+    total: int
+    system_reserved: int
+    allocatable: int
+    reserved: int
+    free: int
+
+
+class NodeState(msgspec.Struct, frozen=True, rename="camel"):
+    number_of_assignments: int
+    memory_map: dict[str, TableState]
+    cells: tuple[int, ...]
+
+
+class MemoryState(msgspec.Struct, frozen=True, rename="camel"):
+    policy_name: str
+    checksum: int
+    machine_state: dict[int, NodeState] = {}
+    entries: dict[str, dict[str, tuple[Block, ...]]] = {}
+
+
+class Read(NamedTuple):
+    policy: str
+    holdings: Holdings
+    sound: bool
+    """The checksum is the one computed here."""
+
+
+def encode(policy: str, nodes: Nodes, holdings: Holdings) -> bytes:
+    state: dict[str, Any] = {
+        "policyName": policy,
+        "machineState": {str(node): _node(memory) for node, memory in sorted(nodes.items())},
+        "entries": {
+            uid: {name: [_block(block) for block in blocks] for name, blocks in sorted(held.items())}
+            for uid, held in sorted(holdings.items())
+        },
+        "checksum": checksum(policy, nodes, holdings),
+    }
+    return msgspec.json.encode(state)
+
+
+def decode(raw: bytes) -> Read:
+    """Raises StateFileCorrupt."""
+    try:
+        state = msgspec.json.decode(raw, type=MemoryState)
+    except msgspec.DecodeError as error:
+        raise StateFileCorrupt(str(error)) from None
+    holdings = {uid: {name: _blocks(blocks) for name, blocks in held.items()} for uid, held in state.entries.items()}
+    nodes = {node: _read_node(memory) for node, memory in state.machine_state.items()}
+    return Read(state.policy_name, holdings, state.checksum == checksum(state.policy_name, nodes, holdings))
+
+
+def checksum(policy: str, nodes: Nodes, holdings: Holdings) -> int:
+    machine = numbered({node: f"<*>{_spew_node(memory)}" for node, memory in nodes.items()})
+    entries = {
+        uid: {name: sequence(map(_spew_block, blocks)) for name, blocks in held.items()}
+        for uid, held in holdings.items()
+    }
+    fields = (
+        Field("PolicyName", "string", policy),
+        Field("MachineState", "state.NUMANodeMap", machine),
+        Field(
+            "Entries",
+            "state.ContainerMemoryAssignments",
+            mapping({uid: mapping(held) for uid, held in entries.items()}),
+        ),
+        Field("Checksum", "checksum.Checksum", "0"),
+    )
+    return checksum_of(f"(*state.MemoryManagerCheckpoint){struct(fields)}")
+
+
+def _node(memory: NodeMemory) -> Mapping[str, Any]:
+    return {
+        "numberOfAssignments": memory.assignments,
+        "memoryMap": {kind: _table(table) for kind, table in sorted(memory.tables.items())},
+        "cells": memory.group,
+    }
+
+
+def _read_node(state: NodeState) -> NodeMemory:
+    tables = {kind: Table(*msgspec.structs.astuple(table)) for kind, table in state.memory_map.items()}
+    return NodeMemory(tables, state.number_of_assignments, state.cells)
+
+
+def _table(table: Table) -> Mapping[str, int]:
+    return {
+        "total": table.total,
+        "systemReserved": table.system,
+        "allocatable": table.allocatable,
+        "reserved": table.reserved,
+        "free": table.free,
+    }
+
+
+def _block(block: AllocatedMemory) -> Mapping[str, Any]:
+    return {"numaAffinity": block.numa, "type": block.type, "size": block.size}
+
+
+def _blocks(blocks: tuple[Block, ...]) -> Blocks:
+    return tuple(AllocatedMemory(block.type, block.size, block.numa_affinity) for block in blocks)
+
+
+def _spew_node(memory: NodeMemory) -> str:
+    tables = {kind: f"<*>{_spew_table(table)}" for kind, table in memory.tables.items()}
+    return struct(
+        (
+            Field("NumberOfAssignments", "int", str(memory.assignments)),
+            Field("MemoryMap", "map[v1.ResourceName]*state.MemoryTable", mapping(tables)),
+            Field("Cells", "[]int", sequence(memory.group)),
+        )
+    )
+
+
+def _spew_table(table: Table) -> str:
+    names = ("TotalMemSize", "SystemReserved", "Allocatable", "Reserved", "Free")
+    values = (table.total, table.system, table.allocatable, table.reserved, table.free)
+    return struct(Field(name, "uint64", str(value)) for name, value in zip(names, values, strict=True))
+
+
+def _spew_block(block: AllocatedMemory) -> str:
+    return struct(
+        (
+            Field("NUMAAffinity", "[]int", sequence(block.numa)),
+            Field("Type", "v1.ResourceName", block.type),
+            Field("Size", "uint64", str(block.size)),
+        )
+    )
