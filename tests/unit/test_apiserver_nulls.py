@@ -58,7 +58,7 @@ def test_index_that_is_no_number_is_no_path(text: str) -> None:
 
 def test_duration_beyond_numbers_is_none() -> None:
     for text in ("9" * 400 + "h", "9" * 5000 + " days"):
-        with pytest.raises(ValueError, match="9{9}|digits"):
+        with pytest.raises(ValueError, match=r"9{9}|digits"):
             duration_nanos(text)
 
 
