@@ -10,7 +10,6 @@ from typing import Any
 
 import grpc
 import grpc.aio
-import msgspec
 from prometheus_client import Counter
 
 from actors.frontdoor.broadcast import EncodedEvent, Watchers, WatchOutput, serve_watch
@@ -20,6 +19,7 @@ from actors.frontdoor.errors import PodUnknown, SourcesNotSynced
 from actors.frontdoor.listener import Peer
 from protocols.bus import Event, Op
 from protocols.errors import NodeplaneError
+from protocols.kube.jsons import read_json
 from protocols.messages.pods import NodePod
 from protocols.wire import pods_v1alpha1_pb2 as pb
 from protocols.wire.methods import Service
@@ -68,7 +68,7 @@ class NodePodFeed:
         """Return the pod as protobuf, or None if it is gone."""
         pod = self.pods.get(uid)
         if pod is not None and uid not in self._encoded:
-            self._encoded[uid] = to_protobuf(msgspec.json.decode(pod.pod))
+            self._encoded[uid] = to_protobuf(read_json(pod.pod))
         return self._encoded.get(uid)
 
     def initial_events(self, uids: list[str]) -> Iterator[EncodedEvent]:

@@ -11,6 +11,7 @@ from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.orphans import Orphans
 from protocols.etcd import KeyValue, WatchBatch, WatchEvent
 from protocols.kube.custom import declared
+from protocols.kube.jsons import read_json_object
 from protocols.kube.resources import DEFINITIONS, EXTENSIONS, Resource
 from protocols.messages.objects import ObjectEvent
 
@@ -182,7 +183,7 @@ class State:
 def _declared(name: str, definition: Stored) -> Resource | None:
     """None for what cannot be read or is not called `plural.group`: no two definitions share a prefix."""
     try:
-        found = declared(msgspec.json.decode(definition.value, type=dict))
+        found = declared(read_json_object(definition.value))
     except msgspec.DecodeError:
         return None
     return found if found is not None and found.qualified == name and found.group != EXTENSIONS else None

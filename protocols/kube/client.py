@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 
 from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable
+from protocols.kube.jsons import read_json_object
 from protocols.kube.lines import event_of, lines_of
 from protocols.kube.meta import Object
 from protocols.kube.resources import Resource
@@ -173,7 +174,7 @@ class ApiClient:
             if answer.status >= 400:
                 raise _failure(answer, text)
             try:
-                return msgspec.json.decode(text, type=Object)
+                return read_json_object(text)
             except (msgspec.DecodeError, RecursionError) as error:
                 raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
 
@@ -192,7 +193,7 @@ class ApiClient:
 def _failure(answer: aiohttp.ClientResponse, text: bytes) -> ApiError:
     code = answer.status
     try:
-        status = msgspec.json.decode(text, type=Object)
+        status = read_json_object(text)
     except (msgspec.DecodeError, RecursionError):
         status = {"message": f"the API answered {code}: {text[:200].decode(errors='replace')}"}
     return ApiError(code, status, _retry_after(code, answer.headers.get("Retry-After", "")))

@@ -1,5 +1,7 @@
 """JSON values as Python has them: reading a body with a proper refusal, and equality that tells true from 1."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,10 +13,26 @@ DEPTH_LIMIT = 200
 """Levels of nesting accepted from outside; no API object comes near."""
 
 
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("Number out of range")
+    return value
+
+
+read_json: Callable[[bytes | bytearray | memoryview | str], Any] = msgspec.json.Decoder(float_hook=_float).decode
+"""Any JSON value, as msgspec.json.decode without a type. That takes up to 90 us for a number such as 1e-327, or 40
+seconds for a body full of them, in one call that nothing can interrupt; Python's own float takes one."""
+read_json_object: Callable[[bytes | bytearray | memoryview | str], Object] = msgspec.json.Decoder(
+    Object, float_hook=_float
+).decode
+"""The same for what must be an object; raises msgspec.ValidationError."""
+
+
 def decode_body(body: bytes) -> Any:
     """The JSON value of a request body; raises BodyInvalid."""
     try:
-        value = msgspec.json.decode(body)
+        value = read_json(body)
     except RecursionError:
         raise BodyInvalid("the request body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

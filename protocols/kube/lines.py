@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from protocols.kube.errors import ApiError, EventInvalid
+from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import Object, name_of, version_of
 
 LINE_LIMIT = 16 << 20
@@ -33,7 +34,7 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def event_of(line: bytes) -> Object:
     """One event. Raises ApiError for an ERROR event, EventInvalid for what is none."""
     try:
-        event = msgspec.json.decode(line, type=Object)
+        event = read_json_object(line)
     except (msgspec.DecodeError, RecursionError) as error:
         raise EventInvalid(f"a watch line is not a JSON object: {error}") from None
     kind, obj = event.get("type"), event.get("object")

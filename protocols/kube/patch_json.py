@@ -7,7 +7,7 @@ import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
 from protocols.kube.errors import PatchImpossible, PatchInvalid, PatchTooLarge
-from protocols.kube.jsons import check_depth, same_json
+from protocols.kube.jsons import check_depth, read_json, same_json
 from protocols.kube.meta import Object
 
 OPERATIONS_LIMIT = 10_000
@@ -20,7 +20,7 @@ _FAULTS = (jsonpatch.JsonPatchException, JsonPointerException, KeyError, IndexEr
 def apply_json_patch(document: Object, patch: Any) -> Object:
     """`document` with all operations applied, or none: 400 for a malformed patch, 413 over a limit, 422 otherwise."""
     _check_shape(patch)
-    found: Any = msgspec.json.decode(msgspec.json.encode(document))
+    found: Any = read_json(msgspec.json.encode(document))
     copied = 0
     for number, operation in enumerate(patch):
         copied += _copy_size(found, operation)

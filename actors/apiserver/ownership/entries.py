@@ -6,6 +6,7 @@ import msgspec
 
 from actors.apiserver.objects.clock import now
 from actors.apiserver.ownership.fields import SELF, Fields, union
+from protocols.kube.jsons import read_json
 
 APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATERS = 10
@@ -127,7 +128,7 @@ def _normal(tree: Fields, depth: int = 0) -> Fields:
 def _normal_element(element: str) -> str:
     if element[:2] not in ("k:", "v:"):
         return element
-    value = msgspec.json.decode(element[2:])
+    value = read_json(element[2:])
     if element[0] == "k" and not isinstance(value, dict):
         raise ValueError(element)
     return element[:2] + msgspec.json.encode(value, order="sorted").decode()

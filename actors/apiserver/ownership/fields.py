@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from protocols.kube.jsons import read_json
+
 Fields = dict[str, Any]
 SELF = "."
-_decode = msgspec.json.decode
+_decode = read_json
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.objects.paths import Obj, at
+from protocols.kube.jsons import read_json
 
 _METADATA = b'"metadata":{'
 _HEAD = 244
@@ -77,12 +78,12 @@ def _labels_of(raw: bytes) -> Mapping[str, str]:
     try:
         metadata = _head(raw).metadata
     except msgspec.ValidationError:  # not as our own validation leaves it
-        return at(msgspec.json.decode(raw), "metadata", "labels") or _NONE
+        return at(read_json(raw), "metadata", "labels") or _NONE
     return metadata.labels or _NONE if metadata is not None else _NONE
 
 
 def decode_stored(raw: bytes, rv: int) -> Obj:
-    obj: Any = msgspec.json.decode(raw)
+    obj: Any = read_json(raw)
     obj.setdefault("metadata", {})["resourceVersion"] = str(rv)
     return dict(obj)
 

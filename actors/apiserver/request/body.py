@@ -14,7 +14,7 @@ from actors.apiserver.errors.answers import BadRequest, BodyTooLarge, Unsupporte
 from actors.apiserver.request.yaml_text import Document, read_yaml
 from protocols.kube import protobuf
 from protocols.kube.errors import BodyInvalid
-from protocols.kube.jsons import DEPTH_LIMIT, check_depth
+from protocols.kube.jsons import DEPTH_LIMIT, check_depth, read_json
 
 BODY_LIMIT = 3 * 1024 * 1024
 LONG_YAML = 64 * 1024
@@ -131,7 +131,7 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
 def decode_json(body: bytes, kind: str = "") -> Any:
     """Without a `kind`, a patch. Raises BadRequest."""
     try:
-        value = msgspec.json.decode(body)
+        value = read_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable(body, kind, error) from None
     if len(body) <= SHALLOW or body.count(b"{") + body.count(b"[") <= DEPTH_LIMIT:
@@ -143,7 +143,7 @@ def decode_yaml(body: bytes, kind: str = "") -> Any:
     """YAML, or JSON, which kubectl sends under YAML's name. Raises BadRequest."""
     if body.lstrip()[:1] == b"{":
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # braces may begin YAML, too
-            return _shallow(msgspec.json.decode(body))
+            return _shallow(read_json(body))
     return read_yaml_body(body, kind).value
 
 

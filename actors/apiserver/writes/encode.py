@@ -3,9 +3,9 @@
 import msgspec
 
 from actors.apiserver.objects.paths import Obj
+from protocols.kube.jsons import read_json
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 _FIRST: Obj = {"kind": "", "apiVersion": "", "metadata": {}}
@@ -20,7 +20,7 @@ def encode_object(obj: Obj) -> bytes:
 
 def fresh_copy(obj: Obj) -> Obj:
     """A copy that shares nothing; several times faster than copy.deepcopy."""
-    made: Obj = _decode(_encode(obj))
+    made: Obj = read_json(_encode(obj))
     return made
 
 

@@ -8,6 +8,7 @@ from actors.apiserver.ownership.errors import Owned
 from actors.apiserver.ownership.fields import Fields
 from actors.apiserver.ownership.merge import without_nulls
 from actors.apiserver.schemas.shape import Shape
+from protocols.kube.jsons import read_json
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"
@@ -19,7 +20,7 @@ def allowed_anyway(conflict: Owned, manager: str, live: Obj, shape: Shape) -> bo
     if manager != MANAGER or not isinstance(text, str):
         return False
     try:
-        before = msgspec.json.decode(text)
+        before = read_json(text)
     except msgspec.DecodeError:
         return False
     if not isinstance(before, dict):

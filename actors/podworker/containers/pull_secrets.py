@@ -9,6 +9,7 @@ import msgspec
 
 from actors.podworker.environment.references import SECRET, Ref
 from actors.podworker.types import Object, PodSpec
+from protocols.kube.jsons import read_json
 from protocols.wire import cri_pb2
 
 DOCKER_HUB, HUB_NAMES = "docker.io", ("index.docker.io", "registry-1.docker.io")
@@ -37,7 +38,7 @@ def _entries(secret: Mapping[str, bytes]) -> Iterator[tuple[str, "cri_pb2.AuthCo
 
 def _decoded(text: bytes) -> Object:
     try:
-        found = msgspec.json.decode(text)
+        found = read_json(text)
     except msgspec.DecodeError:
         return {}
     return found if isinstance(found, dict) else {}

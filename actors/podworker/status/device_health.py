@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from actors.podworker.types import Object
+from protocols.kube.jsons import read_json
 from protocols.messages.devices import UNKNOWN
 from protocols.messages.health import ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
@@ -29,7 +30,7 @@ class Keep(Enum):
 
 def health_entries(told: tuple[ResourceStatus, ...], known: Object, keep: Keep) -> list[Object]:
     """`known`: the status that showed such entries last."""
-    entries: list[Object] = msgspec.json.decode(msgspec.json.encode(told))
+    entries: list[Object] = read_json(msgspec.json.encode(told))
     if keep is Keep.NOTHING:
         return entries
     shown = {entry.get("name"): entry for entry in known.get(HEALTH) or ()}

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from protocols.kube.jsons import read_json
 from protocols.kube.protobuf.errors import ProtobufInvalid, Unencodable
 from protocols.kube.protobuf.scalars import checked, read_string, signed, write_string
 from protocols.kube.protobuf.types import DELIMITED, VARINT, Leaf
@@ -130,7 +131,7 @@ def _read_raw(data: bytes) -> Any:
     if not raw:
         return None
     try:
-        return msgspec.json.decode(raw)
+        return read_json(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtobufInvalid(f"embedded JSON is broken: {error}") from None
 

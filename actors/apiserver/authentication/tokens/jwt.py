@@ -6,6 +6,7 @@ import msgspec
 
 from actors.apiserver.authentication.tokens.keys import Keys, SigningKey, decode_segment, encode_segment
 from protocols.errors import NodeplaneError
+from protocols.kube.jsons import read_json
 
 LONGEST = 16 * 1024
 """Bytes of the longest token looked at."""
@@ -34,7 +35,7 @@ def decode_token(keys: Keys, token: str) -> dict[str, Any]:
         raise BadToken("the token is too long or no ASCII text")
     message, _, signature = token.rpartition(".")
     try:
-        header, claims = (msgspec.json.decode(decode_segment(part)) for part in message.split("."))
+        header, claims = (read_json(decode_segment(part)) for part in message.split("."))
         proof = decode_segment(signature)
     except (ValueError, msgspec.DecodeError, RecursionError):
         raise BadToken("the token is malformed") from None
