@@ -74,7 +74,9 @@ class ApiServer:
         self.replicas = self._catalog.replicas
         context.registry.register(ReplicaCollector(self._standings))
         self._look = Lookups(self.replicas, self._storage)
-        self._gate = Gate(self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log"))
+        self._gate = Gate(
+            self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log", context.registry)
+        )
         reader = Reader(self._storage, self.replicas, self._metrics.reads, self._efficient)
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches)
         self._nodes = NodeClient(self._node_client_options())

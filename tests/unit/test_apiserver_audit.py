@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.authentication.authenticate import ANONYMOUS
 from actors.apiserver.authentication.user import User
 from actors.apiserver.catalog.table import TABLE
-from actors.apiserver.request.audit import HEAD, LARGEST_BATCH, AuditLog, Entry, append, is_audited, line, subject
+from actors.apiserver.request.audit import (
+    ANONYMOUS_BURST,
+    CUT,
+    HEAD,
+    LARGEST_BATCH,
+    NAME_LIMIT,
+    URI_LIMIT,
+    AuditLog,
+    Entry,
+    Sampler,
+    is_audited,
+    line,
+    shortened,
+    subject,
+)
+from actors.apiserver.request.audit_files import Keep, append
 from actors.apiserver.request.target import Target
 
 
@@ -31,7 +48,8 @@ def entry(verb: str = "create", number: int = 0, **changes: Any) -> Entry:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    files = [file for file in (path.with_name(f"{path.name}.1"), path) if file.exists()]
+    numbered = [path.with_name(f"{path.name}.{number}") for number in range(20, 0, -1)]
+    files = [file for file in (*numbered, path) if file.exists()]
     return [json.loads(text) for file in files for text in file.read_text().splitlines()]
 
 
@@ -54,7 +72,8 @@ def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
 
 
 def test_whom_one_acts_as_is_told(tmp_path: Path) -> None:
-    append(tmp_path / "a", [line(entry(acts_as=User("bob"))), line(entry(acts_as=User("ann"), target=None))])
+    batch = [line(entry(acts_as=User("bob"))), line(entry(acts_as=User("ann"), target=None))]
+    append(tmp_path / "a", batch, Keep())
     first, second = lines(tmp_path / "a")
     assert first["impersonatedUser"] == {"username": "bob"}
     assert "impersonatedUser" not in second
@@ -84,7 +103,7 @@ def test_rotation_by_several_writers_loses_nothing(tmp_path: Path) -> None:
 
     def write(first: int) -> None:
         for number in range(rounds):
-            append(path, [line(entry(number=first + number))], limit=size * rounds * 2)
+            append(path, [line(entry(number=first + number))], Keep(file_bytes=size * rounds // 4))
 
     writers = [threading.Thread(target=write, args=(1000 * each,)) for each in range(3)]
     for writer in writers:
@@ -101,11 +120,87 @@ def test_a_full_disk_costs_lines_not_requests(tmp_path: Path, caplog: pytest.Log
         log = AuditLog(tmp_path)  # a directory: nothing can be written there
         for number in range(LARGEST_BATCH + 3):
             log.note(entry(number=number))
-        assert log.dropped == 3
+        assert log.lost == 3
         await log.close()
         log.note(entry())
         await log.close()
-        assert log.dropped == LARGEST_BATCH + 4
+        assert log.lost == LARGEST_BATCH + 4
 
     asyncio.run(story())
     assert len(caplog.messages) == 1
+
+
+def fill(path: Path, numbers: range, keep: Keep) -> None:
+    for number in numbers:
+        append(path, [line(entry(number=number))], keep)
+
+
+def test_files_put_aside_are_bounded_in_number_and_bytes_and_the_oldest_goes(tmp_path: Path) -> None:
+    path, keep = tmp_path / "a", Keep(file_bytes=2000, files=4)
+    fill(path, range(100), keep)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "a.1", "a.2", "a.3"]
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= keep.file_bytes * keep.files
+    names = [found["objectRef"]["name"] for found in lines(path)]
+    assert names == [f"s{number}" for number in range(100 - len(names), 100)]
+
+
+def test_file_older_than_is_kept_goes_with_the_next_that_is_put_aside(tmp_path: Path) -> None:
+    path, keep = tmp_path / "a", Keep(file_bytes=2000, files=8, seconds=100.0)
+    fill(path, range(20), keep)
+    old = path.with_name("a.2")
+    kept = old.read_text()
+    os.utime(old, (1, 1))
+    fill(path, range(20, 25), keep)
+    assert path.with_name("a.1").exists()
+    assert all(kept != file.read_text() for file in tmp_path.iterdir())
+
+
+def test_rotation_killed_between_two_renames_loses_nothing(tmp_path: Path) -> None:
+    path, keep = tmp_path / "a", Keep(file_bytes=2000, files=8)
+    fill(path, range(12), keep)
+    path.with_name("a.1").rename(path.with_name("a.9"))  # a gap
+    path.with_name("a.9").rename(path.with_name("a.5"))
+    before = {found["objectRef"]["name"] for found in lines(path)}
+    fill(path, range(12, 16), keep)
+    assert before < {found["objectRef"]["name"] for found in lines(path)}
+
+
+def test_callers_who_proved_nothing_fill_their_own_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+
+    async def story() -> None:
+        log = AuditLog(path)
+        log.note(entry())
+        for _ in range(1000):
+            log.note(entry(user=ANONYMOUS, path="/" + "x" * 480_000, target=None, code=401))
+        log.note(entry(number=1))
+        await log.close()
+
+    asyncio.run(story())
+    assert [found["objectRef"]["name"] for found in lines(path)] == ["s0", "s1"]
+    *sampled, last = lines(tmp_path / "audit-anonymous.log")
+    assert ANONYMOUS_BURST <= len(sampled) < ANONYMOUS_BURST + 20
+    assert int(last["annotations"]["nodeplane.dev/left-out"]) == 1000 - len(sampled)
+    assert last["user"]["username"] == "system:anonymous"
+    assert (tmp_path / "audit-anonymous.log").stat().st_size < 100_000
+
+
+def test_line_with_all_that_a_client_words_too_long_is_short() -> None:
+    long = "\x07" * 100_000
+    target = Target(TABLE.of("secrets"), "create", long, long)
+    told = line(entry(path=long, target=target, agent=shortened(long, NAME_LIMIT)))
+    assert len(told) < 6 * (URI_LIMIT + 3 * NAME_LIMIT) + 1000
+    found = json.loads(told)
+    assert found["requestURI"] == long[:URI_LIMIT] + CUT
+    assert found["objectRef"]["name"] == found["objectRef"]["namespace"] == long[:NAME_LIMIT] + CUT
+
+
+@given(st.lists(st.floats(0, 5), max_size=200))
+def test_sampler_lets_a_burst_and_its_rate_through_and_counts_the_rest(pauses: list[float]) -> None:
+    sampler, now, let = Sampler(rate=1.0, burst=5.0), 100.0, 0
+    for pause in pauses:
+        now += pause
+        let += sampler.allow(now)
+    assert let <= 5 + sum(pauses) + 1e-6
+    assert let + sampler.report() == len(pauses)
+    assert sampler.report() == 0

@@ -1,28 +1,49 @@
 """The audit log: who wrote what, when, with which outcome; one JSON line a request, metadata only, never a body.
 
 Lines are gathered and written from a thread; a disk that is full costs lines, which are counted, never requests.
+
+Callers who did not prove who they are can fill no file but their own: what they send is refused, counted, and sampled
+into FILE-anonymous, with a line now and then that says how much was left out. All that a client words (path, agent,
+names) is cut to a stated length.
 """
 
 import asyncio
-import fcntl
 import functools
 import logging
-import os
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
+from actors.apiserver.authentication.authenticate import ANONYMOUS
 from actors.apiserver.authentication.user import User
 from actors.apiserver.objects.uid import new_uid
+from actors.apiserver.request.audit_files import MIB, Keep, append
 from actors.apiserver.request.target import Target
+from protocols.actor.tally import Tally
 
 BATCH_S = 0.25
 LARGEST_BATCH = 8192
-LIMIT = 4 * 1024 * 1024
-"""Bytes after which the file is put aside as FILE.1; one is kept."""
-AUDITED = ("create", "update", "patch", "delete", "deletecollection", "connect")
+URI_LIMIT = 1024
+"""Characters of a path that a line holds."""
+NAME_LIMIT = 256
+"""Characters of a name, a namespace and an agent."""
+CUT = "..."
+"""Ends what was cut."""
+ANONYMOUS_KEEP = Keep(file_bytes=4 * MIB, files=2)
+ANONYMOUS_BURST = 30.0
+ANONYMOUS_RATE = 1.0
+"""Lines a second of unauthenticated callers that a process writes, after a burst."""
+SUMMARY_S = 60.0
+"""Between two lines that say how many were left out."""
+AUDITED = ("create", "update", "patch", "delete", "deletecollection", "connect", "post", "put")
+"""The last two are of requests that were refused before their object was known."""
+KNOWN, UNKNOWN = "authenticated", "anonymous"
+WRITTEN, LEFT_OUT, LOST = "written", "left_out", "lost"
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -49,75 +70,123 @@ def is_audited(verb: str, target: Target | None) -> bool:
     return verb in AUDITED and (target is None or target.subresource != "log")
 
 
-class AuditLog:
-    """Several processes append to one file; whoever finds it full puts it aside, under a lock."""
+class Sampler:
+    """A token bucket that counts what it did not let through. Pure: callers pass monotonic time in seconds."""
 
-    def __init__(self, path: Path, limit: int = LIMIT) -> None:
-        self._path, self._limit = path, limit
-        self._pending: list[bytes] = []
+    def __init__(self, rate: float = ANONYMOUS_RATE, burst: float = ANONYMOUS_BURST) -> None:
+        self._rate, self._burst = rate, burst
+        self._tokens, self._at = burst, 0.0
+        self.left_out = 0
+        """Since it was last reported."""
+
+    def allow(self, now: float) -> bool:
+        self._tokens = min(self._burst, self._tokens + self._rate * max(0.0, now - self._at))
+        self._at = now
+        if self._tokens < 1:
+            self.left_out += 1
+            return False
+        self._tokens -= 1
+        return True
+
+    def report(self) -> int:
+        """Return how many were left out since the last report."""
+        left_out, self.left_out = self.left_out, 0
+        return left_out
+
+
+class LogFile:
+    """One file of the log: lines wait here for their batch. Bounded by LARGEST_BATCH."""
+
+    def __init__(self, path: Path, keep: Keep, count: Callable[[str, float], None]) -> None:
+        """`count` is told of outcomes and how many lines had them."""
+        self.path, self._keep, self._count = path, keep, count
+        self.pending: list[bytes] = []
+        self._failed = False
+
+    def add(self, text: bytes) -> None:
+        if len(self.pending) >= LARGEST_BATCH:
+            self._count(LOST, 1)
+        else:
+            self.pending.append(text)
+
+    async def flush(self) -> None:
+        batch, self.pending = self.pending, []
+        if not batch:
+            return
+        try:
+            await asyncio.to_thread(append, self.path, batch, self._keep)
+        except OSError as error:
+            self._count(LOST, len(batch))
+            if not self._failed:  # once, until it works again
+                logging.getLogger(__name__).error("audit log %s: %s; lines are lost", self.path, error.strerror)
+            self._failed = True
+        else:
+            self._count(WRITTEN, len(batch))
+            self._failed = False
+
+
+class AuditLog:
+    """Several processes append to its files."""
+
+    def __init__(self, path: Path, registry: CollectorRegistry | None = None, keep: Keep | None = None) -> None:
+        what = "Lines of the audit log; left_out are refusals of callers who proved nothing, beyond the rate."
+        lines = Tally("nodeplane_apiserver_audit_lines", what, ("caller", "outcome"), registry or CollectorRegistry())
+        self._lines = {(who, end): lines.of(who, end) for who in (KNOWN, UNKNOWN) for end in (WRITTEN, LEFT_OUT, LOST)}
+        self._known = LogFile(path, keep or Keep(), functools.partial(self._count, KNOWN))
+        other = path.with_name(f"{path.stem}-anonymous{path.suffix}")
+        self._unknown = LogFile(other, ANONYMOUS_KEEP, functools.partial(self._count, UNKNOWN))
+        self._sampler = Sampler()
         self._flushing: asyncio.Task[None] | None = None
-        self._told = False
-        self.dropped = 0
+        self._summary: asyncio.TimerHandle | None = None
+
+    @property
+    def lost(self) -> int:
+        """Lines that a full disk or a full batch cost."""
+        return int(self._lines[KNOWN, LOST].value + self._lines[UNKNOWN, LOST].value)
 
     def note(self, entry: Entry) -> None:
         """Cheap; the first entry of a batch sets the clock for it, so an idle log costs nothing."""
-        if len(self._pending) >= LARGEST_BATCH:
-            self.dropped += 1
+        if entry.user.name != ANONYMOUS.name:
+            self._known.add(line(entry))
+        elif self._sampler.allow(time.monotonic()):
+            self._unknown.add(line(entry))
+        else:
+            self._count(UNKNOWN, LEFT_OUT, 1)
+            if self._summary is None:
+                self._summary = asyncio.get_running_loop().call_later(SUMMARY_S, self._summarize)
             return
-        self._pending.append(line(entry))
-        if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_soon(), name="audit")
+        self._flush_later()
 
     async def close(self) -> None:
+        if self._summary is not None:
+            self._summary.cancel()
+            self._summarize()
         if self._flushing is not None:
             self._flushing.cancel()
         await self._flush()
 
+    def _summarize(self) -> None:
+        self._summary = None
+        left_out = self._sampler.report()
+        if left_out:
+            self._unknown.add(summary_line(left_out, time.time()))
+            self._flush_later()
+
+    def _count(self, who: str, outcome: str, lines: float) -> None:
+        self._lines[who, outcome].inc(lines)
+
+    def _flush_later(self) -> None:
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_soon(), name="audit")
+
     async def _flush_soon(self) -> None:
-        while self._pending:
+        while self._known.pending or self._unknown.pending:
             await asyncio.sleep(BATCH_S)
             await self._flush()
 
     async def _flush(self) -> None:
-        batch, self._pending = self._pending, []
-        if not batch:
-            return
-        try:
-            await asyncio.to_thread(append, self._path, batch, self._limit)
-            self._told = False
-        except OSError as error:
-            self.dropped += len(batch)
-            if not self._told:  # once, until it works again
-                logging.getLogger(__name__).error("audit log %s: %s; lines are lost", self._path, error.strerror)
-            self._told = True
-
-
-def append(path: Path, batch: list[bytes], limit: int = LIMIT) -> None:
-    """Blocks. Raises OSError."""
-    data = b"".join(batch)
-    descriptor = _open(path)
-    try:
-        if os.fstat(descriptor).st_size + len(data) > limit:
-            descriptor = _put_aside(path, descriptor)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    finally:
-        os.close(descriptor)
-
-
-def _put_aside(path: Path, descriptor: int) -> int:
-    """A descriptor of the new file. The lock, and a second look, keep two processes from moving two files."""
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
-        path.replace(path.with_name(f"{path.name}.1"))
-    os.close(descriptor)
-    return _open(path)
-
-
-def _open(path: Path) -> int:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        await self._known.flush()
+        await self._unknown.flush()
 
 
 HEAD = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete",'
@@ -157,8 +226,25 @@ def _acting(entry: Entry) -> str:
     return f',"impersonatedUser":{_user(entry.acts_as or entry.user)}'
 
 
+def summary_line(left_out: int, now: float) -> bytes:
+    """Return the line that stands for many: refusals of callers who proved nothing."""
+    stamp = _stamp(now)
+    told = (
+        f'{HEAD}"auditID":"{new_uid()}","requestURI":"","verb":"","user":{_user(ANONYMOUS)},"objectRef":{{}},'
+        f'"requestReceivedTimestamp":"{stamp}","stageTimestamp":"{stamp}",'
+        f'"annotations":{{"nodeplane.dev/left-out":"{left_out}"}}}}\n'
+    )
+    return told.encode()
+
+
 def subject(path: str, target: Target | None) -> Subject:
-    return Subject(_json(path), _json(_reference(target)))
+    return Subject(_json(shortened(path, URI_LIMIT)), _json(_reference(target)))
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return `text`, or its first `limit` characters and CUT; text that can be encoded in any case."""
+    told = text if len(text) <= limit else text[:limit] + CUT
+    return told if told.isascii() else told.encode(errors="replace").decode()
 
 
 def _reference(target: Target | None) -> dict[str, str]:
@@ -169,9 +255,9 @@ def _reference(target: Target | None) -> dict[str, str]:
     if row.group:
         told["apiGroup"] = row.group
     if target.namespace:
-        told["namespace"] = target.namespace
+        told["namespace"] = shortened(target.namespace, NAME_LIMIT)
     if target.name:
-        told["name"] = target.name
+        told["name"] = shortened(target.name, NAME_LIMIT)
     if target.subresource:
         told["subresource"] = target.subresource
     return told

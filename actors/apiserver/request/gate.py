@@ -6,14 +6,18 @@ import time
 import msgspec
 from aiohttp import hdrs, web
 
-from actors.apiserver.authentication.authenticate import bearer, user_of
+from actors.apiserver.authentication.authenticate import ANONYMOUS, bearer, user_of
 from actors.apiserver.authentication.impersonate import impersonated
 from actors.apiserver.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.authentication.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.errors.answers import Unauthorized
-from actors.apiserver.request.audit import AuditLog, Entry, Subject
+from actors.apiserver.request.audit import NAME_LIMIT, AuditLog, Entry, Subject, shortened
+from protocols.kube.status import StatusError
 from protocols.tls import expiry, is_trusted
+
+AUTHOR = web.RequestKey("author", User)
+"""Who proved to be somebody and must not act as whom the request asks."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -47,7 +51,12 @@ class Gate(msgspec.Struct, frozen=True):
         return self._speaking(http, proven.user, proven.expires)
 
     def _speaking(self, http: web.BaseRequest, author: User, expires: float) -> Identity:
-        return Identity(impersonated(self.authorizer, author, http.headers, http.path), author, expires)
+        try:
+            user = impersonated(self.authorizer, author, http.headers, http.path)
+        except StatusError:
+            http[AUTHOR] = author  # who tried is noted all the same
+            raise
+        return Identity(user, author, expires)
 
     def note(
         self,
@@ -58,16 +67,9 @@ class Gate(msgspec.Struct, frozen=True):
         code: int,
         seconds: float,
     ) -> None:
-        identity = identity or NOBODY
-        agent, address = _shown(http.headers.get(hdrs.USER_AGENT, "")), http.remote or ""
+        if identity is None:
+            author = http.get(AUTHOR, ANONYMOUS)
+            identity = Identity(author, author)
+        agent, address = shortened(http.headers.get(hdrs.USER_AGENT, ""), NAME_LIMIT), http.remote or ""
         began = time.time() - seconds
         self.audit.note(Entry(verb, subject, identity.author, identity.user, code, began, seconds, agent, address))
-
-
-NOBODY = Identity(User(), User())
-
-
-def _shown(agent: str) -> str:
-    """What of a client's name is noted: not too much, and text in any case."""
-    told = agent[:256]
-    return told if told.isascii() else told.encode(errors="replace").decode()
