@@ -300,9 +300,10 @@ def test_a_client_that_never_reads_events_loses_its_stream_and_slows_nobody() ->
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
     async def churn(runtime: RuntimeProcess, rounds: int) -> None:
-        sandbox = await runtime.sandbox(annotations={"weight": "x" * 60_000})
-        for number in range(rounds):
-            id = await runtime.run(sandbox, name=f"c{number}", image="hollow/x")
+        sandbox = await runtime.sandbox()
+        for number in range(rounds):  # the weight is the containers': what an earlier event has is not queued again
+            weight = {"weight": "x" * 60_000}
+            id = await runtime.run(sandbox, name=f"c{number}", image="hollow/x", annotations=weight)
             await runtime.call("StopContainer", container_id=id)
             await runtime.call("RemoveContainer", container_id=id)
 
