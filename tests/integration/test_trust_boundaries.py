@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import http.client
 import ipaddress
 import json
 import re
@@ -19,6 +20,7 @@ import pytest
 
 from protocols.wire import etcd_pb2 as pb
 from tests.support.plane import BIN, REPO, Plane, until
+from tests.support.rights import ETCD_CLIENT, PAIRS, Caller, rights_table, rules_table
 
 SECURITY = REPO / "docs" / "explanation" / "security.md"
 USERS = ("admin", "scheduler", "controllers", "podworker", "health", "apiserver-kubelet-client", "apiserver")
@@ -30,12 +32,15 @@ LISTEN = "0A"
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
     with Plane("--node-name", "n1") as running:
-        container = {"name": "a", "image": "busybox:1", "command": ["sleep", "1000"]}
+        secret = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "treasure", "key": "a"}}}
+        container = {"name": "a", "image": "busybox:1", "command": ["sleep", "1000"], "env": [secret]}
         spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
-        running.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"}, "spec": spec})
         running.apply(
             {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "treasure"}, "stringData": {"a": "b"}}
         )
+        running.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"}, "spec": spec})
+        elsewhere = {**spec, "schedulerName": "nobody"}
+        running.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "elsewhere"}, "spec": elsewhere})
         running.kubectl("create", "role", "forwarder", "--verb=create,get", "--resource=pods/portforward,pods")
         running.kubectl("create", "rolebinding", "forwarder", "--role=forwarder", f"--user={MALLORY}")
         running.pod_ready("plain")
@@ -45,6 +50,10 @@ def plane() -> Iterator[Plane]:
 
 def port_in(plane: Plane, file: str) -> int:
     return int((plane.root / "run" / file).read_text().rpartition(":")[2])
+
+
+def api_port(plane: Plane) -> int:
+    return int(json.loads((plane.root / "run" / "settings.json").read_text())["port"])
 
 
 def pair(plane: Plane, name: str) -> tuple[Path, Path]:
@@ -91,7 +100,7 @@ def test_port_forward_with_no_other_right_does_not_reach_the_store(plane: Plane)
 
 
 def test_port_forward_to_the_node_endpoint_and_the_api_is_refused(plane: Plane) -> None:
-    api = json.loads((plane.root / "run" / "settings.json").read_text())["port"]
+    api = api_port(plane)
     for port in (port_in(plane, "node-endpoint.port"), api):
         with forwarded(plane, port) as (local, said):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", local), timeout=30) as raw:
@@ -152,7 +161,7 @@ def named(plane: Plane) -> dict[str, int]:
     """Ports by the names of the table in docs/explanation/security.md."""
     status = json.loads(plane.nodeplane("status", "-o", "json"))
     known = {
-        "API": json.loads((plane.root / "run" / "settings.json").read_text())["port"],
+        "API": api_port(plane),
         "store": port_in(plane, "store.addr"),
         "node endpoint": port_in(plane, "node-endpoint.port"),
         "metrics": int(str(status["endpoints"]["metrics"]).partition("/metrics")[0].rpartition(":")[2]),
@@ -249,3 +258,48 @@ def test_probe_sends_no_credential_of_the_node(plane: Plane) -> None:
     assert heard[0].startswith("GET /x HTTP/1.1")
     assert "Authorization" not in heard[0]
     plane.kubectl("delete", "pod", "probed", "--wait=false")
+
+
+# what each credential may do
+
+
+def page_part(name: str) -> str:
+    """The table of docs/explanation/security.md between its marks."""
+    return SECURITY.read_text().partition(f"<!-- {name} -->\n")[2].partition("\n<!-- end -->")[0]
+
+
+def callers(plane: Plane, column: str) -> list[Caller]:
+    port, ca = api_port(plane), plane.root / "pki" / "ca.crt"
+    if column == "nobody":
+        return [Caller(port, ca, None)]
+    if column == "service account":
+        return [Caller(port, ca, None, plane.kubectl("create", "token", "default").strip())]
+    return [Caller(port, ca, pair(plane, name)) for name in PAIRS.get(column, (column,))]
+
+
+def test_rights_of_every_credential_are_those_of_the_page(plane: Plane) -> None:
+    """What fails here is what to put there, after a thought whether it should be so."""
+    table = rights_table(lambda column: callers(plane, column))
+    assert page_part("rights") == table, f"\n{table}"
+
+
+def test_rules_of_the_planes_users_are_those_of_the_page(plane: Plane) -> None:
+    columns = {
+        "everybody who is authenticated": "apiserver-kubelet-client",
+        "a service account": "service account",
+        "scheduler": "scheduler",
+        "controllers": "controllers",
+        "admin": "admin",
+    }
+    asked = {name: callers(plane, column)[0] for name, column in columns.items()}
+    table = rules_table({name: caller.rules() for name, caller in asked.items()})
+    for caller in asked.values():
+        caller.close()
+    assert page_part("rules") == table, f"\n{table}"
+
+
+def test_certificate_of_the_store_is_nobody_at_the_api(plane: Plane) -> None:
+    stranger = Caller(api_port(plane), plane.root / "pki" / "ca.crt", pair(plane, ETCD_CLIENT))
+    with pytest.raises((OSError, http.client.HTTPException)):
+        stranger.ask("GET", "/api")
+    stranger.close()
