@@ -34,6 +34,8 @@ from actors.apiserver.endpoints.tokens import Tokens
 from actors.apiserver.endpoints.usage import Usage
 from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
+from actors.apiserver.flowcontrol.control import FlowControl
+from actors.apiserver.flowcontrol.long_running import LongRunning
 from actors.apiserver.metrics.all import Metrics
 from actors.apiserver.metrics.replicas import ReplicaCollector, Standing
 from actors.apiserver.objects.paths import Obj
@@ -44,6 +46,7 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.request.audit import AuditLog
 from actors.apiserver.request.gate import Gate
 from actors.apiserver.request.handler import Handler
+from actors.apiserver.request.seats import Seats
 from actors.apiserver.request.server import Server, ServerOptions
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
@@ -78,7 +81,8 @@ class ApiServer:
             self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log", context.registry)
         )
         reader = Reader(self._storage, self.replicas, self._metrics.reads, self._efficient)
-        self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches)
+        self._long_running = LongRunning()
+        self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
         self._connecting = Connecting(reader, self._nodes, self._look.of("nodes"))
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
@@ -173,6 +177,7 @@ class ApiServer:
             metrics=self._metrics.requests,
             serving=self._serving,
             scaling=Scaling(reader, writing),
+            seats=Seats(FlowControl(self._metrics.flows), self._long_running, self.replicas),
         )
 
     def _all_nodes(self) -> Iterator[Obj]:

@@ -11,6 +11,7 @@ from actors.apiserver.answers.headers import Headers
 from actors.apiserver.endpoints.types import Reply, Request, Response
 from actors.apiserver.errors.answers import MethodNotAllowed, ServiceUnavailable
 from actors.apiserver.errors.causes import forbidden, invalid_options
+from actors.apiserver.flowcontrol.long_running import WATCH, LongRunning
 from actors.apiserver.metrics.watches import WatchMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import Opened, open_watch
@@ -32,25 +33,27 @@ NEEDS_PROGRESS = "sendInitialEvents is forbidden for watch unless the WatchList 
 
 
 class Watching:
-    def __init__(self, reader: Reader, hubs: dict[str, Hub], metrics: WatchMetrics) -> None:
+    def __init__(self, reader: Reader, hubs: dict[str, Hub], metrics: WatchMetrics, long_running: LongRunning) -> None:
         self._reader = reader
         self._hubs = hubs
         self._metrics = metrics
         self._future = FutureWatches(reader.reached)
+        self._long_running = long_running
         self.closing = False
         self.reuse: Callable[[asyncio.Transport], None] = asyncio.Transport.close
         """What becomes of a connection whose watch is over."""
 
     async def watch(self, request: Request, warnings: Sequence[str] = ()) -> Response:
-        """`warnings` are told with the answer's beginning. Raises TooManyRequests while the replica is empty,
-        ServiceUnavailable while this process leaves, Invalid for what needs progress while the gate for it is off
-        (clients list instead)."""
+        """`warnings` are told with the answer's beginning. Raises TooManyRequests while the replica is empty and for a
+        user with too many open, ServiceUnavailable while this process leaves, Invalid for what needs progress while the
+        gate for it is off (clients list instead)."""
         row = request.target.resource
         if "watch" not in row.verbs:
             told = f'watch is not supported on resources of kind "{row.full_name}"'
             raise MethodNotAllowed(told, {"group": row.group, "kind": row.plural})
         if self.closing:
             raise ServiceUnavailable("apiserver is shutting down")
+        self._long_running.check(request.user, WATCH)
         if request.options.initial_events is not None and not self._reader.efficient:
             raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
         answer = Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings)
@@ -90,12 +93,21 @@ class Watching:
             seconds=min(wanted, left),
             chunked=http.version >= (1, 1),
             keep_alive=http.keep_alive and wanted < left and not self.closing,
-            ended=self._metrics.began(request.target),
+            ended=self._ended(request),
             reuse=self.reuse,
         )
         connection = WatchConnection(options, transport, opened.watcher)
         connection.begin(headers, opened.initial, congested)
         self._future.add(hub, opened.watcher)
+
+    def _ended(self, request: Request) -> Callable[[], None]:
+        count, release = self._metrics.began(request.target), self._long_running.begin(request.user, WATCH)
+
+        def ended() -> None:
+            release()
+            count()
+
+        return ended
 
     async def _open(self, request: Request, hub: Hub) -> Opened:
         options = request.options

@@ -2,6 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
+from actors.apiserver.metrics.flows import FlowMetrics
 from actors.apiserver.metrics.reads import ReadMetrics
 from actors.apiserver.metrics.requests import RequestMetrics
 from actors.apiserver.metrics.store import StoreMetrics
@@ -13,4 +14,5 @@ class Metrics:
         self.requests = RequestMetrics(registry)
         self.watches = WatchMetrics(registry, self.requests)
         self.reads = ReadMetrics(registry)
+        self.flows = FlowMetrics(registry)
         self.store = StoreMetrics(registry)

@@ -50,7 +50,12 @@ class Connections(web.Server):
 class Connection(RequestHandler):
     """Nothing but the connection's loss cancels its task, so a handler may live in it."""
 
-    __slots__ = ()
+    __slots__ = ("on_end",)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.on_end: Callable[[], None] | None = None
+        """Called once, when the request under way is answered or given up."""
 
     def distrust(self, abort: bool) -> None:
         if self.transport is None or is_trusted(self.transport, time.time()):
@@ -139,6 +144,9 @@ class Connection(RequestHandler):
         nobody: Any = None
         request._task = nobody  # no circle is left when it raises
         self._current_request, self._request_in_progress = None, False
+        if self.on_end is not None:
+            on_end, self.on_end = self.on_end, None
+            on_end()
         if self._handler_waiter is not None:
             self._handler_waiter.set_result(None)
 

@@ -36,6 +36,7 @@ from actors.apiserver.request.numbers import request_seconds
 from actors.apiserver.request.query import ListOptions, flag, list_options
 from actors.apiserver.request.refusal import CLIENT_LEFT, refusal
 from actors.apiserver.request.route import Action, Route, Routes, attributes_of
+from actors.apiserver.request.seats import Seats
 from actors.apiserver.request.target import Target
 from actors.apiserver.watch.takeover import Detached
 from protocols.deadlines import Deadlines
@@ -67,8 +68,9 @@ class Handler:
         metrics: RequestMetrics,
         serving: Serving,
         scaling: Scaling,
+        seats: Seats,
     ) -> None:
-        self._serving = serving
+        self._serving, self._seats = serving, seats
         self._scales = {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}
         self._routes, self._gate, self._static = Routes(table, self._action), gate, static
         self._deadlines = Deadlines()
@@ -119,6 +121,9 @@ class Handler:
         http = call.http
         call.identity = identity = self._gate.certified(http) or await self._gate.proven(http)
         user = identity.user
+        turn = self._seats.take(http, user, self._routes, call.began)
+        if turn is not None:
+            await turn
         if user.name == ANONYMOUS.name:  # strangers do not learn which resources exist
             return await self._answer_static(call, user)
         call.route = route = self._routes.known(http) or await self._find(http)
@@ -163,7 +168,7 @@ class Handler:
         call.verb = "connect"
         verb = connect_verb(route.target)
         self._authorizer.check(request.user, attributes_of(route.target, verb, call.http.path))
-        with self._metrics.connected(route.target):
+        with self._metrics.connected(route.target), self._seats.stream(request):
             return await self._until_expiry(request)
 
     async def _until_expiry(self, request: Request) -> Response:

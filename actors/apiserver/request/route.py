@@ -9,6 +9,7 @@ from aiohttp import web
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.catalog.table import Table
 from actors.apiserver.endpoints.types import Reply, Request
+from actors.apiserver.errors.answers import ApiFault
 from actors.apiserver.metrics.requests import Place, place_of
 from actors.apiserver.reads.selection import Selection, selection
 from actors.apiserver.request.audit import Subject
@@ -47,6 +48,13 @@ class Routes:
             return None
         found = self._found.get((http.method, http.rel_url.raw_path))
         return found if found is not None and found.target.resource.custom is None else None
+
+    def guess(self, http: web.BaseRequest) -> Route | None:
+        """The route by what is served now; None for any path that has none."""
+        try:
+            return self.of(http.method, http.rel_url.raw_path)
+        except ApiFault:
+            return None
 
     def of(self, method: str, path: str) -> Route | None:
         """As parse_target; `path` as it was sent."""

@@ -1,0 +1,103 @@
+"""Priority and fairness: what was dispatched, rejected, waits and executes, per priority level and flow schema."""
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from protocols.actor.histogram import WeightedChild, WeightedHistogram
+from protocols.actor.tally import Count, Tally
+
+PREFIX = "apiserver_flowcontrol_"
+LABELS = ("priority_level", "flow_schema")
+WAITS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
+
+
+class FlowCounts:
+    """Those of one schema. `queued`, `executing` and `seats` are gauges; `at_once` began without a wait since the last
+    collection: observing each of these costs more than the rest of its way."""
+
+    __slots__ = ("at_once", "dispatched", "executing", "labels", "queued", "seats", "served", "turned_away")
+
+    def __init__(
+        self, labels: tuple[str, str], dispatched: Count, served: WeightedChild, turned_away: WeightedChild
+    ) -> None:
+        self.labels, self.dispatched = labels, dispatched
+        self.served, self.turned_away = served, turned_away
+        self.queued = self.executing = self.seats = self.at_once = 0
+
+    def began(self, width: int, waited: float) -> None:
+        self.dispatched.value += 1
+        self.executing += 1
+        self.seats += width
+        if waited:
+            self.served.observe(waited)
+        else:
+            self.at_once += 1
+
+    def observe_pending(self) -> None:
+        if self.at_once:
+            self.served.observe(0.0, self.at_once)
+            self.at_once = 0
+
+    def ended(self, width: int) -> None:
+        self.executing -= 1
+        self.seats -= width
+
+
+class FlowMetrics(Collector):
+    def __init__(self, registry: CollectorRegistry) -> None:
+        registry.register(self)  # before the histogram: collecting this one brings the other up to date
+        self._dispatched = Tally(f"{PREFIX}dispatched_requests", "Requests that began.", LABELS, registry)
+        self._rejected = Tally(
+            f"{PREFIX}rejected_requests", "Requests answered with 429, or given up.", (*LABELS, "reason"), registry
+        )
+        self._waits = WeightedHistogram(
+            f"{PREFIX}request_wait_duration_seconds", "Time in a queue.", (*LABELS, "execute"), WAITS, registry
+        )
+        self._counts: list[FlowCounts] = []
+        self._nominal: Mapping[str, int] = {}
+
+    def limits(self, nominal: Mapping[str, int]) -> None:
+        """Publish the seats of each limited level."""
+        self._nominal = nominal
+
+    def counts(self, level: str, schema: str) -> FlowCounts:
+        """Return the counts of one schema; called once for each."""
+        labels = (level, schema)
+        made = FlowCounts(
+            labels,
+            self._dispatched.of(*labels),
+            self._waits.labels(*labels, "true"),
+            self._waits.labels(*labels, "false"),
+        )
+        self._counts.append(made)
+        return made
+
+    def rejected(self, counts: FlowCounts, reason: str, waited: float) -> None:
+        self._rejected.of(*counts.labels, reason).inc()
+        counts.turned_away.observe(waited)
+
+    def collect(self) -> Iterable[Metric]:
+        queued, executing, seats, nominal = self._families()
+        for counts in self._counts:
+            counts.observe_pending()
+            queued.add_metric(counts.labels, counts.queued)
+            executing.add_metric(counts.labels, counts.executing)
+            seats.add_metric(counts.labels, counts.seats)
+        for level, limit in self._nominal.items():
+            nominal.add_metric((level,), limit)
+        return queued, executing, seats, nominal
+
+    def describe(self) -> Iterable[Metric]:
+        return self._families()
+
+    @staticmethod
+    def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+        return (
+            GaugeMetricFamily(f"{PREFIX}current_inqueue_requests", "Requests that wait.", labels=LABELS),
+            GaugeMetricFamily(f"{PREFIX}current_executing_requests", "Requests that execute.", labels=LABELS),
+            GaugeMetricFamily(f"{PREFIX}current_executing_seats", "Seats they take.", labels=LABELS),
+            GaugeMetricFamily(f"{PREFIX}nominal_limit_seats", "Seats a level always has.", labels=("priority_level",)),
+        )

@@ -1,0 +1,151 @@
+"""One user with many connections beside others: who is served, who waits, who is answered 429."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.connections import Connections
+from tests.support.hog import hogging
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+OBJECTS, SIZE = 600, 2000
+HOG_CONNECTIONS = 70
+USERS, ROUNDS = 10, 8
+PATIENCE_S = 60.0
+SOONER = 3
+"""How many times sooner others are answered; without fairness it is not once."""
+FLOW = 'flow_schema="global-default",priority_level="global-default"'
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running_plane() as started:
+        started.kubectl("create", "clusterrole", "free", "--verb=*", "--resource=configmaps")
+        started.kubectl("create", "clusterrolebinding", "free", "--clusterrole=free", "--group=system:authenticated")
+        asyncio.run(fill(started))
+        yield started
+
+
+async def fill(plane: Plane) -> None:
+    async with plane.client() as session:
+
+        async def one(number: int) -> None:
+            body = {"metadata": {"name": f"filled-{number}"}, "data": {"fill": "x" * SIZE}}
+            async with session.post(CONFIGMAPS, json=body) as answer:
+                assert answer.status == 201, await answer.text()
+
+        await asyncio.gather(*(one(number) for number in range(OBJECTS)))
+        await until_free(session)
+
+
+async def until_free(session: aiohttp.ClientSession) -> None:
+    """The role holds, and all objects are there."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        async with session.get(CONFIGMAPS, headers={"Impersonate-User": "hog"}) as answer:
+            if answer.status == 200 and len((await answer.json())["items"]) >= OBJECTS:
+                return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the hog may not list")
+
+
+class Others:
+    """Ordinary clients: the status and the seconds of each answer."""
+
+    def __init__(self) -> None:
+        self.statuses: list[int] = []
+        self.seconds: list[float] = []
+
+    async def use(self, session: aiohttp.ClientSession, user: str) -> None:
+        headers = {"Impersonate-User": user}
+        for number in range(ROUNDS):
+            if number % 2:
+                await self.timed(session.get(f"{CONFIGMAPS}/filled-1", headers=headers))
+            else:
+                body = {"metadata": {"name": f"{user}-{number}"}}
+                await self.timed(session.post(CONFIGMAPS, json=body, headers=headers))
+
+    async def read(self, session: aiohttp.ClientSession, path: str) -> None:
+        for _ in range(ROUNDS):
+            await self.timed(session.get(path))
+
+    async def timed(self, asked: Any) -> None:
+        began = time.monotonic()
+        async with asked as answer:
+            await answer.read()
+        self.statuses.append(answer.status)
+        self.seconds.append(time.monotonic() - began)
+
+
+def session_of(plane: Plane, connections: Connections, user: str = "admin") -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(ssl=plane.tls(user), limit=0, socket_factory=connections.make)
+    return aiohttp.ClientSession(plane.url, connector=connector, timeout=aiohttp.ClientTimeout(total=120))
+
+
+def value_of(text: str, name: str) -> float:
+    found = [line for line in text.splitlines() if line.startswith(name)]
+    return sum(float(line.rpartition(" ")[2]) for line in found)
+
+
+def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Plane) -> None:
+    others, connections = Others(), Connections()
+
+    async def play() -> str:
+        async with (
+            session_of(plane, connections) as session,
+            session_of(plane, connections, "scheduler") as scheduler,
+            session_of(plane, connections, "podworker") as node,
+        ):
+            users = [others.use(session, f"user-{number}") for number in range(USERS)]
+            own = others.read(scheduler, "/api/v1/nodes"), others.read(node, "/api/v1/nodes/n1")
+            await asyncio.gather(*users, *own)
+        await connections.closed()
+        return await plane.metrics("apiserver-0")
+
+    with hogging(plane, CONFIGMAPS, HOG_CONNECTIONS, "hog") as hog:
+        text = asyncio.run(play())
+    told = hog.told
+    assert set(others.statuses) <= {200, 201, 404}
+    assert set(told.statuses) == {200, 429}
+    assert (told.reasons, told.retry_after) == ({"TooManyRequests"}, {"1"})
+    assert median(others.seconds) * SOONER <= median(told.seconds)
+    assert value_of(text, "apiserver_flowcontrol_current_inqueue_requests{" + FLOW) > 0
+    assert value_of(text, "apiserver_flowcontrol_rejected_requests_total{" + FLOW) > 0
+    asyncio.run(until_idle(plane))
+
+
+async def until_idle(plane: Plane) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    gauges = ("executing_seats", "executing_requests", "inqueue_requests")
+    while True:
+        text = await plane.metrics("apiserver-0")
+        if not any(value_of(text, f"apiserver_flowcontrol_current_{gauge}{{") for gauge in gauges):
+            break
+        assert time.monotonic() < deadline, "seats are not given back"
+        await asyncio.sleep(0.05)
+    for schema in ("exempt", "system-nodes", "system-node-high", "kube-scheduler"):
+        assert not value_of(text, f'apiserver_flowcontrol_rejected_requests_total{{flow_schema="{schema}"')
+
+
+def test_a_client_that_reads_nothing_holds_only_its_own_seats(plane: Plane) -> None:
+    """Lists whose answers are not read keep their seats, and end with their connections."""
+
+    async def play() -> None:
+        connections = Connections()
+        async with session_of(plane, connections) as slow, session_of(plane, connections) as session:
+            held = [asyncio.create_task(slow.get(CONFIGMAPS, headers={"Impersonate-User": "slow"})) for _ in range(20)]
+            async with session.get(f"{CONFIGMAPS}/filled-1", headers={"Impersonate-User": "quick"}) as answer:
+                assert answer.status == 200
+            for each in held:
+                each.cancel()
+            await asyncio.gather(*held, return_exceptions=True)
+        await connections.closed()
+        await until_idle(plane)
+
+    asyncio.run(play())
