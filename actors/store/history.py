@@ -12,6 +12,8 @@ ROW = "SELECT key, value, created, id, version, lease FROM log WHERE id = ?"
 SINCE = (
     "SELECT key, value, created, id, version, lease FROM log WHERE id >= ? AND id < ? AND {range} ORDER BY id LIMIT ?"
 )
+READ_BYTES = 8 * 1024 * 1024
+"""Bytes of values read at a time for a watch that is behind; the values before them come on top."""
 BEFORE = "SELECT key, value, created, id, version, lease FROM log WHERE key = ? AND id < ? ORDER BY id DESC LIMIT 1"
 
 
@@ -44,12 +46,12 @@ class PastView:
 def changes_since(
     db: sqlite3.Connection, start: bytes, end: bytes, first: int, last: int, limit: int
 ) -> tuple[list[Change], int]:
-    """Changes of a range in revisions first..last, whole revisions only, about `limit` of them; and the revision up to
-    which the answer is complete."""
+    """Changes of a range in revisions first..last, whole revisions only, about `limit` of them or READ_BYTES; and the
+    revision up to which the answer is complete."""
     where, values = _range(start, end)
     query = SINCE.format(range=where)
-    rows = db.execute(query, (first_id(first), first_id(last + 1), *values, limit)).fetchall()
-    if len(rows) < limit:
+    rows, ended = _fetch(db.execute(query, (first_id(first), first_id(last + 1), *values, limit)), limit)
+    if ended:
         return list(_with_previous(db, rows)), last
     cut = rows[-1][3] >> SUB_BITS
     whole = [row for row in rows if row[3] >> SUB_BITS < cut]
@@ -60,6 +62,18 @@ def changes_since(
 
 
 Row = tuple[bytes, bytes, int, int, int, int]
+
+
+def _fetch(cursor: sqlite3.Cursor, limit: int) -> tuple[list[Row], bool]:
+    """Rows up to the limits, at least two, and whether there are no more."""
+    rows: list[Row] = []
+    size = 0
+    for row in cursor:
+        rows.append(row)
+        size += len(row[1])
+        if size >= READ_BYTES and len(rows) > 1:
+            return rows, False
+    return rows, len(rows) < limit
 
 
 def _with_previous(db: sqlite3.Connection, rows: list[Row]) -> Iterator[Change]:

@@ -13,7 +13,9 @@ from actors.store.options import StoreOptions
 from actors.store.types import SUB_BITS, Commit, KeyValue, LeaseRecord, Loaded
 from actors.store.wal import check_wal
 
-CURRENT = "SELECT key, value, created, max(id), version, lease FROM log GROUP BY key"
+CURRENT = """SELECT key, value, created, id, version, lease FROM log
+  WHERE id IN (SELECT max(id) FROM log GROUP BY key) AND version > 0"""
+"""The inner part reads the index alone: values of the past would be read otherwise, however many there are."""
 INSERT = "INSERT INTO log (id, key, value, created, version, lease) VALUES"
 MOST_ROWS = 32
 """Rows written by one statement."""
@@ -74,7 +76,6 @@ class ObjectLog:
         current = [
             KeyValue(key, value, created, row >> SUB_BITS, version, lease)
             for key, value, created, row, version, lease in rows
-            if version
         ]
         newest = self.db.execute("SELECT max(id) FROM log").fetchone()[0]
         stored = self.db.execute("SELECT id, ttl, expires FROM leases")

@@ -8,6 +8,9 @@ from actors.store.types import KeyValue
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 
+PAGE_BYTES = 8 * 1024 * 1024
+"""Bytes of values after which a range with a limit ends early, with `more`."""
+
 
 class View(Protocol):
     """Keys at one revision: the index, a draft over it, or history in the file."""
@@ -39,14 +42,26 @@ def evaluate_range(request: pb.RangeRequest, view: View) -> pb.RangeResponse:
         return pb.RangeResponse(count=len(keys))
     limit = max(request.limit, 0)
     if _plain(request):
-        found = _load(view, keys[:limit] if limit else keys)
-        more = bool(limit) and len(keys) > limit
-    else:
-        looked_at = keys[: limit + 1] if limit and _cut_first(request) else keys
-        found = _order(request, [kv for kv in _load(view, looked_at) if _wanted(request, kv)])
-        more = bool(limit) and len(found) > limit
-        found = found[:limit] if limit else found
+        return _paged(request, view, keys, limit)
+    looked_at = keys[: limit + 1] if limit and _cut_first(request) else keys
+    found = _order(request, [kv for kv in _load(view, looked_at) if _wanted(request, kv)])
+    more = bool(limit) and len(found) > limit
+    found = found[:limit] if limit else found
     return pb.RangeResponse(kvs=[to_wire(kv, request.keys_only) for kv in found], more=more, count=len(keys))
+
+
+def _paged(request: pb.RangeRequest, view: View, keys: list[bytes], limit: int) -> pb.RangeResponse:
+    """In key order. A page ends at PAGE_BYTES, too; one key at least. Values that are not wanted are not kept."""
+    wanted = keys[:limit] if limit else keys
+    kvs, size = [], 0
+    for number, key in enumerate(wanted, 1):
+        if (kv := view.get(key)) is not None:
+            kvs.append(to_wire(kv, request.keys_only))
+            size += 0 if request.keys_only else len(kv.value)
+        if limit and size >= PAGE_BYTES:
+            wanted = wanted[:number]
+            break
+    return pb.RangeResponse(kvs=kvs, more=len(wanted) < len(keys), count=len(keys))
 
 
 def _load(view: View, keys: list[bytes]) -> list[KeyValue]:

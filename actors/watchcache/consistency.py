@@ -13,6 +13,8 @@ from protocols.etcd.types import Ranged, prefix_end
 from protocols.wire import etcd_pb2 as pb
 
 PAGE = 10_000
+READ_BYTES = 16 * 1024 * 1024
+"""A store reads the values of the keys it is asked for, although only the keys are sent: about so much at a time."""
 SUCCESS, FAILURE, ERROR = "success", "failure", "error"
 
 log = logging.getLogger("watchcache")
@@ -38,8 +40,10 @@ class Consistency:
     async def check(self, cache: ResourceCache) -> str:
         """The outcome, which is counted; a difference is logged, with the first key that differs."""
         revision, held = self._state.position, {key: stored.rv for key, stored in cache.objects.items()}
+        largest = max((len(stored.value) for stored in cache.objects.values()), default=0)
+        page = max(1, min(PAGE, READ_BYTES // max(largest, 1)))
         try:
-            differing = await self._differing(cache, held, revision)
+            differing = await self._differing(cache, held, revision, page)
         except FutureRevision as error:
             log.error("%s: the store has not reached revision %d: %s", cache.resource.qualified, revision, error)
             outcome = FAILURE
@@ -54,13 +58,13 @@ class Consistency:
         cache.checks[outcome] += 1
         return outcome
 
-    async def _differing(self, cache: ResourceCache, held: dict[str, int], revision: int) -> set[str]:
+    async def _differing(self, cache: ResourceCache, held: dict[str, int], revision: int, limit: int) -> set[str]:
         """Keys whose revisions differ, or that only one side has."""
         prefix = cache.resource.storage_prefix.encode()
         start, stored = prefix, dict[str, int]()
         while True:
             request = pb.RangeRequest(
-                key=start, range_end=prefix_end(prefix), limit=PAGE, revision=revision, keys_only=True
+                key=start, range_end=prefix_end(prefix), limit=limit, revision=revision, keys_only=True
             )
             page = await self._client.ranged(request)
             stored.update({kv.key[len(prefix) :].decode(errors="replace"): kv.mod_revision for kv in page.kvs})

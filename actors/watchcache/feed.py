@@ -13,7 +13,18 @@ from actors.watchcache.options import WatchcacheOptions
 from actors.watchcache.state import Change, State
 from actors.watchcache.version import answers_in_order, check, parse
 from actors.watchcache.waiters import Waiters
-from protocols.etcd import Compacted, EtcdClient, EtcdError, KeyValue, Watch, WatchBatch
+from protocols.etcd import (
+    AnswerTooLarge,
+    Compacted,
+    DeadlineExceeded,
+    EtcdClient,
+    EtcdError,
+    KeyValue,
+    Ranged,
+    Watch,
+    WatchBatch,
+)
+from protocols.etcd.paging import Listing
 
 log = logging.getLogger("watchcache")
 
@@ -81,17 +92,35 @@ class Feed:
             log.warning("etcd %s tells progress out of order: only its own notifications are used", version)
 
     async def _read(self) -> tuple[list[KeyValue], int]:
-        """Every key at one revision, however long the store is away; from the start again when that was compacted."""
-        pause = self._options.first_pause
-        while True:
+        """Every key at one revision, however long the store is away; from the start again when that was compacted.
+
+        The deadline is that of a page, and what fails is one page: it is asked for again, with fewer keys.
+        """
+        listing, pause = Listing(self._options.prefix), self._options.first_pause
+        while not listing.complete:
             try:
-                pages = [page async for page in self._client.pages(self._options.prefix)]
-                return [kv for page in pages for kv in page.kvs], pages[-1].revision
+                listing.took(await self._page(listing))
+                pause = self._options.first_pause
+                continue
+            except Compacted as error:
+                listing = Listing(self._options.prefix)
+                self._unlisted(error)
+            except (AnswerTooLarge, DeadlineExceeded) as error:
+                self._unlisted(error)
+                if listing.pager.failed():
+                    continue
             except EtcdError as error:
-                log.warning("cannot list the store: %s; trying again", error)
-                self._trouble(str(error))
+                self._unlisted(error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, self._options.longest_pause)
+        return listing.kvs, listing.revision
+
+    async def _page(self, listing: Listing) -> Ranged:
+        return await self._client.range(listing.prefix, listing.start, listing.pager.limit, listing.revision)
+
+    def _unlisted(self, error: EtcdError) -> None:
+        log.warning("cannot list the store: %s; trying again", error)
+        self._trouble(str(error))
 
     async def _follow(self) -> None:
         self._proof = self._state.lineage.proof(self._state.position)

@@ -28,6 +28,8 @@ class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     its own events only, and history begins at the list."""
     resume_revisions: int = 10_000
     """At start the windows are filled from this far back, unless compaction is nearer."""
+    resume_bytes: int = 256 * MIB
+    """At start no further back than objects of so many bytes have changed: windows would not keep more."""
     compare: float = 300.0
     """Seconds between two comparisons of what is cached with what is stored."""
     compaction: float = 0.0

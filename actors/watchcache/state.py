@@ -60,8 +60,7 @@ class State:
         self.listed = revision
         every_key = in_order or (self._options.efficient and revision > 1)  # revision 1 is an empty store: no event
         self.goal = revision if every_key else max((kv.mod_revision for kv in kvs), default=0)
-        back = self._options.resume_revisions if self._options.efficient else 0
-        self.position = max(revision - back, 0)
+        self.position = self._history_start(kvs, revision)
         self._reached.revision = 0
         self.lineage.clear()
         self._define(kvs)
@@ -69,6 +68,19 @@ class State:
         for cache in self.caches:
             cache.load(objects[cache.resource.storage_prefix], self.position)
             cache.position = self.position
+
+    def _history_start(self, kvs: Iterable[KeyValue], revision: int) -> int:
+        """Return the revision after which history is read: as far back as is wanted, and as its bytes allow."""
+        if not self._options.efficient:
+            return revision
+        start, size = max(revision - self._options.resume_revisions, 0), 0
+        for kv in sorted(kvs, key=lambda kv: -kv.mod_revision):
+            size += len(kv.value)
+            if kv.mod_revision <= start:
+                return start
+            if size > self._options.resume_bytes:
+                return kv.mod_revision
+        return start
 
     def skip_to(self, revision: int) -> None:
         """History up to `revision` is compacted."""

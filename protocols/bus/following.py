@@ -186,8 +186,11 @@ class Following(Generic[V]):
             self._options.fault(error)
 
     def _items(self, swap: Swap) -> list[tuple[str, V]]:
+        """Bodies are freed one by one as they are decoded: both forms of a large snapshot would be twice its size."""
         items: list[tuple[str, V]] = []
-        for key, body in swap.items:
+        swap.items.reverse()
+        while swap.items:
+            key, body = swap.items.pop()
             try:
                 items.append((key, self._decode(body)))
             except UNDECODABLE as error:

@@ -16,6 +16,7 @@ Faults are in protocols.etcd.errors; every one carries its HTTP and gRPC code.
 
 from protocols.etcd.client import EtcdClient
 from protocols.etcd.errors import (
+    AnswerTooLarge,
     BadEndpoint,
     Compacted,
     DeadlineExceeded,
@@ -34,6 +35,7 @@ from protocols.etcd.types import Granted, KeyValue, Ranged, StoreStatus, WatchBa
 from protocols.etcd.watch import Watch
 
 __all__ = [
+    "AnswerTooLarge",
     "BadEndpoint",
     "Compacted",
     "DeadlineExceeded",

@@ -1,6 +1,6 @@
 """The etcd v3 API as async methods: used against our store and against clusters."""
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 
 from protocols.etcd import guarded
 from protocols.etcd.calls import Answer, ask, call
@@ -13,8 +13,6 @@ from protocols.wire import etcd_pb2 as pb
 
 ALL_MEMBERS = 3.0
 """Seconds for all members together to tell their status."""
-PAGE = 5000
-"""Keys in one page of `pages`."""
 
 
 class EtcdClient:
@@ -68,17 +66,6 @@ class EtcdClient:
             key=start or prefix or b"\0", range_end=prefix_end(prefix), limit=limit, revision=revision
         )
         return await self.ranged(request, timeout)
-
-    async def pages(self, prefix: bytes, limit: int = PAGE, revision: int = 0) -> AsyncIterator[Ranged]:
-        """All keys below `prefix` at one revision: the first page's, or `revision`; every page carries it."""
-        start = prefix
-        while True:
-            page = await self.range(prefix, start, limit, revision)
-            revision = revision or page.revision
-            yield Ranged(page.kvs, page.more, page.count, revision)
-            if not page.more or not page.kvs:
-                return
-            start = page.kvs[-1].key + b"\0"
 
     async def current_revision(self, prefix: bytes = b"\0", timeout: float | None = None) -> int:
         """The store's revision now: a linearizable read of next to nothing."""

@@ -50,6 +50,13 @@ class TooLarge(EtcdError):
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
+class AnswerTooLarge(EtcdError):
+    """Raised when an answer is larger than this client takes (`EtcdOptions.max_message`): ask for fewer keys."""
+
+    http: ClassVar[int] = 500
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
 class NoSpace(EtcdError):
     """Raised when the store's disk or quota is full; nothing was written."""
 
@@ -101,6 +108,7 @@ TEXTS: dict[str, type[EtcdError]] = {
     "required revision is a future revision": FutureRevision,
     "request is too large": TooLarge,
     RECEIVED: TooLarge,
+    "received message larger than max": AnswerTooLarge,
     "database space exceeded": NoSpace,
     "too many requests": TooManyRequests,
     "requested lease not found": LeaseNotFound,

@@ -69,14 +69,25 @@ class Watch:
             if response.canceled:
                 raise _canceled(response)
             self._parts.extend(watch_event(event) for event in response.events)
-            if response.fragment:
+            events = self._whole(response.fragment)
+            if response.fragment and not events:
                 continue
-            events, self._parts = self._parts, []
             reached = events[-1].kv.mod_revision if events else response.header.revision
             # Some etcd versions report progress below a watch's start: such a message says nothing.
             if events or reached >= self._floor:
                 self._floor = max(self._floor, reached)
                 return WatchBatch(self._floor, events)
+
+    def _whole(self, goes_on: bool) -> list[WatchEvent]:
+        """Take what has arrived, in a response that goes on only whole revisions: one of a thousand large changes would
+        fill the memory otherwise."""
+        parts = self._parts
+        end = len(parts)
+        if goes_on:
+            last = parts[-1].kv.mod_revision if parts else 0
+            end = next((at for at, event in enumerate(parts) if event.kv.mod_revision == last), 0)
+        self._parts = parts[end:]
+        return parts[:end]
 
     @property
     def more(self) -> bool:

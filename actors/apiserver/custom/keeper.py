@@ -27,7 +27,7 @@ from protocols.kube.resources import DEFINITIONS
 
 log = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-PAGE = 500
+PAGE = 100
 
 
 class Keeper:
@@ -121,7 +121,7 @@ class Keeper:
         """How many there were."""
         start, count = "", 0
         while True:
-            page = await self._storage.page(row, "", start, PAGE, 0)
+            page = await self._storage.page(row, "", start, PAGE, 0, _none)
             for stored in page.objects:
                 await self._delete(row, stored)
             count += len(page.objects)
@@ -165,6 +165,11 @@ def names_of(rows: tuple[Resource, ...]) -> dict[str, Taken]:
         names = Names(row.plural, row.singular, row.kind, row.listing, row.short_names)
         groups.setdefault(row.group, []).append(names)
     return {group: taken(each) for group, each in groups.items()}
+
+
+def _none(key: str) -> Stored | None:
+    """Nothing is known of a resource that may be served no more."""
+    return None
 
 
 def _ends(stored: Stored) -> bool:

@@ -23,6 +23,8 @@ SIFT = 250
 """Objects looked at in one turn of the loop."""
 FUTURE = 16
 """Revisions a client's version may be ahead of the replica before the store is asked whether it can come at all."""
+PAGE_BYTES = 16 * 1024 * 1024
+"""Bytes of values a store reads for one page."""
 SMALLEST_PAGE, LARGEST_PAGE = 500, 10_000
 
 
@@ -157,9 +159,11 @@ class Reader:
     async def _pages(self, query: "_Query", rv: int, start: str, work: "_Work") -> Listing:
         found: list[Stored] = []
         size = query.limit or SMALLEST_PAGE
+        replica = self._replicas[query.resource.store]
         while True:
             try:
-                page = await self._storage.page(query.resource, query.prefix, start, size, rv)
+                fitting = _fitting(replica, query.prefix, start, size)
+                page = await self._storage.page(query.resource, query.prefix, start, fitting, rv, replica.objects.get)
             except Compacted:
                 raise Compacted(encode_token(LATEST, start) if start else "") from None
             rv = page.rv
@@ -196,6 +200,16 @@ class _Query(msgspec.Struct, frozen=True):
     prefix: str
     wanted: Selection
     limit: int
+
+
+def _fitting(replica: Replica, prefix: str, start: str, most: int) -> int:
+    """How many keys to ask the store for, so that it need not read more than PAGE_BYTES, as far as sizes are known."""
+    size = 0
+    for number, stored in enumerate(replica.objects.below(prefix, start), 1):
+        size += len(stored.raw)
+        if number >= most or size >= PAGE_BYTES:
+            return number
+    return most
 
 
 async def _sift(held: list[Stored], wanted: Selection) -> list[Stored]:

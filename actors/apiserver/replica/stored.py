@@ -8,6 +8,8 @@ import msgspec
 from actors.apiserver.objects.paths import Obj, at
 from protocols.kube.jsons import read_json
 
+RETAINED_BYTES = 64 * 1024
+"""Decoded and encoded forms of larger objects are made anew each time: a few hundred would fill the memory."""
 _METADATA = b'"metadata":{'
 _HEAD = 244
 """Our own encoder writes kind, apiVersion, metadata first, so the splice point lies near the start."""
@@ -44,7 +46,10 @@ class Stored:
     def obj(self) -> Obj:
         """The object with its resourceVersion. Shared: copy before changing it."""
         if self._obj is None:
-            self._obj = decode_stored(self.raw, self.rv)
+            obj = decode_stored(self.raw, self.rv)
+            if len(self.raw) > RETAINED_BYTES:
+                return obj
+            self._obj = obj
         return self._obj
 
     @property
@@ -58,7 +63,10 @@ class Stored:
     def json(self) -> bytes:
         """The object as clients get it."""
         if self._json is None:
-            self._json = splice_version(self.raw, self.rv) or msgspec.json.encode(self.obj)
+            made = splice_version(self.raw, self.rv) or msgspec.json.encode(self.obj)
+            if len(self.raw) > RETAINED_BYTES:
+                return made
+            self._json = made
         return self._json
 
     @property

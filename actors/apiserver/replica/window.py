@@ -1,13 +1,21 @@
 """Recent changes, from which a watch resumes: grows while busy, shrinks when calm, forgets the oldest first."""
 
 from bisect import bisect_right
+from collections import deque
 
 from actors.apiserver.replica.change import Change
 
 LOWEST, HIGHEST = 100, 102_400
 FRESH_SECONDS = 75.0
-ENCODED = 256
-"""Changes that keep their encoded forms; those of older ones are made again if a watch resumes that far back."""
+WINDOW_BYTES = 64 * 1024 * 1024
+"""Bytes of the objects of all changes, before and after; beyond it the oldest go, whatever their age."""
+ENCODED, ENCODED_BYTES = 256, 4 * 1024 * 1024
+"""Changes that keep their encoded forms, and bytes of their objects; those of older ones are made again if a watch
+resumes that far back."""
+
+
+LARGE = 64 * 1024
+"""Bytes of a change whose memory is freed at once."""
 
 
 class Window:
@@ -20,6 +28,9 @@ class Window:
         self._changes: list[Change] = []
         self._first = 0
         """Index of the oldest change kept: the ones before it are evicted, their memory freed in batches."""
+        self._bytes = 0
+        self._encoded: deque[Change] = deque()
+        self._encoded_bytes = 0
 
     def __len__(self) -> int:
         return len(self._changes) - self._first
@@ -28,10 +39,16 @@ class Window:
         """`change.at` never decreases, nor does `change.rv`."""
         if len(self) >= self.capacity:
             self._resize(change.at)
-        while len(self) >= self.capacity:
+        size = _size(change)
+        while len(self) >= self.capacity or (self._bytes + size > WINDOW_BYTES and len(self)):
             self._evict()
-        if len(self) >= ENCODED:
-            self._changes[-ENCODED].encoded.clear()
+        self._bytes += size
+        self._encoded.append(change)
+        self._encoded_bytes += size
+        while len(self._encoded) > ENCODED or (self._encoded_bytes > ENCODED_BYTES and len(self._encoded) > 1):
+            older = self._encoded.popleft()
+            self._encoded_bytes -= _size(older)
+            older.encoded.clear()
         self._changes.append(change)
 
     def since(self, rv: int) -> list[Change]:
@@ -49,8 +66,13 @@ class Window:
     def _evict(self) -> None:
         evicted = self._changes[self._first]
         self._first += 1
+        self._bytes -= _size(evicted)
         rest = self._changes[self._first].rv - 1 if len(self) else evicted.rv
         self.floor = max(self.floor, evicted.rv, rest)
-        if self._first > max(self._lowest, self.capacity // 4):
+        if self._first > max(self._lowest, self.capacity // 4) or _size(evicted) > LARGE:
             del self._changes[: self._first]
             self._first = 0
+
+
+def _size(change: Change) -> int:
+    return sum(len(stored.raw) for stored in (change.before, change.after) if stored is not None)

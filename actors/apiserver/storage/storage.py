@@ -1,5 +1,6 @@
 """Objects in the etcd API: ranges, and writes that hold only if the revision they build on still stands."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
@@ -12,10 +13,18 @@ from actors.apiserver.storage.stores import Stores
 from actors.apiserver.storage.ttl import SharedLease
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
-from protocols.etcd.types import KeyValue
+from protocols.etcd.paging import Pager
+from protocols.etcd.types import KeyValue, prefix_end
+from protocols.wire import etcd_pb2 as pb
 
+FEW = 16
+"""Objects that are read one by one; more are read in pages."""
 TIMEOUT = 10.0
 """Deadline of each call, retries included: a store that restarts meanwhile is waited for."""
+
+
+Held = Callable[[str], Stored | None]
+"""The newest known object of a key."""
 
 
 class Taken(NodeplaneError):
@@ -78,17 +87,45 @@ class Storage:
         self._meter.stands(number, revision)
         return revision
 
-    async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int) -> Page:
-        """Objects whose key begins with `below`, from key `start` on, as of revision `rv` (0 = now)."""
+    async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int, held: Held) -> Page:
+        """Objects whose key begins with `below`, from key `start` on, as of revision `rv` (0 = now).
+
+        Only keys and revisions are read at first: what `held` has at that revision is shared, not read again, so pages
+        of large objects cost neither memory nor time.
+        """
         prefix, first = _full(resource, below), _full(resource, max(below, start))
+        request = pb.RangeRequest(key=first, range_end=prefix_end(prefix), limit=limit, revision=rv, keys_only=True)
         try:
             with self._meter.asked("list", resource):
-                found = await self._stores.of(resource).range(prefix, first, limit, rv, timeout=TIMEOUT)
+                found = await self._stores.of(resource).ranged(request, TIMEOUT)
+                rv = rv or found.revision
+                known = {kv.key: have for kv in found.kvs if (have := _known(resource, kv, held)) is not None}
+                known |= await self._values(resource, [kv for kv in found.kvs if kv.key not in known], rv)
         except etcd.Compacted:
             raise Compacted from None
         except etcd.FutureRevision:
             raise TooLargeVersion(rv, await self.revision(resource)) from None
-        return Page([_stored(resource, kv) for kv in found.kvs], rv or found.revision, found.more, found.count)
+        return Page([known[kv.key] for kv in found.kvs if kv.key in known], rv, found.more, found.count)
+
+    async def _values(self, resource: Resource, wanted: list[KeyValue], rv: int) -> dict[bytes, Stored]:
+        """Read the values of these keys at revision `rv`: a few one by one, many in pages that fit their sizes."""
+        store, read = self._stores.of(resource), dict[bytes, Stored]()
+        if len(wanted) <= FEW:
+            for each in wanted:
+                found, _ = await store.get(each.key, rv, TIMEOUT)
+                read |= {found.key: _stored(resource, found)} if found is not None else {}
+            return read
+        keys, end = {each.key for each in wanted}, wanted[-1].key + b"\0"
+        start, pager = wanted[0].key, Pager()
+        while True:
+            page = await store.ranged(
+                pb.RangeRequest(key=start, range_end=end, limit=pager.limit, revision=rv), TIMEOUT
+            )
+            read |= {kv.key: _stored(resource, kv) for kv in page.kvs if kv.key in keys}
+            pager.took(len(page.kvs), sum(len(kv.value) for kv in page.kvs))
+            if not page.more or not page.kvs:
+                return read
+            start = page.kvs[-1].key + b"\0"
 
     async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
         lease = await self._lease(resource) if resource.ttl else 0
@@ -141,7 +178,16 @@ class Storage:
 
 
 def _stored(resource: Resource, kv: KeyValue) -> Stored:
-    return Stored(kv.key.decode().removeprefix(resource.storage_prefix), kv.mod_revision, kv.value)
+    return Stored(_key(resource, kv.key), kv.mod_revision, kv.value)
+
+
+def _key(resource: Resource, key: bytes) -> str:
+    return key.decode(errors="replace").removeprefix(resource.storage_prefix)
+
+
+def _known(resource: Resource, kv: KeyValue, held: Held) -> Stored | None:
+    have = held(_key(resource, kv.key))
+    return have if have is not None and have.rv == kv.mod_revision else None
 
 
 def _full(resource: Resource, key: str) -> bytes:

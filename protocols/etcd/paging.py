@@ -1,0 +1,53 @@
+"""How many keys to ask for at a time, when a page must stay small and nobody knows the sizes beforehand. Pure.
+
+etcd's limit counts keys. So a list begins with few, and the number follows the sizes seen. It grows slowly and not far:
+behind many small objects may come large ones, and the store has read a page before it learns that we do not want it.
+"""
+
+from protocols.etcd.types import KeyValue, Ranged
+
+FIRST, MOST = 64, 1000
+"""Keys of the first page, and of any. 1,000 of the largest objects (1.5 MiB) are the worst a store may have to read."""
+PAGE_BYTES = 4 * 1024 * 1024
+"""Aimed at: a page comes and is taken apart in milliseconds."""
+
+
+class Pager:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self.limit = min(FIRST, most)
+        """Keys to ask for next."""
+
+    def took(self, keys: int, size: int) -> None:
+        """A page came: so many keys, so many bytes of values. At most twice as many are asked for next."""
+        if keys:
+            fitting = PAGE_BYTES * keys // max(size, 1)
+            self.limit = max(1, min(fitting, 2 * self.limit, self._most))
+
+    def failed(self) -> bool:
+        """A page was too large, or took too long. Returns False when it was a single key already."""
+        smaller = max(1, self.limit // 8)
+        better, self.limit = smaller < self.limit, smaller
+        return better
+
+
+class Listing:
+    """All keys below a prefix at one revision, page by page; a page that failed is asked for again."""
+
+    def __init__(self, prefix: bytes) -> None:
+        self.prefix = prefix
+        self.pager = Pager()
+        self.start = prefix
+        """First key of the next page."""
+        self.revision = 0
+        """That of the first page; 0 = not known yet."""
+        self.kvs: list[KeyValue] = []
+        self.complete = False
+
+    def took(self, page: Ranged) -> None:
+        self.kvs += page.kvs
+        self.revision = self.revision or page.revision
+        self.pager.took(len(page.kvs), sum(len(kv.value) for kv in page.kvs))
+        self.complete = not page.more or not page.kvs
+        if not self.complete:
+            self.start = page.kvs[-1].key + b"\0"
