@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from protocols.actor.beats import STOPPING, Beats
 from protocols.actor.context import Context, ContextOptions, one_line
+from protocols.actor.memory import Heap, Trimmer
 from protocols.actor.metrics import BusCollector, page
 from protocols.actor.promises import Promises
 from protocols.actor.types import Actor, Arguments, Timings
@@ -62,7 +63,7 @@ def parse(name: str, argv: list[str] | None) -> Arguments:
 
 async def live(arguments: Arguments, settings: Settings, factory: Factory, log: logging.Logger) -> int:
     """One life: bus, actor, beats; returns the exit code."""
-    timings, stopping = Timings(), _obey_signals()
+    timings, stopping, heap = Timings(), _obey_signals(), Heap()
     faults: list[Context] = []
     bus = Bus(
         BusOptions(
@@ -91,6 +92,7 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
     asyncio.get_running_loop().set_exception_handler(lambda _, told: _unhandled(context, told))
     _serve_metrics(bus, registry)
     beats.start()
+    context.spawn(Trimmer(heap).run(), "trim")
     return await _act(context, factory, beats, timings)
 
 

@@ -9,6 +9,8 @@ import math
 from typing import Protocol
 
 SLOTS_A_SECOND = 4
+FEW = 64
+"""Cancelled slots that may stay in the heap in any case."""
 
 
 class Sleeper(Protocol):
@@ -21,7 +23,7 @@ class Alarms:
     def __init__(self) -> None:
         self._slots: dict[int, set[Sleeper]] = {}
         self._order: list[int] = []
-        """Every slot once, as a heap; those that were cancelled empty stay until their time."""
+        """Every slot once, as a heap; cancelled ones stay until they are more than half of it."""
         self._ordered: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -41,6 +43,18 @@ class Alarms:
         sleepers.discard(sleeper)
         if not sleepers:
             self._slots.pop(slot, None)
+            if len(self._order) > FEW + 2 * len(self._slots):
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget cancelled slots: after a storm of watches, thousands of them would pin the memory between them."""
+        self._order, self._ordered = list(self._slots), set(self._slots)
+        heapq.heapify(self._order)
+        if self._order:
+            self._arm()
+        elif self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _arm(self) -> None:
         if self._timer is not None:

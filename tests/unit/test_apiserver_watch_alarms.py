@@ -1,0 +1,44 @@
+"""Alarms of many watches: each rings once, and cancelled ones leave nothing behind."""
+
+import asyncio
+
+from actors.apiserver.watch.alarms import FEW, Alarms
+
+
+class Sleeper:
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def alarm(self) -> None:
+        self.woken += 1
+
+
+def test_alarms_of_a_storm_of_watches_leave_no_slots_behind() -> None:
+    async def story() -> None:
+        alarms, sleepers = Alarms(), [Sleeper() for _ in range(5000)]
+        now = asyncio.get_running_loop().time()
+        slots = [alarms.set(sleeper, now + 1000 + number) for number, sleeper in enumerate(sleepers)]
+        for sleeper, slot in zip(sleepers, slots, strict=True):
+            alarms.cancel(sleeper, slot)
+        assert len(alarms._order) <= FEW
+        assert len(alarms._ordered) <= FEW
+
+    asyncio.run(story())
+
+
+def test_alarm_that_stays_when_others_are_cancelled_rings_in_its_time() -> None:
+    async def story() -> None:
+        alarms, stays, others = Alarms(), Sleeper(), [Sleeper() for _ in range(500)]
+        loop = asyncio.get_running_loop()
+        first = loop.time() + 0.02
+        slots = [alarms.set(other, first + number) for number, other in enumerate(others)]
+        alarms.set(stays, first + 0.5)
+        for other, slot in zip(others, slots, strict=True):
+            alarms.cancel(other, slot)
+        async with asyncio.timeout(30):
+            while not stays.woken:
+                await asyncio.sleep(0.01)
+        assert loop.time() >= first + 0.5
+        assert not any(other.woken for other in others)
+
+    asyncio.run(story())
