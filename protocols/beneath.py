@@ -136,4 +136,12 @@ class _Walker:
                 os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=here))
             else:
                 os.mkdir(part, self._walk.make, dir_fd=here)
+                return self._with_mode(os.open(part, flags, dir_fd=here))
         return os.open(part, flags, dir_fd=here)
+
+    def _with_mode(self, made: int) -> int:
+        """The umask took some of it; what another one put in the new directory's place is left alone."""
+        found = os.fstat(made)
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+            os.chmod(proc_path(made), self._walk.make or 0)
+        return made

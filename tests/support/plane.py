@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from protocols import mounts
 from tests.support.engine import ETCD, chosen, etcd_binary
 from tests.support.store_lab import etcd_process
 
@@ -64,6 +65,8 @@ class Plane:
                 self.show_logs()
             self.end()
         finally:
+            left = mounts.detach_below(self.root)  # a bound hostPath would be emptied with the root
+            assert not left, f"still mounted: {left}"
             shutil.rmtree(self.root, ignore_errors=True)
 
     # the plane

@@ -24,7 +24,8 @@ from actors.podworker.logs import files
 from actors.podworker.pods.admission import extended_resources
 from actors.podworker.ports import World
 from actors.podworker.types import ContainerSpec, Kill, Object, PodSpec, Start, StartFailure, Waiting
-from actors.podworker.volumes.paths import is_written, make_sub_path, volume_path
+from actors.podworker.volumes import sub_path
+from actors.podworker.volumes.paths import is_written, volume_path
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.messages.devices import ContainerGrant
 from protocols.wire import cri_pb2
@@ -147,11 +148,23 @@ class Starter:
         files.remove(log_file.with_name(f"{recipe.attempt - 3}.log"))  # of a run nobody can ask for any more
         write_hosts(site.root, spec, recipe.own_ip)
         make_message_file(site.root, spec.uid, recipe.container.name, recipe.attempt)
-        for given, mount in zip(recipe.container.raw.get("volumeMounts") or (), config.mounts, strict=False):
-            if given.get("subPath") or given.get("subPathExpr"):
-                volume = volume_path(spec, given.get("name", ""), site.root)
-                part = os.path.relpath(mount.host_path, volume)
-                make_sub_path(volume, part, writable=not is_written(spec, given.get("name", "")))
+        self._bind_sub_paths(recipe, config)
+
+    def _bind_sub_paths(self, recipe: Recipe, config: "cri_pb2.ContainerConfig") -> None:
+        """Replace each subPath's host path by a mount of it. Raises ContainerConfigInvalid."""
+        spec, root, given = recipe.spec, self._world.site.root, recipe.container.raw.get("volumeMounts") or ()
+        for number, (asked, mount) in enumerate(zip(given, config.mounts, strict=False)):
+            if asked.get("subPath") or asked.get("subPathExpr"):
+                name = str(asked.get("name") or "")
+                volume = volume_path(spec, name, root)
+                wanted = sub_path.SubPath(
+                    volume=volume,
+                    part=os.path.relpath(mount.host_path, volume),
+                    place=sub_path.place_of(root, spec.uid, name, recipe.container.name, number),
+                    writable=not is_written(spec, name),
+                    shared=mount.propagation == cri_pb2.PROPAGATION_BIDIRECTIONAL,
+                )
+                mount.host_path = str(sub_path.bind(wanted))
 
     def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting, soon: bool = False) -> Failure:
         self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)

@@ -5,15 +5,15 @@ import shutil
 
 from actors.podworker.claims.resolve import uses_claims
 from actors.podworker.containers.sandbox import pod_log_directory
+from actors.podworker.errors import SyncFailed
 from actors.podworker.pods.lifecycle import victims
 from actors.podworker.pods.parts import Parts
 from actors.podworker.restarts import history
 from actors.podworker.spec import is_static
 from actors.podworker.status.device_health import covers, held_in, merged
 from actors.podworker.types import Kill
-from actors.podworker.volumes import memory
-from actors.podworker.volumes.paths import FOLDERS, pod_directory
-from actors.podworker.volumes.types import EMPTY_DIR
+from actors.podworker.volumes.paths import pod_directory
+from protocols import mounts
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 
@@ -125,6 +125,8 @@ class Ending:
 
     def _remove_directories(self) -> None:
         spec, site = self._state.spec, self._world.site
-        memory.unmount_below(pod_directory(site.root, spec.uid) / "volumes" / FOLDERS[EMPTY_DIR])
-        for directory in (pod_directory(site.root, spec.uid), pod_log_directory(site.logs, spec)):
+        own = pod_directory(site.root, spec.uid)
+        if left := mounts.detach_below(own):  # rmtree would empty somebody's volume through it
+            raise SyncFailed(f"pod {spec.namespace}/{spec.name}: {left[0]} is still mounted; unmount it")
+        for directory in (own, pod_log_directory(site.logs, spec)):
             shutil.rmtree(directory, ignore_errors=True)

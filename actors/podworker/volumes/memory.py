@@ -9,7 +9,6 @@ from actors.podworker.types import Object, PodSpec
 
 MEDIUM = "Memory"
 _NOSUID_NODEV = 0x2 | 0x4
-_MNT_DETACH = 2
 
 
 def mount(path: Path, volume: Object, spec: PodSpec, machine: int) -> None:
@@ -25,15 +24,6 @@ def mount(path: Path, volume: Object, spec: PodSpec, machine: int) -> None:
         number = ctypes.get_errno()
         if number not in (1, 13):  # root without the right to mount: as another user
             raise OSError(number, os.strerror(number))
-
-
-def unmount_below(directory: Path) -> None:
-    """Volumes of a pod that is gone; whoever still has one open keeps it."""
-    if not directory.is_dir():
-        return
-    for entry in directory.iterdir():
-        if os.path.ismount(entry):
-            ctypes.CDLL(None).umount2(os.fsencode(entry), _MNT_DETACH)
 
 
 def size_of(volume: Object, spec: PodSpec, machine: int) -> int:

@@ -1,6 +1,5 @@
-"""Where a pod's volumes lie on this host. Pure but for subPath, which must stay inside its volume."""
+"""Where a pod's volumes lie on this host. Pure."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,14 +50,3 @@ def sub_path(mount: Object, variables: Mapping[str, str]) -> str:
     if found.startswith("/") or ".." in found.split("/"):
         raise ContainerConfigInvalid(f"subPath {found!r} of volume {mount.get('name')!r} leads out of the volume")
     return found
-
-
-def make_sub_path(volume: Path, part: str, writable: bool) -> None:
-    """It exists afterwards and lies in the volume, whatever links are in there. Raises ContainerConfigInvalid."""
-    target, base = os.path.realpath(volume / part), os.path.realpath(volume)
-    if target != base and not target.startswith(base.rstrip("/") + "/"):
-        raise ContainerConfigInvalid(f"subPath {part!r} leads out of its volume")
-    if not os.path.exists(target):
-        if not writable:
-            raise ContainerConfigInvalid(f"subPath {part!r} does not exist in its volume")
-        os.makedirs(target, 0o755, exist_ok=True)
