@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from actors.watchcache.cache import ResourceCache
+from protocols.messages.objects import HISTORY_MARK
 
 
 class Demux:
@@ -20,4 +21,6 @@ class Demux:
         if at < 0 or not key.startswith(self._prefixes[at]):
             return None
         rest = key[len(self._prefixes[at]) :].decode(errors="replace")
-        return (self._caches[at], rest) if rest else None
+        if not rest or rest.startswith(HISTORY_MARK):  # snapshots mark history so; no object's name may begin with it
+            return None
+        return self._caches[at], rest

@@ -167,7 +167,9 @@ class State:
     def _define(self, kvs: Iterable[KeyValue]) -> None:
         """Exactly the caches that a list's definitions ask for."""
         prefix = DEFINITIONS.storage_prefix
-        found = {kv.key.decode().removeprefix(prefix): kv for kv in kvs if kv.key.startswith(prefix.encode())}
+        found = {
+            kv.key.decode(errors="replace").removeprefix(prefix): kv for kv in kvs if kv.key.startswith(prefix.encode())
+        }
         for name in self._custom.keys() - found.keys():
             self._redefine(name, None, 0)
         for name, kv in found.items():
@@ -196,6 +198,6 @@ def _declared(name: str, definition: Stored) -> Resource | None:
     """None for what cannot be read or is not called `plural.group`: no two definitions share a prefix."""
     try:
         found = declared(read_json_object(definition.value))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # anything may be stored
         return None
     return found if found is not None and found.qualified == name and found.group != EXTENSIONS else None

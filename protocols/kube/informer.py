@@ -1,8 +1,10 @@
 """A live copy of one collection: list once, watch from there, resume wherever the API went meanwhile."""
 
 import asyncio
+import logging
 import random
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -14,6 +16,7 @@ from protocols.kube.meta import Object, key_of, version_of
 from protocols.kube.reflector import Next, Reflector
 from protocols.kube.resources import Resource
 
+log = logging.getLogger(__name__)
 UNSERVED_S = 15.0
 
 
@@ -163,6 +166,18 @@ class Informer:
         self.reflector.moved(version_of(obj))
 
     def _upsert(self, obj: Object) -> None:
+        try:
+            self._put(obj)
+        except Exception as error:  # whatever one object holds, the others are told, and the process goes on
+            self._unfit(obj, error)
+
+    def _unfit(self, obj: Object, error: Exception) -> None:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f"{frames[-1].filename}:{frames[-1].lineno}"
+        told = (self._resource.qualified, key_of(obj), type(error).__name__, error, where)
+        log.error("object is left out resource=%s key=%s error=%s: %s at %s", *told)
+
+    def _put(self, obj: Object) -> None:
         key = key_of(obj)
         obj = self._options.keep(obj) if self._options.keep else obj
         old, self.items[key] = self.items.get(key), obj
@@ -175,8 +190,12 @@ class Informer:
             self._handler.on_update(old, obj)
 
     def _delete(self, obj: Object) -> None:
-        if self.items.pop(key_of(obj), None) is not None:
+        if self.items.pop(key_of(obj), None) is None:
+            return
+        try:
             self._handler.on_delete(obj)
+        except Exception as error:  # as above
+            self._unfit(obj, error)
 
 
 def _uid(obj: Object) -> Any:

@@ -7,7 +7,7 @@ import msgspec
 import yaml
 
 from actors.apiserver.answers.negotiate import PLAIN, Form
-from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.catalog.resource import Column, Resource
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored
 from protocols.kube import protobuf
@@ -15,6 +15,7 @@ from protocols.kube import protobuf
 PART_BYTES, PART_ITEMS = 256 * 1024, 250
 """Of a list: more than either is not encoded in one go."""
 
+UNREADABLE = "<invalid>"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -99,7 +100,15 @@ def _column(column: Any) -> Obj:
 
 def _row(resource: Resource, obj: Obj, form: Form) -> Obj:
     carried = {"Object": obj, "None": None}.get(form.include, partial(obj, form))
-    return {"cells": [column.cell(obj) for column in resource.columns], "object": carried}
+    return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
+
+
+def _cell(column: Column, obj: Obj) -> Any:
+    """What is stored may be older than every check, or written by hand: its row says so, and the others are shown."""
+    try:
+        return column.cell(obj)
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+        return UNREADABLE
 
 
 def _meta(form: Form) -> str:

@@ -21,10 +21,11 @@ class Reading:
     async def list(self, request: Request) -> Reply:
         listing = await self._reader.list(request.target, request.options, request.wanted)
         resource, form = request.target.resource, request.form
+        warnings = [f"left out, since it cannot be read: {key}" for key in listing.corrupt]
         if form.protobuf or form.yaml:  # made in one go, so not here
             body = await asyncio.to_thread(render_list, resource, listing.objects, form, listing.metadata())
-            return Reply(body, media_type=form.media_type)
+            return Reply(body, media_type=form.media_type, warnings=warnings)
         parts = list_parts(resource, listing.objects, form, listing.metadata())
         first, second = next(parts), next(parts, None)
         rest = None if second is None else chain((second,), parts)
-        return Reply(first, media_type=form.media_type, rest=rest)
+        return Reply(first, media_type=form.media_type, rest=rest, warnings=warnings)

@@ -1,6 +1,7 @@
 """POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from aiohttp import hdrs
@@ -10,18 +11,22 @@ from actors.apiserver.admission.admission import Admission
 from actors.apiserver.answers.negotiate import PLAIN
 from actors.apiserver.answers.render import dump, render_list, render_object, render_stored
 from actors.apiserver.authentication.user import User
+from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.errors.answers import NotFound
+from actors.apiserver.errors.answers import NotFound, StoreReadError
+from actors.apiserver.errors.causes import invalid, invalid_options
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.replica.stored import Stored, corruption
 from actors.apiserver.request.body import decode_object, is_long, media_type, read_body, read_object, understood
 from actors.apiserver.request.query import WriteOptions, write_options
 from actors.apiserver.request.target import Target
+from actors.apiserver.storage.storage import Changed
 from actors.apiserver.validation.review import Review, body_kind
 from actors.apiserver.writes.binding import bound
 from actors.apiserver.writes.create import Creator
-from actors.apiserver.writes.delete import DeleteOptions, delete_options, deleted
+from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
+from actors.apiserver.writes.faults import conflict, forbidden, not_found
 from actors.apiserver.writes.loop import Mutation, Outcome, WriteLoop
 from actors.apiserver.writes.owners import Owners, updaters
 from actors.apiserver.writes.patch import (
@@ -32,6 +37,10 @@ from actors.apiserver.writes.patch import (
     patch_mutation,
 )
 from actors.apiserver.writes.update import replace_mutation
+
+log = logging.getLogger("apiserver")
+MOST_CORRUPT = 10
+"""Keys named in one error."""
 
 
 class Writing:
@@ -89,6 +98,8 @@ class Writing:
 
     async def delete(self, request: Request) -> Reply:
         options = await _delete_options(request)
+        if options.ignore_read_error:
+            return await self._delete_corrupt(request)
         outcome = await self._delete(request.user, request.target, options)
         if request.target.resource.returns_object or not outcome.removed:
             return _written(request, outcome.stored)
@@ -97,6 +108,9 @@ class Writing:
     async def deletecollection(self, request: Request) -> Reply:
         """Not one transaction: each object for itself; what is gone already is not missed."""
         options = await _delete_options(request)
+        if options.ignore_read_error:
+            told = "is not allowed with DELETECOLLECTION, try again after removing the option"
+            raise invalid_options("DeleteOptions", invalid(IGNORE, True, told))
         listing = await self._reader.list(request.target, request.options, request.wanted)
         done = []
         for stored in listing.objects:
@@ -105,8 +119,32 @@ class Writing:
                 done.append((await self._delete(request.user, named, options)).stored)
             except NotFound:
                 continue
+        if listing.corrupt:
+            row, keys = request.target.resource, ", ".join(listing.corrupt[:MOST_CORRUPT])
+            raise StoreReadError(f"{len(listing.corrupt)} of {row.full_name} cannot be read, so are left: {keys}")
         body = render_list(request.target.resource, done, request.form, {"resourceVersion": str(listing.rv)})
         return Reply(body, media_type=request.form.media_type)
+
+    async def _delete_corrupt(self, request: Request) -> Reply:
+        """Remove what cannot be read, its finalizers and dependents with it. Raises Forbidden, NotFound, Invalid."""
+        target = request.target
+        row = target.resource
+        verb = "unsafe-delete-ignore-read-errors"
+        right = Attributes(verb, "", row.group, row.plural, "", target.namespace, target.name)
+        if not self._admission.authorizer.allows(request.user, right):
+            raise forbidden(row, target.name, f'not permitted to do "{verb}", reason: no rule allows it')
+        found = await self._loop.storage.get_bytes(row, target.key)
+        if found is None:
+            raise not_found(row, target.name)
+        if not corruption(found.raw, row.custom is not None):
+            told = "is exclusively used to delete corrupt object(s), try again by removing this option"
+            raise invalid_options("DeleteOptions", invalid(IGNORE, True, told))
+        try:
+            await self._loop.storage.delete(row, found)
+        except Changed:
+            raise conflict(row, target.name) from None
+        log.warning("unreadable object deleted key=%s%s user=%s", row.storage_prefix, target.key, request.user.name)
+        return Reply(dump(_removed(target), request.form), media_type=request.form.media_type)
 
     async def _delete(self, user: User, target: Target, options: DeleteOptions) -> Outcome:
         checked = self._admission.mutation(user, target, lambda old: deleted(target, options, old))
@@ -175,8 +213,11 @@ def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
 
 
 def _success(target: Target, stored: Stored) -> Obj:
-    details = {"name": target.name, "group": target.resource.group, "kind": target.resource.plural}
-    details["uid"] = stored.obj["metadata"].get("uid", "")
+    return _removed(target, stored.obj["metadata"].get("uid", ""))
+
+
+def _removed(target: Target, uid: str = "") -> Obj:
+    details = {"name": target.name, "group": target.resource.group, "kind": target.resource.plural, "uid": uid}
     return {
         "kind": "Status",
         "apiVersion": "v1",

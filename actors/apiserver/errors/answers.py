@@ -153,6 +153,21 @@ class InternalError(ApiFault):
         super().__init__(f"Internal error occurred: {message}", {"causes": [{"message": message}]})
 
 
+class CorruptObject(InternalError):
+    """Raised when what the store holds under a key is no object. Mended by writing it again in the store, or by
+    deleting it with `ignoreStoreReadErrorWithClusterBreakingPotential`."""
+
+    def __init__(self, key: str, why: str) -> None:
+        code = "StorageError: corrupt object, Code: 7"
+        super().__init__(f"{code}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
+
+
+class StoreReadError(ApiFault):
+    """Raised when a collection cannot be deleted whole, since some of it cannot be read."""
+
+    why: ClassVar[str] = "StorageReadError"
+
+
 class ServiceUnavailable(ApiFault):
     """Raised when the store does not answer, or this process is leaving."""
 

@@ -4,15 +4,16 @@ import asyncio
 import time
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.errors.answers import BadRequest, TooLargeVersion
+from actors.apiserver.errors.answers import BadRequest, CorruptObject, TooLargeVersion
 from actors.apiserver.metrics.reads import ReadMetrics
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.reads.selection import Selection
 from actors.apiserver.reads.token import LATEST, decode_token, encode_token
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.replica.stored import Stored, corruption
 from actors.apiserver.request.query import EXACT, NOT_OLDER_THAN, ListOptions
 from actors.apiserver.request.target import Target
 from actors.apiserver.storage.storage import Compacted, Storage
@@ -33,6 +34,8 @@ class Listing(msgspec.Struct, frozen=True):
     rv: int
     resume: str = ""
     remaining: int | None = None
+    corrupt: tuple[str, ...] = ()
+    """Keys in the store that are left out, since what they hold cannot be read."""
 
     def metadata(self) -> Obj:
         found: Obj = {"resourceVersion": str(self.rv)}
@@ -61,6 +64,8 @@ class Reader:
         else:
             await self.wait(target.resource, version)
             found = replica.objects.get(target.key)
+            if why := replica.corrupt.why(target.key):
+                raise CorruptObject(f"{target.resource.storage_prefix}{target.key}", why)
         if found is None:
             raise not_found(target.resource, target.name)
         return found
@@ -153,6 +158,8 @@ class Reader:
         """From the store at one revision; reads on while a selector leaves the page short."""
         work = _Work()
         listing = await self._pages(query, rv, start, work)
+        if query.wanted.everything and work.corrupt:
+            listing = replace(listing, corrupt=tuple(work.corrupt))
         self._meter.from_store(query.resource, work.fetched, work.fetched, len(listing.objects))
         return listing
 
@@ -171,7 +178,9 @@ class Reader:
             for index, stored in enumerate(page.objects):
                 if query.limit and len(found) == query.limit:
                     return _cut(query, found, rv, page.objects[index - 1].key, page.count - index)
-                if query.wanted.matches(stored):
+                if corruption(stored.raw, query.resource.custom is not None):
+                    work.corrupt.append(f"{query.resource.storage_prefix}{stored.key}")
+                elif query.wanted.matches(stored):
                     found.append(stored)
             if not page.more:
                 return Listing(found, rv)
@@ -184,15 +193,19 @@ class Reader:
         """What the replica holds now; its mark is the revision every later page is read at."""
         rv, held = replica.mark, list(replica.objects.below(query.prefix))
         found = held if query.wanted.everything else await _sift(held, query.wanted)
+        corrupt = replica.corrupt.below(query.prefix) if query.wanted.everything else []
         cut = bool(query.limit) and len(found) > query.limit
         self._meter.from_replica(query.resource, len(held), query.limit if cut else len(found))
-        if not cut:
-            return Listing(found, rv)
-        return _cut(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
+        if cut:
+            listing = _cut(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
+        else:
+            listing = Listing(found, rv)
+        return replace(listing, corrupt=tuple(corrupt)) if corrupt else listing
 
 
 class _Work(msgspec.Struct):
     fetched: int = 0
+    corrupt: list[str] = msgspec.field(default_factory=list)
 
 
 class _Query(msgspec.Struct, frozen=True):

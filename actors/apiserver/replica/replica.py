@@ -12,12 +12,15 @@ import logging
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import TooLargeVersion, TooManyRequests
 from actors.apiserver.replica.change import Change
+from actors.apiserver.replica.corrupt import Corrupt
 from actors.apiserver.replica.objects import Objects
-from actors.apiserver.replica.resync import Resync, changes_between, read_snapshot
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.replica.resync import Resync, changes_between, read_snapshot, same
+from actors.apiserver.replica.stored import Stored, corruption
 from actors.apiserver.replica.waiters import Waiters
 from actors.apiserver.replica.window import Window
 from protocols.bus import Event
@@ -35,6 +38,7 @@ class Replica:
     def __init__(self, resource: Resource, nudge: Callable[[int], None] | None = None) -> None:
         self.resource = resource
         self.objects = Objects()
+        self.corrupt = Corrupt(resource.storage_prefix, resource.custom is not None)
         self.window = Window()
         self.mark = 0
         """Everything up to this revision has been applied and handed to the watchers."""
@@ -71,7 +75,7 @@ class Replica:
         self._on_forgotten.remove(listener)
 
     def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
-        snapshot = read_snapshot(items, mark)
+        snapshot = self._readable(read_snapshot(items, mark))
         if self.filled:
             self._catch_up(snapshot, mark)
         else:
@@ -113,12 +117,20 @@ class Replica:
         if not await self._waiters.wait(rv, timeout):
             raise TooLargeVersion(rv, self.mark)
 
+    def _readable(self, snapshot: Resync) -> Resync:
+        """Return the snapshot without objects that cannot be read; those already held are known to be sound."""
+        self.corrupt.keep(snapshot.stored)
+        found = snapshot.stored.items()
+        sound = {key: each for key, each in found if same(self.objects.get(key), each) or self.corrupt.sift(each)}
+        return replace(snapshot, stored=sound)
+
     def _fill(self, snapshot: Resync, mark: int) -> None:
         self.objects.replace(snapshot.stored)
         self.window = Window(floor=min(snapshot.floor, mark))
         for key, event in snapshot.history:
-            change = _change(key, event, None)
-            self.window.append(change)
+            change = self._change(key, event, None)
+            if change is not None:
+                self.window.append(change)
             self._remember(key, event.rv)
         self.filled = True
         self._first_fill.set()
@@ -147,8 +159,8 @@ class Replica:
 
     def _check_digest(self, event: ObjectEvent) -> None:
         """The replay is complete: the watch cache holds exactly the objects that stand here, or never had them."""
-        shares = (fingerprint(each.key, each.rv, each.raw) for each in self.objects.below(""))
-        if event.object != (sum(shares) & DIGEST_MASK).to_bytes(8, "big"):
+        held = sum(fingerprint(each.key, each.rv, each.raw) for each in self.objects.below(""))
+        if event.object != (held + self.corrupt.digest() & DIGEST_MASK).to_bytes(8, "big"):
             log.warning("%s: objects differ from the watch cache's, fetching all", self.resource.store)
             self._doubted = True
             self.refetch()
@@ -174,7 +186,9 @@ class Replica:
         if self._seen(key, event.rv):
             return
         self._remember(key, event.rv)
-        change = _change(key, event, self.objects.get(key))
+        change = self._change(key, event, self.objects.get(key))
+        if change is None:
+            return
         if change.after is None:
             self.objects.remove(key)
         else:
@@ -182,6 +196,26 @@ class Replica:
         self.window.append(change)
         for listener in self._listeners:
             listener(change)
+
+    def _change(self, key: str, event: ObjectEvent, known: Stored | None) -> Change | None:
+        """None when neither what was nor what is can be read. `known` saves decoding `previous` again when it is the
+        very object we hold."""
+        before, after = self._before(key, event, known), None
+        if event.type == DELETED:
+            self.corrupt.forget(key)
+        else:
+            after = self.corrupt.sift(Stored(key, event.rv, event.object))
+        if before is None and after is None:
+            return None
+        return Change(key, event.rv, before, after, time.monotonic())
+
+    def _before(self, key: str, event: ObjectEvent, known: Stored | None) -> Stored | None:
+        raw = event.object if event.type == DELETED else event.previous
+        if not raw:
+            return known if event.type == MODIFIED else None
+        if known is not None and known.raw == raw:
+            return known
+        return None if corruption(raw, self.resource.custom is not None) else Stored(key, event.rv, raw)
 
     def _seen(self, key: str, rv: int) -> bool:
         latest, keys = self._latest
@@ -197,15 +231,3 @@ class Replica:
 
 def _nobody() -> None:
     """Not connected to a watch cache."""
-
-
-def _change(key: str, event: ObjectEvent, known: Stored | None) -> Change:
-    """`known` saves decoding `previous` again when it is the very object we hold."""
-    if event.type == DELETED:
-        before = known if known is not None and known.raw == event.object else Stored(key, event.rv, event.object)
-        return Change(key, event.rv, before, None, time.monotonic())
-    after = Stored(key, event.rv, event.object)
-    if not event.previous:
-        return Change(key, event.rv, known if event.type == MODIFIED else None, after, time.monotonic())
-    before = known if known is not None and known.raw == event.previous else Stored(key, event.rv, event.previous)
-    return Change(key, event.rv, before, after, time.monotonic())

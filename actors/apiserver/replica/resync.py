@@ -24,7 +24,7 @@ class Resync(msgspec.Struct, frozen=True):
         """
         for key, stored in self.stored.items():
             old = held.get(key)
-            if (stored.rv <= settled or (old is not None and old.rv == stored.rv)) and not _same(old, stored):
+            if (stored.rv <= settled or (old is not None and old.rv == stored.rv)) and not same(old, stored):
                 return f"{key} of revision {stored.rv} differs"
         if self.floor > settled:
             return ""
@@ -48,11 +48,12 @@ class Resync(msgspec.Struct, frozen=True):
 def changes_between(held: Objects, now: dict[str, Stored], mark: int) -> list[Change]:
     """Changes from one state to an unrelated one: deletions, dated `mark`, then the others by revision."""
     gone = [Change(each.key, mark, each, None) for each in held.below("") if each.key not in now]
-    other = [stored for stored in now.values() if not _same(held.get(stored.key), stored)]
+    other = [stored for stored in now.values() if not same(held.get(stored.key), stored)]
     return gone + [Change(each.key, each.rv, held.get(each.key), each) for each in sorted(other, key=lambda s: s.rv)]
 
 
-def _same(held: Stored | None, stored: Stored) -> bool:
+def same(held: Stored | None, stored: Stored) -> bool:
+    """Return True when both are one state of one object."""
     return held is not None and held.rv == stored.rv and held.raw == stored.raw
 
 

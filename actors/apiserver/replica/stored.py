@@ -15,6 +15,29 @@ _HEAD = 244
 """Our own encoder writes kind, apiVersion, metadata first, so the splice point lies near the start."""
 
 
+class _Sound(msgspec.Struct):
+    """Metadata as all of the server relies on it. Other fields may be of any type."""
+
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+    generation: int | None = None
+    creationTimestamp: str | None = None  # the API's names
+    deletionTimestamp: str | None = None
+    deletionGracePeriodSeconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    ownerReferences: list[dict[str, Any]] | None = None
+    managedFields: list[dict[str, Any]] | None = None
+
+
+class _SoundObject(msgspec.Struct):
+    kind: str
+    apiVersion: str
+    metadata: _Sound
+
+
 class _Metadata(msgspec.Struct):
     labels: dict[str, str] | None = None
 
@@ -25,6 +48,20 @@ class _Head(msgspec.Struct):
 
 _head = msgspec.json.Decoder(_Head).decode
 _NONE: Mapping[str, str] = {}
+
+
+def corruption(raw: bytes, custom: bool = False) -> str:
+    """Return why these bytes are no object, empty if they are one; `custom` ones have a spec of any type.
+
+    Decodes all of them: msgspec passes over fields that a type does not have without a look at their numbers and texts.
+    """
+    try:
+        obj = read_json(raw)
+        msgspec.convert(obj, _SoundObject)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return f"object not decodable: {error}"
+    wrong = () if custom else (part for part in ("spec", "status") if not isinstance(obj.get(part) or {}, dict))
+    return "".join(f"object not decodable: {part} is no object" for part in wrong)
 
 
 class Stored:

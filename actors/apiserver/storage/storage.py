@@ -6,9 +6,9 @@ from typing import ClassVar
 import msgspec
 
 from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.errors.answers import Expired, TooLargeVersion
+from actors.apiserver.errors.answers import CorruptObject, Expired, TooLargeVersion
 from actors.apiserver.metrics.store import StoreMetrics
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.replica.stored import Stored, corruption
 from actors.apiserver.storage.stores import Stores
 from actors.apiserver.storage.ttl import SharedLease
 from protocols.errors import NodeplaneError
@@ -34,7 +34,7 @@ class Taken(NodeplaneError):
 
     def __init__(self, existing: Stored) -> None:
         super().__init__(f"{existing.key} exists")
-        self.terminating = bool(existing.obj["metadata"].get("deletionTimestamp"))
+        self.terminating = not corruption(existing.raw) and bool(existing.obj["metadata"].get("deletionTimestamp"))
 
 
 class Changed(NodeplaneError):
@@ -71,7 +71,12 @@ class Storage:
         self._leases: dict[tuple[int, int], SharedLease] = {}
 
     async def get(self, resource: Resource, key: str) -> Stored | None:
-        """The object as it is now, linearizable."""
+        """The object as it is now, linearizable. Raises CorruptObject."""
+        found = await self.get_bytes(resource, key)
+        return None if found is None else _sound(resource, found)
+
+    async def get_bytes(self, resource: Resource, key: str) -> Stored | None:
+        """The same, whether it is an object or not."""
         number, store = self._stores.place(resource)
         with self._meter.asked("get", resource):
             found, revision = await store.get(_full(resource, key), timeout=TIMEOUT)
@@ -88,10 +93,10 @@ class Storage:
         return revision
 
     async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int, held: Held) -> Page:
-        """Objects whose key begins with `below`, from key `start` on, as of revision `rv` (0 = now).
+        """What is stored under keys that begin with `below`, from key `start` on, as of revision `rv` (0 = now).
 
         Only keys and revisions are read at first: what `held` has at that revision is shared, not read again, so pages
-        of large objects cost neither memory nor time.
+        of large objects cost neither memory nor time. The caller checks that what it reads is an object.
         """
         prefix, first = _full(resource, below), _full(resource, max(below, start))
         request = pb.RangeRequest(key=first, range_end=prefix_end(prefix), limit=limit, revision=rv, keys_only=True)
@@ -155,7 +160,7 @@ class Storage:
         self._meter.saw(number, done.revision)
         if done.ok:
             return Stored(old.key, done.revision, raw)
-        raise Changed(None if done.current is None else _stored(resource, done.current))
+        raise Changed(None if done.current is None else _sound(resource, _stored(resource, done.current)))
 
     async def delete(self, resource: Resource, old: Stored) -> int:
         """The deletion's revision."""
@@ -166,7 +171,7 @@ class Storage:
         self._meter.saw(number, done.revision)
         if done.ok:
             return done.revision
-        raise Changed(None if done.current is None else _stored(resource, done.current))
+        raise Changed(None if done.current is None else _sound(resource, _stored(resource, done.current)))
 
     async def _lease(self, resource: Resource) -> int:
         number, store = self._stores.place(resource)
@@ -188,6 +193,13 @@ def _key(resource: Resource, key: bytes) -> str:
 def _known(resource: Resource, kv: KeyValue, held: Held) -> Stored | None:
     have = held(_key(resource, kv.key))
     return have if have is not None and have.rv == kv.mod_revision else None
+
+
+def _sound(resource: Resource, stored: Stored) -> Stored:
+    """Raises CorruptObject."""
+    if why := corruption(stored.raw, resource.custom is not None):
+        raise CorruptObject(f"{resource.storage_prefix}{stored.key}", why)
+    return stored
 
 
 def _full(resource: Resource, key: str) -> bytes:

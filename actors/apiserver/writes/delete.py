@@ -18,6 +18,8 @@ from actors.apiserver.writes.update import finished, is_namespace
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 POLICIES = ("Foreground", "Background", "Orphan")
 POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+IGNORE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+NOT_BESIDE_IGNORE = ("propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions")
 LONGEST_GRACE = 10 * 365 * 86400
 
 
@@ -26,6 +28,8 @@ class DeleteOptions(msgspec.Struct, frozen=True):
     uid: str = ""
     version: str = ""
     dry_run: bool = False
+    ignore_read_error: bool = False
+    """Delete what cannot be read, and nothing else."""
     policy: str = ""
     """Of what it owns; empty = as its finalizers say."""
 
@@ -38,13 +42,21 @@ def delete_options(body: Obj, query: Mapping[str, str], dry_runs: list[str]) -> 
     preconditions = body.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequest("preconditions must be an object")
-    dry_runs = [*dry_runs, *(body.get("dryRun") or [])]
+    asked = body.get("dryRun") or []
+    if not isinstance(asked, list):
+        raise BadRequest("dryRun must be a list of strings")
+    dry_runs = [*dry_runs, *asked]
     _check_policy(body, dry_runs)
+    ignores = body.get(IGNORE)
+    if ignores not in (None, True, False):
+        raise BadRequest(f"{IGNORE} must be a boolean")
+    _check_ignore(body, dry_runs)
     return DeleteOptions(
         grace=_grace(body.get("gracePeriodSeconds")),
         uid=str(preconditions.get("uid") or ""),
         version=str(preconditions.get("resourceVersion") or ""),
         dry_run=bool(dry_runs),
+        ignore_read_error=bool(ignores),
         policy=_policy(body),
     )
 
@@ -59,7 +71,23 @@ def _from_query(query: Mapping[str, str]) -> Obj:
         found["orphanDependents"] = {"true": True, "false": False}.get(
             query["orphanDependents"], query["orphanDependents"]
         )
+    if IGNORE in query:
+        found[IGNORE] = {"true": True, "false": False}.get(query[IGNORE], query[IGNORE])
     return found
+
+
+def _check_ignore(body: Obj, dry_runs: list[Any]) -> None:
+    """Nothing is known of what cannot be read, so no other option means anything. Raises Invalid."""
+    if not body.get(IGNORE):
+        return
+    given = {"dryRun": dry_runs or None, **{field: body.get(field) for field in NOT_BESIDE_IGNORE}}
+    causes = [
+        invalid(IGNORE, True, f"cannot be set together with .{name}")
+        for name, value in given.items()
+        if value is not None
+    ]
+    if causes:
+        raise invalid_options("DeleteOptions", *causes)
 
 
 def _policy(body: Obj) -> str:
