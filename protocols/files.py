@@ -1,7 +1,10 @@
 """Files that matter: written whole or not at all, and on disk before the call returns."""
 
+import errno
 import os
+import stat
 from pathlib import Path
+from typing import BinaryIO
 
 SWEPT_LIMIT = 1000
 _swept: set[Path] = set()
@@ -26,6 +29,18 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def open_regular(path: Path | str) -> BinaryIO:
+    """Open a file for reading in a directory that others may write to. Raises OSError.
+
+    A symbolic link in the last place is ELOOP, a pipe or device EINVAL: the one leads elsewhere, the other never ends.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def sweep_once(directory: Path) -> None:

@@ -110,5 +110,6 @@ def write_log(path: str, lines: tuple[str, ...], now_ns: int) -> None:
     data = b"".join(b"%s stdout F %s\n" % (at, line.encode(errors="surrogateescape")) for line in lines)
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640), "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(path, flags, 0o640), "wb") as file:
             file.write(data)

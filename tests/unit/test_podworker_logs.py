@@ -10,6 +10,10 @@ import pytest
 from actors.podworker.logs import files
 from actors.podworker.logs.growth import SELDOM, Growth
 from actors.podworker.logs.rotator import LogRotator, RotationOptions
+from actors.podworker.streaming.log_file import End, LogFile
+from actors.podworker.volumes.paths import pod_directory, removable
+from actors.runtime.hollow import write_log
+from actors.runtime.shim import logs as shim_logs
 from protocols.bus import Unavailable
 from tests.support.podworker_fakes import FakeRuntime
 
@@ -177,3 +181,33 @@ def test_looks_at_which_no_log_is_due_are_passed_over() -> None:
             looked_at += 1
             growth.found(id, 7)
     assert 60 // SELDOM <= looked_at <= 60 // SELDOM + SELDOM
+
+
+def test_links_among_the_logs_lead_nowhere(log: Path, tmp_path: Path) -> None:
+    """A container that may write to the logs' directory (hostPath) plants links to a file of the host, and a pipe."""
+    victim = tmp_path / "victim"
+    victim.write_text("the host's")
+    log.unlink()
+    for name in ("0.log", "0.log.20260101-000000", "0.log.20260102-000000.gz.tmp"):
+        log.with_name(name).symlink_to(victim)
+    log.with_name("0.log.20260102-000000").write_text("a piece")
+    os.mkfifo(log.with_name("0.log.20260103-000000"))
+    assert files.size_of(str(log)) < 100
+    files.make_room(log, 5)
+    assert names(log) == ["0.log", "0.log.20260102-000000.gz"]
+    assert gzip.decompress(log.with_name("0.log.20260102-000000.gz").read_bytes()) == b"a piece"
+    reader = LogFile(str(log))
+    reader.open(-1)
+    assert reader.read() == b""
+    assert reader.at_end() is End.WAIT
+    with pytest.raises(OSError, match="symbolic links"):
+        shim_logs.LogFile(str(log))
+    write_log(str(log), ("mine",), 0)
+    assert victim.read_text() == "the host's"
+
+
+@pytest.mark.parametrize("uid", ["", ".", "..", "../..", "/etc", "a/b", "../pods/other"])
+def test_a_pods_directory_is_removed_only_if_it_is_one(tmp_path: Path, uid: str) -> None:
+    """The uid of an orphaned pod is what the runtime reports."""
+    assert not removable(pod_directory(tmp_path, uid), tmp_path / "pods")
+    assert removable(pod_directory(tmp_path, "1-2"), tmp_path / "pods")

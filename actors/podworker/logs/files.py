@@ -9,6 +9,8 @@ import shutil
 import time
 from pathlib import Path
 
+from protocols.files import open_regular
+
 UNFINISHED, PACKED = ".tmp", ".gz"
 _BLOCK = 256 * 1024
 
@@ -16,7 +18,7 @@ _BLOCK = 256 * 1024
 def size_of(path: str) -> int:
     """0 when there is none."""
     try:
-        return os.stat(path).st_size
+        return os.lstat(path).st_size
     except OSError:
         return 0
 
@@ -69,8 +71,16 @@ def _pack(path: Path) -> None:
 
     packed = path.with_name(path.name + PACKED)
     unfinished = packed.with_name(packed.name + UNFINISHED)
-    with open(path, "rb") as source, gzip.open(unfinished, "wb", compresslevel=6) as sink:
-        shutil.copyfileobj(source, sink, _BLOCK)
-    unfinished.chmod(path.stat().st_mode & 0o777)
+    try:
+        source = open_regular(path)
+    except OSError:
+        path.unlink()  # whoever may write to this directory put it there: it is no log
+        return
+    with source:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(unfinished, flags, os.fstat(source.fileno()).st_mode & 0o777)
+        with os.fdopen(descriptor, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6) as sink:
+            shutil.copyfileobj(source, sink, _BLOCK)
+            os.fchmod(descriptor, os.fstat(source.fileno()).st_mode & 0o777)
     unfinished.rename(packed)
     path.unlink()

@@ -1,6 +1,7 @@
 """A pod that must go: stop its containers within their grace, free its devices, report, delete, remove."""
 
 import asyncio
+import logging
 import shutil
 
 from actors.podworker.claims.resolve import uses_claims
@@ -12,12 +13,13 @@ from actors.podworker.restarts import history
 from actors.podworker.spec import is_static
 from actors.podworker.status.device_health import covers, held_in, merged
 from actors.podworker.types import Kill
-from actors.podworker.volumes.paths import pod_directory
+from actors.podworker.volumes.paths import PODS, pod_directory, removable
 from protocols import mounts
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import PodStatus
 
 WRITTEN_S = 1.0
+log = logging.getLogger("podworker")
 
 
 class Ending:
@@ -126,7 +128,11 @@ class Ending:
     def _remove_directories(self) -> None:
         spec, site = self._state.spec, self._world.site
         own = pod_directory(site.root, spec.uid)
+        logs = pod_log_directory(site.logs, spec)
+        if not (removable(own, site.root / PODS) and removable(logs, site.logs)):
+            log.error("directories of pod %r are left alone: its names lead elsewhere", str(own))
+            return
         if left := mounts.detach_below(own):  # rmtree would empty somebody's volume through it
             raise SyncFailed(f"pod {spec.namespace}/{spec.name}: {left[0]} is still mounted; unmount it")
-        for directory in (own, pod_log_directory(site.logs, spec)):
+        for directory in (own, logs):
             shutil.rmtree(directory, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 from collections.abc import AsyncGenerator, Callable
 from enum import Enum
@@ -11,6 +12,7 @@ from typing import BinaryIO
 from actors.podworker.streaming.log_lines import Renderer
 from actors.podworker.streaming.log_tail import tail_offset
 from actors.podworker.streaming.types import CHUNK, LogOptions
+from protocols.files import open_regular
 from protocols.inotify import CONTENTS, Changes
 
 LOOK_S = 0.5
@@ -30,7 +32,11 @@ class End(Enum):
 
 
 class LogFile:
-    """An open log and the place reached in it. A file that is not there (yet) reads as empty."""
+    """An open log and the place reached in it.
+
+    A file that is not there (yet) reads as empty, and so does what is no file: a container that may write to the logs'
+    directory could have put a link to any file of the host there.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -38,8 +44,17 @@ class LogFile:
 
     def open(self, tail: int) -> None:
         with contextlib.suppress(FileNotFoundError):
-            self._file = open(self._path, "rb")  # noqa: SIM115 # closed by close()
+            self._file = self._opened()
+        if self._file is not None:
             self._file.seek(tail_offset(self._file, tail) if tail >= 0 else 0)
+
+    def _opened(self) -> BinaryIO | None:
+        try:
+            return open_regular(self._path)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EINVAL):
+                return None
+            raise
 
     def read(self) -> bytes:
         return self._file.read(CHUNK) if self._file is not None else b""
@@ -49,7 +64,7 @@ class LogFile:
         the new one reads the old one to its end once more, and has then all of it.
         """
         try:
-            there = os.stat(self._path)
+            there = os.lstat(self._path)
         except OSError:
             return End.WAIT  # renamed and not opened anew: the writer still writes to what we have
         if self._file is None:

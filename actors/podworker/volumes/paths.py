@@ -9,6 +9,7 @@ from actors.podworker.types import Object, PodSpec
 from actors.podworker.volumes.payload import kind_of, volumes_of
 from actors.podworker.volumes.types import EMPTY_DIR, HOST_PATH, SUPPORTED, WRITTEN
 
+PODS = "pods"
 FOLDERS = {
     EMPTY_DIR: "empty-dir",
     "configMap": "config-map",
@@ -19,7 +20,12 @@ FOLDERS = {
 
 
 def pod_directory(root: Path, uid: str) -> Path:
-    return root / "pods" / uid
+    return root / PODS / uid
+
+
+def removable(directory: Path, base: Path) -> bool:
+    """Return False where a name that the runtime reported leads elsewhere than to an entry of `base`."""
+    return directory.parent == base and directory.name not in ("", ".", "..")
 
 
 def volume_path(spec: PodSpec, name: str, root: Path) -> Path:

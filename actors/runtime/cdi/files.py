@@ -2,6 +2,7 @@
 the same device make it unusable."""
 
 import logging
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +63,8 @@ class CdiFiles:
         """None for a file that cannot be used; told once per version of it."""
         try:
             status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                return None  # a pipe would be waited for
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             known = self._known.get(path)
             read[path] = known if known is not None and known[0] == stamp else (stamp, _parse(path, status.st_size))

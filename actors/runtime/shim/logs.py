@@ -60,7 +60,7 @@ class LogFile:
         """Open the path anew, creating file and parents; on error the old descriptor stays in use. Raises OSError."""
         os.makedirs(os.path.dirname(self._path), mode=0o755, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe nobody reads is an error
-        fresh = os.open(self._path, flags, 0o640)
+        fresh = os.open(self._path, flags | os.O_NOFOLLOW, 0o640)  # a link would let its maker write to any file
         old, self._descriptor = self._descriptor, fresh
         if old >= 0:
             os.close(old)
