@@ -48,6 +48,7 @@ from actors.apiserver.request.gate import Gate
 from actors.apiserver.request.handler import Handler
 from actors.apiserver.request.seats import Seats
 from actors.apiserver.request.server import Server, ServerOptions
+from actors.apiserver.request.workers import prepare_process
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
 from actors.apiserver.watch.alarms import Alarms
@@ -92,6 +93,7 @@ class ApiServer:
         self._server.on_distrust = self._distrust
 
     async def start(self) -> None:
+        prepare_process()
         await self._stores.start()
         self._catalog.start()
         await self._server.start()

@@ -11,6 +11,7 @@ All objects live in the namespace NAMESPACE, which the caller creates. An attack
 that path answers 200.
 """
 
+import base64
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JSON = "application/json"
 BODY = 2_900_000
 """Bytes of a body just below the limit of 3 MiB."""
-LINE = 500_000
+LINE = 130_000
 """Bytes of a query just below the limit of a request's first line."""
 SEED = 14
 
@@ -140,6 +141,144 @@ def _copies() -> Sent:
     return _patched("copied", copies, "json-patch")
 
 
+def _floats() -> Sent:
+    """Numbers that decoders find hard, 0.1 ms each with some."""
+    return Sent("POST", f"{CORE}/configmaps", b'{"x":[' + b",".join([b"1e-327"] * (BODY // 7)) + b"]}")
+
+
+def _empties() -> Sent:
+    return Sent("POST", f"{CORE}/configmaps", b'{"x":[' + b",".join([b"[]"] * (BODY // 3)) + b"]}")
+
+
+def _yaml() -> Sent:
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml}\nx:\n" + b"- a\n" * (BODY // 4)
+    return Sent("POST", f"{CORE}/configmaps", body, "application/yaml")
+
+
+def _managed(name: str) -> dict[str, Any]:
+    """A config map that owns as many fields as its body has room for."""
+    return {**_config_map(name), "data": {f"k{n}": "" for n in range(90_000)}}
+
+
+def _applied() -> Sent:
+    body = json.dumps(_managed("applied")).encode()
+    path = f"{CORE}/configmaps/applied?fieldManager=stall"
+    return Sent("PATCH", path, body, "application/apply-patch+yaml")
+
+
+def _pod(name: str, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "i"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+def _wide_pod() -> Sent:
+    env = [{"name": f"E{n}", "value": "x"} for n in range(50_000)]
+    return post(f"{CORE}/pods", _pod("wide", containers=[{"name": "c", "image": "i", "env": env}]))
+
+
+def _many_containers() -> Sent:
+    return post(f"{CORE}/pods", _pod("many", containers=[{"name": f"c{n}", "image": "i"} for n in range(40_000)]))
+
+
+def _tolerations() -> Sent:
+    tolerations = [{"key": f"k{n}", "operator": "Exists"} for n in range(40_000)]
+    return post(f"{CORE}/pods", _pod("tolerant", tolerations=tolerations))
+
+
+def _strategic() -> Sent:
+    env = [{"name": f"E{n}", "value": "y"} for n in range(50_000)]
+    order = [{"name": f"E{n}"} for n in range(50_000)]
+    containers = [{"name": "c", "env": env, "$setElementOrder/env": order}]
+    patch = json.dumps({"spec": {"containers": containers}}).encode()
+    return Sent("PATCH", f"{CORE}/pods/patched", patch, "application/strategic-merge-patch+json")
+
+
+def _shifts() -> Sent:
+    """Each operation moves all that follow it."""
+    first = {"op": "add", "path": "/metadata/finalizers", "value": ["a.b/c"] * 100_000}
+    patch = [first] + [{"op": "add", "path": "/metadata/finalizers/0", "value": "a.b/c"}] * 9_999
+    return _patched("copied", patch, "json-patch")
+
+
+def _deep_path() -> Sent:
+    return _patched("copied", [{"op": "add", "path": "/data" * 300_000, "value": ""}], "json-patch")
+
+
+def _owner_references() -> Sent:
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": f"p{n}", "uid": f"u{n}"} for n in range(40_000)]
+    return post(f"{CORE}/configmaps", _config_map("owned", ownerReferences=owners))
+
+
+def _ruled(rule: str, **limits: Any) -> Callable[[], Sequence[Sent]]:
+    rules = [{"rule": rule}]
+    items = {"type": "array", "maxItems": 20_000, "items": {"type": "integer"}, **limits}
+    spec = {"type": "object", "properties": {"list": items}, "x-kubernetes-validations": rules}
+    return lambda: [_definition("rules", spec)]
+
+
+def _wide_schema() -> Sent:
+    properties = {f"p{n}": {"type": "string", "pattern": "^[a-z]{1,60}$"} for n in range(20_000)}
+    return _definition("wides", {"type": "object", "properties": properties})
+
+
+def _large_patterns() -> Sent:
+    """Each is compiled for tens of milliseconds."""
+    properties = {f"p{n}": {"type": "string", "pattern": r"\\p{L}{1,70}"[1:] + f"{n}"} for n in range(2_000)}
+    return _definition("larges", {"type": "object", "properties": properties})
+
+
+def _combined() -> Callable[[], Sequence[Sent]]:
+    """Each value is judged by each of many schemas."""
+    texts = {"type": "array", "items": {"type": "string", "anyOf": [{"pattern": f"^{n}$"} for n in range(500)]}}
+    return lambda: [_definition("anys", {"type": "object", "properties": {"list": texts}})]
+
+
+def _review() -> Sent:
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    attributes = {"verb": "get", "resource": "pods"}
+    spec = {"user": "u", "groups": [f"g{n}" for n in range(200_000)], "resourceAttributes": attributes}
+    return post(path, {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
+
+
+def _slice() -> Sent:
+    devices = [{"name": f"d{n}", "attributes": {f"a{m}": {"int": m} for m in range(32)}} for n in range(128)]
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "pool": pool, "nodeName": "n1", "devices": devices}
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
+    return post("/apis/resource.k8s.io/v1/resourceslices", body)
+
+
+def _claim() -> Sent:
+    """Selectors that are compiled one by one."""
+    text = " && ".join(f"device.attributes['d.example.com'].a{n} == {n}" for n in range(40))
+    selectors = [{"cel": {"expression": f"{text} && {n} == {n}"}} for n in range(32)]
+    exactly = {"deviceClassName": "c", "selectors": selectors}
+    requests = [{"name": f"r{n}", "exactly": exactly} for n in range(32)]
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "selected"},
+        "spec": {"devices": {"requests": requests}},
+    }
+    return post(f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims", body)
+
+
+def _of_large(accept: str, name: str = "") -> Callable[[], Sent]:
+    path = f"{CORE}/configmaps/{name}" if name else f"{CORE}/configmaps"
+    return lambda: Sent("GET", path, headers=(("Accept", accept),))
+
+
+def _large_config_maps() -> Sequence[Sent]:
+    data = {f"k{n}": "v" * 20 for n in range(20_000)}
+    return [post(f"{CORE}/configmaps", {**_config_map(f"large-{n}"), "data": data}) for n in range(8)]
+
+
+def _hard_token() -> Sent:
+    part = base64.urlsafe_b64encode(b"[" + b",".join([b"1e-327"] * 6_000) + b"]").rstrip(b"=").decode()
+    return Sent("GET", f"{CORE}/configmaps", headers=(("Authorization", f"Bearer {part}.{part}.x"),))
+
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 REFUSED = frozenset({400, 413, 414, 422, 429, 431, 504})
 DONE = frozenset({200, 201, 409})
 ANY = REFUSED | DONE
@@ -164,9 +303,25 @@ ATTACKS: tuple[Attack, ...] = (
     ),
     Attack(
         "label selector of a stranger",
-        lambda: _listed(labelSelector=",".join(f"!k{n}" for n in range(60_000))),
-        frozenset({400, 403}),
+        lambda: _listed(labelSelector=",".join(f"!k{n}" for n in range(15_000))),
+        frozenset({403}),
         user="stranger",
+    ),
+    Attack(
+        "label selector of 30,000 terms",
+        lambda: _listed(labelSelector=",".join(["!a"] * 30_000)),
+        frozenset({400}),
+    ),
+    Attack(
+        "label selector of 5,000 terms",
+        lambda: _listed(labelSelector=",".join(f"!k{n}" for n in range(5_000))),
+        frozenset({200}),
+        _many_config_maps,
+    ),
+    Attack(
+        "field selector of 5,000 terms",
+        lambda: _listed(fieldSelector=",".join(["metadata.name!=a"] * 5_000)),
+        frozenset({400}),
     ),
     Attack("role of 150 x 150 x 150", lambda: _role("cubed", 150, 150, 150), ANY),
     Attack(
@@ -189,4 +344,46 @@ ATTACKS: tuple[Attack, ...] = (
         frozenset({413, 422}),
         _target("copied", data={f"k{n}": "v" * 200 for n in range(500)}),
     ),
+    Attack("query of 60,000 parameters", lambda: Sent("GET", f"{CORE}/configmaps?" + "a&" * 60_000), REFUSED),
+    Attack("body of hard floats", _floats, ANY),
+    Attack("body of empty lists", _empties, ANY),
+    Attack("body of long YAML", _yaml, ANY),
+    Attack("bearer token of hard floats", _hard_token, frozenset({400, 401, 431})),
+    Attack("apply of 90,000 fields", _applied, ANY),
+    Attack("config map of 90,000 fields", lambda: post(f"{CORE}/configmaps", _managed("managed")), ANY),
+    Attack("pod of 50,000 variables", _wide_pod, ANY),
+    Attack("pod of 40,000 containers", _many_containers, ANY),
+    Attack("pod of 40,000 tolerations", _tolerations, ANY),
+    Attack(
+        "strategic patch of 50,000 variables",
+        _strategic,
+        ANY,
+        lambda: [post(f"{CORE}/pods", _pod("patched"))],
+    ),
+    Attack("JSON patch of 10,000 shifts", _shifts, ANY),
+    Attack("JSON patch of a deep path", _deep_path, ANY),
+    Attack("40,000 owner references", _owner_references, ANY),
+    Attack(
+        "rule over a long list",
+        lambda: _custom("rules", "long", list=list(range(20_000))),
+        ANY,
+        _ruled("self.list.all(x, x >= 0)"),
+        ready=f"{CUSTOM}/rules",
+    ),
+    Attack("schema of 20,000 patterns", _wide_schema, ANY),
+    Attack("schema of large patterns", _large_patterns, ANY),
+    Attack(
+        "500 schemas for each of 20,000 values",
+        lambda: _custom("anys", "long", list=[f"x{n}" for n in range(20_000)]),
+        ANY,
+        _combined(),
+        ready=f"{CUSTOM}/anys",
+    ),
+    Attack("review of 200,000 groups", _review, ANY),
+    Attack("slice of 128 devices", _slice, ANY),
+    Attack("claim of 1,024 selectors", _claim, ANY),
+    Attack("large objects as a table", _of_large(TABLE), ANY, _large_config_maps),
+    Attack("large objects as YAML", _of_large("application/yaml"), ANY, _large_config_maps),
+    Attack("large object as YAML", _of_large("application/yaml", "large-0"), ANY, _large_config_maps),
+    Attack("large objects as protobuf", _of_large("application/vnd.kubernetes.protobuf"), ANY, _large_config_maps),
 )

@@ -10,19 +10,28 @@ from actors.apiserver.answers.negotiate import PLAIN, Form
 from actors.apiserver.catalog.resource import Column, Resource
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.stored import Stored
+from protocols.budget import spend
 from protocols.kube import protobuf
 
 PART_BYTES, PART_ITEMS = 256 * 1024, 250
 """Of a list: more than either is not encoded in one go."""
 
 UNREADABLE = "<invalid>"
+YAML_UNITS, PROTOBUF_UNITS = 6, 1
+"""Microseconds a byte of JSON takes in these forms, at most."""
+
 _encode = msgspec.json.Encoder().encode
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
     """One object; plain JSON needs no decoding."""
     shown = resource.face.view(stored)
-    return shown.json if form == PLAIN else render_object(resource, shown.obj, form)
+    if form == PLAIN:
+        return shown.json
+    if form.yaml:
+        spend(len(stored.raw) * YAML_UNITS)
+    return render_object(resource, shown.obj, form)
 
 
 def render_object(resource: Resource, obj: Obj, form: Form, columns: bool = True) -> bytes:
@@ -33,11 +42,16 @@ def render_object(resource: Resource, obj: Obj, form: Form, columns: bool = True
 
 def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> bytes:
     if form.protobuf or form.yaml:
-        shown = [resource.face.view(stored).obj for stored in found]
-        if form.view:
-            shown = [partial(obj, form) for obj in shown]
+        shown = [_shown(resource, stored, form) for stored in found]
         return dump({**_list(resource, form, metadata), "items": shown}, form)
     return b"".join(list_parts(resource, found, form, metadata))
+
+
+def _shown(resource: Resource, stored: Stored, form: Form) -> Obj:
+    """Raises BudgetSpent, DeadlinePassed: a list made in one go has a bound."""
+    spend(len(stored.raw) * (YAML_UNITS if form.yaml else PROTOBUF_UNITS))
+    obj = resource.face.view(stored).obj
+    return partial(obj, form) if form.view else obj
 
 
 def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> Iterator[bytes]:
@@ -48,7 +62,7 @@ def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata
     for number, stored in enumerate(items):
         item = stored.json if form == PLAIN else _item(resource, stored.obj, form)
         batch.append(b"," + item if number else item)
-        size += len(item)
+        size += max(len(item), len(stored.raw))
         if size >= PART_BYTES or len(batch) > PART_ITEMS:
             yield b"".join(batch)
             batch, size = [], 0
@@ -74,7 +88,8 @@ def dump(value: Any, form: Form = PLAIN) -> bytes:
     if form.protobuf:
         return protobuf.encode_object(value)
     if form.yaml:
-        return yaml.safe_dump(value, sort_keys=False).encode()
+        made: str = yaml.dump(value, Dumper=_DUMPER, sort_keys=False)
+        return made.encode()
     return _encode(value)
 
 

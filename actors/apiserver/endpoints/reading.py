@@ -1,12 +1,13 @@
 """GET and LIST."""
 
-import asyncio
 from itertools import chain
 
+from actors.apiserver.answers.negotiate import PLAIN
 from actors.apiserver.answers.render import list_parts, render_list, render_stored
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.request.numbers import resource_version
+from actors.apiserver.request.workers import beside, workers
 
 
 class Reading:
@@ -16,14 +17,19 @@ class Reading:
     async def get(self, request: Request) -> Reply:
         version = resource_version(request.query.get("resourceVersion", ""))
         stored = await self._reader.get(request.target, version)
-        return Reply(render_stored(request.target.resource, stored, request.form), media_type=request.form.media_type)
+        resource, form = request.target.resource, request.form
+        if form == PLAIN:
+            return Reply(render_stored(resource, stored, form), media_type=form.media_type)
+        body = await beside(len(stored.raw), lambda: render_stored(resource, stored, form))
+        return Reply(body, media_type=form.media_type)
 
     async def list(self, request: Request) -> Reply:
         listing = await self._reader.list(request.target, request.options, request.wanted)
         resource, form = request.target.resource, request.form
         warnings = [f"left out, since it cannot be read: {key}" for key in listing.corrupt]
         if form.protobuf or form.yaml:  # made in one go, so not here
-            body = await asyncio.to_thread(render_list, resource, listing.objects, form, listing.metadata())
+            metadata = listing.metadata()
+            body = await workers().run(lambda: render_list(resource, listing.objects, form, metadata))
             return Reply(body, media_type=form.media_type, warnings=warnings)
         parts = list_parts(resource, listing.objects, form, listing.metadata())
         first, second = next(parts), next(parts, None)

@@ -1,6 +1,5 @@
 """POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -18,9 +17,10 @@ from actors.apiserver.errors.causes import invalid, invalid_options
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.stored import Stored, corruption
-from actors.apiserver.request.body import decode_object, is_long, media_type, read_body, read_object, understood
+from actors.apiserver.request.body import decode_object, media_type, read_body, read_object, understood
 from actors.apiserver.request.query import WriteOptions, write_options
 from actors.apiserver.request.target import Target
+from actors.apiserver.request.workers import beside
 from actors.apiserver.storage.storage import Changed
 from actors.apiserver.validation.review import Review, body_kind
 from actors.apiserver.writes.binding import bound
@@ -54,24 +54,24 @@ class Writing:
         options = _options(request, "CreateOptions")
         review = Review(options.validation)
         with review:
-            body = await _body(request, review)
+            body, size = await _body(request, review)
             if request.target.subresource == "binding":
                 return _warned(await self._bind(request, body, options), review.warnings)
-            created = await self._create(request, body, options, updaters(request.target, options))
+            created = await self._create(request, body, options, updaters(request.target, options), size)
             return _warned(created, review.warnings)
 
     async def update(self, request: Request) -> Reply:
         options, target = _options(request, "UpdateOptions"), request.target
         review = Review(options.validation)
         with review:
-            body, owners = await _body(request, review), updaters(request.target, options)
+            (body, size), owners = await _body(request, review), updaters(request.target, options)
             try:
-                outcome = await self.change(request, replace_mutation(target, body, owners), options)
+                outcome = await self.change(request, replace_mutation(target, body, owners), options, size)
             except NotFound:
                 if not target.resource.create_on_update or target.subresource:
                     raise
-                return _warned(await self._create(request, body, options, owners), review.warnings)
-            return _warned(_changed(request, outcome), review.warnings)
+                return _warned(await self._create(request, body, options, owners, size), review.warnings)
+            return _warned(await _changed(request, outcome), review.warnings)
 
     async def patch(self, request: Request) -> Reply:
         options, target = _options(request, "PatchOptions"), request.target
@@ -80,21 +80,22 @@ class Writing:
         with review:
             if media == APPLY_PATCH:
                 wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
-                reply = await self._apply(request, wanted, options)
+                reply = await self._apply(request, wanted, options, len(raw))
             else:
-                outcome = await self.change(request, patch_mutation(target, media, raw, options, review), options)
-                reply = _changed(request, outcome)
+                mutation = await beside(len(raw), lambda: patch_mutation(target, media, raw, options, review))
+                reply = await _changed(request, await self.change(request, mutation, options, len(raw)))
             return _warned(reply, review.warnings)
 
-    async def _apply(self, request: Request, wanted: Obj, options: WriteOptions) -> Reply:
+    async def _apply(self, request: Request, wanted: Obj, options: WriteOptions, size: int) -> Reply:
         target = request.target
         try:
-            outcome = await self.change(request, apply_mutation(target, wanted, options), options)
+            outcome = await self.change(request, apply_mutation(target, wanted, options), options, size)
         except NotFound:
             if target.subresource:
                 raise
-            return await self._create(request, wanted, options, applied_from_nothing(target, wanted, options))
-        return _changed(request, outcome)
+            owners = await beside(size, lambda: applied_from_nothing(target, wanted, options))
+            return await self._create(request, wanted, options, owners, size)
+        return await _changed(request, outcome)
 
     async def delete(self, request: Request) -> Reply:
         options = await _delete_options(request)
@@ -102,7 +103,7 @@ class Writing:
             return await self._delete_corrupt(request)
         outcome = await self._delete(request.user, request.target, options)
         if request.target.resource.returns_object or not outcome.removed:
-            return _written(request, outcome.stored)
+            return await _written(request, outcome.stored)
         return Reply(dump(_success(request.target, outcome.stored), request.form), media_type=request.form.media_type)
 
     async def deletecollection(self, request: Request) -> Reply:
@@ -150,17 +151,20 @@ class Writing:
         checked = self._admission.mutation(user, target, lambda old: deleted(target, options, old))
         return await self._loop.run(target, checked, options.dry_run)
 
-    async def _create(self, request: Request, body: Obj, options: WriteOptions, owners: Owners) -> Reply:
+    async def _create(self, request: Request, body: Obj, options: WriteOptions, owners: Owners, size: int) -> Reply:
         if self._admission.concerns(request.user, request.target):
             await self._admission.prepared(request.target, body)
-            self._admission.created(request.user, request.target, body)
-        stored = await self._creator.create(request.target, body, options.dry_run, owners)
-        return _warned(_written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
+            await beside(size, lambda: self._admission.created(request.user, request.target, body))
+        stored = await self._creator.create(request.target, body, options.dry_run, owners, size)
+        return _warned(await _written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
 
-    async def change(self, request: Request, mutation: Mutation, options: WriteOptions) -> Outcome:
-        """Change the object of a request, if its author may. Raises NotFound, Conflict, Forbidden."""
+    async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Outcome:
+        """Change the object of a request, if its author may; `size`: bytes of the request's body.
+
+        Raises NotFound, Conflict, Forbidden.
+        """
         checked = self._admission.mutation(request.user, request.target, mutation)
-        return await self._loop.run(request.target, checked, options.dry_run)
+        return await self._loop.run(request.target, checked, options.dry_run, size)
 
     async def _bind(self, request: Request, binding: Obj, options: WriteOptions) -> Reply:
         await self.change(request, lambda pod: bound(request.target, binding, pod), options)
@@ -168,12 +172,10 @@ class Writing:
         return Reply(dump(status, request.form), 201, request.form.media_type)
 
 
-async def _body(request: Request, review: Review) -> Obj:
-    """The object sent, without what its kind does not have."""
+async def _body(request: Request, review: Review) -> tuple[Obj, int]:
+    """The object sent, without what its kind does not have, and its bytes."""
     raw, media = await read_body(request.http), media_type(request.http.headers.get(hdrs.CONTENT_TYPE, ""))
-    if is_long(raw, media):
-        return await asyncio.to_thread(_read, raw, media, request.target, review)
-    return _read(raw, media, request.target, review)
+    return await understood(raw, media, lambda: _read(raw, media, request.target, review)), len(raw)
 
 
 def _read(raw: bytes, media: str, target: Target, review: Review) -> Obj:
@@ -189,8 +191,8 @@ def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:
     return replace(reply, warnings=[*warnings, *reply.warnings]) if warnings else reply
 
 
-def _changed(request: Request, outcome: Outcome) -> Reply:
-    return _warned(_written(request, outcome.stored), outcome.warnings)
+async def _changed(request: Request, outcome: Outcome) -> Reply:
+    return _warned(await _written(request, outcome.stored), outcome.warnings)
 
 
 def _options(request: Request, kind: str) -> WriteOptions:
@@ -201,15 +203,20 @@ async def _delete_options(request: Request) -> DeleteOptions:
     return delete_options(await read_object(request.http, "DeleteOptions", empty=True), request.query, request.dry_runs)
 
 
-def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
+async def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
+    if request.form == PLAIN and stored.rv:
+        return Reply(_rendered(request, stored), status, request.form.media_type)
+    body = await beside(len(stored.raw), lambda: _rendered(request, stored))
+    return Reply(body, status, request.form.media_type)
+
+
+def _rendered(request: Request, stored: Stored) -> bytes:
     """A dry run's new object has no revision yet."""
     if stored.rv:
-        body = render_stored(request.target.resource, stored, request.form)
-    else:
-        obj = request.target.resource.face.view(stored).obj
-        bare = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
-        body = render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
-    return Reply(body, status, request.form.media_type)
+        return render_stored(request.target.resource, stored, request.form)
+    obj = request.target.resource.face.view(stored).obj
+    bare = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
+    return render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
 
 
 def _success(target: Target, stored: Stored) -> Obj:

@@ -201,3 +201,11 @@ class RequestTimeout(ApiFault):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"Timeout: request did not complete within {seconds:g}s", retry_after=1)
+
+
+class WorkTimeout(ApiFault):
+    """Raised when what a request asks for takes longer than the server works on it."""
+
+    http: ClassVar[int] = 504
+    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
+    why: ClassVar[str] = "Timeout"

@@ -9,7 +9,9 @@ from actors.apiserver.errors.answers import (
     Invalid,
     ServiceUnavailable,
     TooManyRequests,
+    WorkTimeout,
 )
+from protocols.budget import BudgetSpent, DeadlinePassed
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
 from protocols.kube.errors import KubeError, PatchImpossible
@@ -24,6 +26,10 @@ def as_fault(error: NodeplaneError) -> ApiFault:
     """What a client is told; a store that is away is a reason to come back, not to give up."""
     if isinstance(error, ApiFault):
         return error
+    if isinstance(error, BudgetSpent):
+        return BodyTooLarge(str(error))
+    if isinstance(error, DeadlinePassed):
+        return WorkTimeout(str(error))
     if isinstance(error, KubeError):
         text = f"{REJECTED}: {error}" if isinstance(error, PatchImpossible) else str(error)
         return REFUSALS.get(error.http, BadRequest)(text)

@@ -20,8 +20,8 @@ from actors.apiserver.storage.storage import Compacted, Storage
 from actors.apiserver.writes.faults import not_found
 from protocols.errors import NodeplaneError
 
-SIFT = 250
-"""Objects looked at in one turn of the loop."""
+TURN_SECONDS = 0.01
+"""Time that objects are matched in one turn of the loop: some need to be decoded."""
 FUTURE = 16
 """Revisions a client's version may be ahead of the replica before the store is asked whether it can come at all."""
 PAGE_BYTES = 16 * 1024 * 1024
@@ -227,11 +227,13 @@ def _fitting(replica: Replica, prefix: str, start: str, most: int) -> int:
 
 async def _sift(held: list[Stored], wanted: Selection) -> list[Stored]:
     """Those that match. Many take several turns of the loop; what they are was fixed before."""
-    found = []
-    for start in range(0, len(held), SIFT):
-        found += [stored for stored in held[start : start + SIFT] if wanted.matches(stored)]
-        if start + SIFT < len(held):
+    found, ends = [], time.monotonic() + TURN_SECONDS
+    for stored in held:
+        if wanted.matches(stored):
+            found.append(stored)
+        if time.monotonic() > ends:
             await asyncio.sleep(0)
+            ends = time.monotonic() + TURN_SECONDS
     return found
 
 

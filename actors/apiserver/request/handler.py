@@ -29,6 +29,7 @@ from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.errors.answers import MethodNotAllowed, NotFound, Unauthorized
 from actors.apiserver.metrics.requests import RequestMetrics
 from actors.apiserver.reads.selection import equalities, selection
+from actors.apiserver.request import workers
 from actors.apiserver.request.audit import is_audited
 from actors.apiserver.request.call import Call
 from actors.apiserver.request.gate import Gate, Identity
@@ -124,6 +125,7 @@ class Handler:
         turn = self._seats.take(http, user, self._routes, call.began)
         if turn is not None:
             await turn
+        workers.user.set(user.name)
         if user.name == ANONYMOUS.name:  # strangers do not learn which resources exist
             return await self._answer_static(call, user)
         call.route = route = self._routes.known(http) or await self._find(http)

@@ -1,5 +1,7 @@
 """POST: a new object, named by its author or by us, in a namespace that takes it."""
 
+from functools import partial
+
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import Forbidden, MethodNotAllowed
@@ -9,6 +11,7 @@ from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored
 from actors.apiserver.request.target import Target
+from actors.apiserver.request.workers import beside
 from actors.apiserver.storage.storage import Storage, Taken
 from actors.apiserver.writes.encode import encode_object
 from actors.apiserver.writes.faults import already_exists, details, name_exhausted, not_found
@@ -23,8 +26,13 @@ class Creator:
         self._storage = storage
         self._known = namespaces.objects.get
 
-    async def create(self, target: Target, body: Obj, dry_run: bool = False, owners: Owners = stored_owners) -> Stored:
-        """Raises BadRequest, Invalid, AlreadyExists, NotFound and Forbidden (of the namespace)."""
+    async def create(
+        self, target: Target, body: Obj, dry_run: bool = False, owners: Owners = stored_owners, size: int = 0
+    ) -> Stored:
+        """`size`: bytes of `body`.
+
+        Raises BadRequest, Invalid, AlreadyExists, NotFound and Forbidden (of the namespace).
+        """
         if target.resource.custom is not None and target.resource.custom.terminating:
             raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
         sent, resource = check_body(body, target), target.resource
@@ -34,13 +42,12 @@ class Creator:
         for _ in range(NAME_ATTEMPTS):
             if base:
                 body["metadata"]["name"] = generated_name(base)
-            _prepare(target, body)
-            set_owners(body, owners(body, {}, sent))
+            raw = await beside(size, partial(_prepared, target, body, owners, sent))
             if resource.namespaced:
                 _check_namespace(target, body, self._known(target.namespace) or await self._namespace(target.namespace))
             try:
                 key = resource.key(target.namespace, body["metadata"]["name"])
-                return await store(resource, key, encode_object(resource.face.to_stored(body)))
+                return await store(resource, key, raw)
             except Taken as taken:
                 if not base:
                     raise already_exists(resource, body["metadata"]["name"], taken.terminating) from None
@@ -66,6 +73,13 @@ def _check_namespace(target: Target, body: Obj, namespace: Stored) -> None:
         raise _terminating(target, body["metadata"]["name"])
     if causes := target.resource.strategy.check_namespace(body, namespace.obj):
         raise invalid_object(target.resource.kind, target.resource.group, body["metadata"]["name"], causes)
+
+
+def _prepared(target: Target, body: Obj, owners: Owners, sent: object) -> bytes:
+    """The object as it is stored. Raises Invalid."""
+    _prepare(target, body)
+    set_owners(body, owners(body, {}, sent))
+    return encode_object(target.resource.face.to_stored(body))
 
 
 def _prepare(target: Target, body: Obj) -> None:

@@ -4,6 +4,7 @@ Nothing is decided on stale data: a refusal or a no-op that the replica suggests
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -11,6 +12,7 @@ from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import Stored, decode_stored
 from actors.apiserver.request.target import Target
+from actors.apiserver.request.workers import beside
 from actors.apiserver.storage.storage import Changed, Storage
 from actors.apiserver.writes.encode import encode_object, same
 from actors.apiserver.writes.faults import conflict, may_be_stale, not_found
@@ -35,8 +37,11 @@ class WriteLoop:
         self.storage = storage
         self._replicas = replicas
 
-    async def run(self, target: Target, mutate: Mutation, dry_run: bool = False) -> Outcome:
-        """Raises NotFound, Conflict after ATTEMPTS, and whatever `mutate` raises on fresh data."""
+    async def run(self, target: Target, mutate: Mutation, dry_run: bool = False, size: int = 0) -> Outcome:
+        """`size`: bytes that `mutate` works with, beside the object; it may be called in a thread.
+
+        Raises NotFound, Conflict after ATTEMPTS, and whatever `mutate` raises on fresh data.
+        """
         resource = target.resource
         current = self._replicas[resource.store].objects.get(target.key)
         fresh = current is None
@@ -44,20 +49,19 @@ class WriteLoop:
             current = await self._read(target)
         for _ in range(ATTEMPTS):
             try:
-                shown = resource.face.view(current)
-                before = decode_stored(shown.raw, current.rv)
-                wanted = mutate(decode_stored(shown.raw, current.rv))
+                attempt = partial(_attempt, target, current, mutate)
+                made = await beside(size + len(current.raw), attempt)
             except StatusError as fault:
                 if fresh or not may_be_stale(fault):
                     raise
                 current, fresh = await self._read(target), True
                 continue
-            if wanted is not None and not fresh and same(wanted, before):
+            if made.same and not fresh:
                 seen, current, fresh = current, await self._read(target), True
                 if current.rv != seen.rv:
                     continue
             try:
-                return await self._store(target, current, before, wanted, dry_run)
+                return await self._store(target, current, made, dry_run)
             except Changed as changed:
                 if changed.current is None:
                     raise not_found(resource, target.name) from None
@@ -70,14 +74,34 @@ class WriteLoop:
             raise not_found(target.resource, target.name)
         return found
 
-    async def _store(self, target: Target, current: Stored, before: Obj, wanted: Obj | None, dry_run: bool) -> Outcome:
-        if wanted is None:
+    async def _store(self, target: Target, current: Stored, made: "_Made", dry_run: bool) -> Outcome:
+        if made.raw is None:
             rv = current.rv if dry_run else await self.storage.delete(target.resource, current)
             return Outcome(current.at(rv), removed=True)
-        if same(wanted, before) and not target.resource.face.outdated(current):
+        if made.same:
             return Outcome(current)
-        raw = encode_object(target.resource.face.to_stored(wanted))
-        warnings = [] if target.subresource else target.resource.strategy.warnings(wanted, before)
         if dry_run:
-            return Outcome(Stored(current.key, current.rv, raw), warnings=warnings)
-        return Outcome(await self.storage.update(target.resource, current, raw), warnings=warnings)
+            return Outcome(Stored(current.key, current.rv, made.raw), warnings=made.warnings)
+        return Outcome(await self.storage.update(target.resource, current, made.raw), warnings=made.warnings)
+
+
+class _Made(msgspec.Struct, frozen=True):
+    """`raw` None: nothing is left of the object. `same`: as it was."""
+
+    raw: bytes | None
+    same: bool = False
+    warnings: Sequence[str] = ()
+
+
+def _attempt(target: Target, current: Stored, mutate: Mutation) -> _Made:
+    """Raises what `mutate` raises."""
+    resource = target.resource
+    shown = resource.face.view(current)
+    before = decode_stored(shown.raw, current.rv)
+    wanted = mutate(decode_stored(shown.raw, current.rv))
+    if wanted is None:
+        return _Made(None)
+    if same(wanted, before) and not resource.face.outdated(current):
+        return _Made(current.raw, True)
+    raw = encode_object(resource.face.to_stored(wanted))
+    return _Made(raw, False, [] if target.subresource else resource.strategy.warnings(wanted, before))

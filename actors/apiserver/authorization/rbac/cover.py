@@ -9,7 +9,7 @@ from itertools import islice
 
 from actors.apiserver.authorization.rbac.match import ANY
 from actors.apiserver.authorization.rbac.types import PolicyRule
-from protocols.budget import BudgetSpent
+from protocols.budget import BudgetSpent, spend
 
 SHOWN = 100
 """Permissions that a refusal names."""
@@ -22,13 +22,19 @@ def uncovered(held: Iterable[PolicyRule], granted: Iterable[PolicyRule]) -> tupl
 
     Raises BudgetSpent for rules of more than CASES combinations.
     """
-    have = _Held(tuple(dict.fromkeys(held)))
+    rules = tuple(dict.fromkeys(held))
+    spend(RULE_UNITS * len(rules))
+    have = _Held(rules)
     found: dict[PolicyRule, None] = {}
     for rule in dict.fromkeys(granted):
         found.update(dict.fromkeys(islice(have.lacks(rule), SHOWN)))
         if len(found) >= SHOWN:
             break
     return tuple(islice(found, SHOWN))
+
+
+RULE_UNITS = 5
+"""Microseconds a held rule takes."""
 
 
 class _Masks:

@@ -87,7 +87,7 @@ class Policy:
         for scope in ("", namespace) if namespace else ("",):
             held = self._by_namespace.get(scope)
             for subject in subjects if held else ():
-                for binding in (held or {}).get(subject, {}).values():
+                for binding in tuple((held or {}).get(subject, {}).values()):  # threads ask, too
                     for rule in self.role_rules(binding.role_kind, binding.role_name, scope):
                         yield Grant(rule, binding, subject)
 

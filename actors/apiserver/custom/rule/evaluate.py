@@ -15,6 +15,7 @@ from actors.apiserver.custom.rule.rule import Rule
 from actors.apiserver.custom.rule.values import converted
 from actors.apiserver.custom.schema.node import MISSING, Node
 from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.budget import spend
 from protocols.cel.errors import CelError
 
 SECONDS = 1.0
@@ -75,13 +76,22 @@ class _Walk:
 
     def _ask(self, rule: Rule, this: Any, old: Any, has_old: bool, place: "_Place") -> bool:
         try:
-            held = program(rule.text, rule.optional_old).value(this, old, has_old)
+            held = _timed(rule, this, old, has_old)
         except CelError as error:
             self.causes.append(invalid(place.path or NOWHERE, place.type, _told(str(error), rule)))
             return not str(error).startswith("operation cancelled")
         if held is not True:
             self.causes.append(_cause(rule, place, _message(rule, this, old, has_old)))
         return True
+
+
+def _timed(rule: Rule, this: Any, old: Any, has_old: bool) -> Any:
+    """What a rule says, its time counted. Raises CelError, BudgetSpent."""
+    began = time.perf_counter()
+    try:
+        return program(rule.text, rule.optional_old).value(this, old, has_old)
+    finally:
+        spend(int(1e6 * (time.perf_counter() - began)))
 
 
 class _Place:

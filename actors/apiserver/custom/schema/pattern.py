@@ -10,8 +10,8 @@ from protocols.budget import BudgetSpent, spend
 from protocols.errors import NodeplaneError
 from protocols.lru import Lru
 
-PROGRAM_BYTES = 4 * 1024 * 1024
-"""Memory of one compiled pattern, of which RE2 gives two thirds to the program: 170,000 instructions."""
+PROGRAM_BYTES = 2 * 1024 * 1024
+"""Memory of one compiled pattern, of which RE2 gives two thirds to the program: 87,000 instructions."""
 CACHE_BYTES = 32 * 1024 * 1024
 """Memory of all compiled patterns; one that is not among them is compiled again."""
 INSTRUCTION_BYTES = 16
