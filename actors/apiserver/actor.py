@@ -46,6 +46,7 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.request.audit import AuditLog
 from actors.apiserver.request.gate import Gate
 from actors.apiserver.request.handler import Handler
+from actors.apiserver.request.held import Held, cause_of
 from actors.apiserver.request.seats import Seats
 from actors.apiserver.request.server import Server, ServerOptions
 from actors.apiserver.request.workers import prepare_process
@@ -56,6 +57,7 @@ from actors.apiserver.watch.flusher import Flusher
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
+from protocols.actor.loop_monitor import LoopMonitor, LoopMonitorOptions
 from protocols.errors import NodeplaneError
 
 FRESH_BEFORE_STOP = 2.0
@@ -83,6 +85,8 @@ class ApiServer:
         )
         reader = Reader(self._storage, self.replicas, self._metrics.reads, self._efficient)
         self._long_running = LongRunning()
+        self._held = Held(context.layout.run)
+        self._monitor = LoopMonitor(self._monitor_options())
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
         self._connecting = Connecting(reader, self._nodes, self._look.of("nodes"))
@@ -96,6 +100,8 @@ class ApiServer:
         prepare_process()
         await self._stores.start()
         self._catalog.start()
+        self._held.read()
+        self._monitor.start()
         await self._server.start()
         self._context.note("waiting for the watch cache")
         self._context.spawn(self._become_ready(), "become-ready")
@@ -116,6 +122,7 @@ class ApiServer:
         await self._connecting.close()
         await self._gate.audit.close()
         await self._stores.close()
+        self._monitor.close()
 
     def _distrust(self) -> None:
         for hub in self._catalog.hubs.values():
@@ -179,7 +186,7 @@ class ApiServer:
             metrics=self._metrics.requests,
             serving=self._serving,
             scaling=Scaling(reader, writing),
-            seats=Seats(FlowControl(self._metrics.flows), self._long_running, self.replicas),
+            seats=Seats(FlowControl(self._metrics.flows), self._long_running, self._held, self.replicas),
         )
 
     def _all_nodes(self) -> Iterator[Obj]:
@@ -212,6 +219,12 @@ class ApiServer:
         newest = self._metrics.store.newest
         for replica in tuple(self.replicas.values()):
             yield Standing(replica, newest.get(self._stores.number_of(replica.resource), 0))
+
+    def _monitor_options(self) -> LoopMonitorOptions:
+        context = self._context
+        return LoopMonitorOptions(
+            run=context.layout.run, instance=context.instance, find=cause_of, each_round=self._held.read
+        )
 
     def _node_client_options(self) -> NodeClientOptions:
         layout = self._context.layout

@@ -3,6 +3,9 @@
 
 Invariants: at most one process at a time; a spawn is asked only without a process; an ordered kill never counts against
 the budget; silence counts only while the supervisor itself was running.
+
+Hung is a child without a beat for `beat_s` that did not work in that time either (stopped, or waiting for a lock), or
+without a beat for `busy_s` whatever it does.
 """
 
 import random
@@ -13,6 +16,7 @@ from protocols.messages.supervisor import Beat
 from supervisor.tree.backoff import Backoff
 from supervisor.tree.spec import ChildSpec, Limits, Restart
 from supervisor.tree.types import SERVING, WITH_PROCESS, Action, Exit, GiveUp, Signal, Spawn, State
+from supervisor.tree.usage import Usage
 
 
 class Child:
@@ -30,6 +34,8 @@ class Child:
         self.ready_at: float | None = None
         self._heard_at = 0.0
         self._stuck_at: float | None = None
+        self._worked_at = 0.0
+        self._usage: tuple[Usage, float] | None = None
         self._deadline: float | None = None
         self._ordered_at: float | None = None
         self._again = False
@@ -73,11 +79,23 @@ class Child:
             return
         self.beat = beat
         self._heard_at = now
+        self._usage = None
         if not beat.stuck:
             self._stuck_at = None
         elif self._stuck_at is None:
             self._stuck_at = now
         self._advance(beat, now)
+
+    def is_silent(self, now: float) -> bool:
+        """True if its usage has to be observed before each `tick`."""
+        return bool(self.pid and self.beat) and now - self._heard_at >= self.limits.beat_s / 2
+
+    def observe(self, usage: Usage, now: float) -> None:
+        """Record what the process does while it is silent."""
+        before, self._usage = self._usage, (usage, now)
+        worked = usage.cpu_s - before[0].cpu_s if before else 0.0
+        if usage.runnable or (before and worked >= self.limits.busy_share * (now - before[1])):
+            self._worked_at = now
 
     def exited(self, how: Exit, now: float) -> list[Action]:
         """The process is gone (or could not be made)."""
@@ -159,6 +177,7 @@ class Child:
     def forgive(self, seconds: float) -> None:
         """The supervisor itself was stopped for that long: shift every point in time that runs against the child."""
         self._heard_at += seconds
+        self._usage = None
         if self._stuck_at is not None:
             self._stuck_at += seconds
         if self._deadline is not None and self.state is not State.BACKOFF:
@@ -171,6 +190,7 @@ class Child:
     def _spawn(self, now: float) -> list[Action]:
         self.state, self.pid, self.beat = State.STARTING, 0, None
         self.started_at = self._heard_at = now
+        self._usage = None
         self.ready_at = self._stuck_at = self._deadline = self._ordered_at = None
         return [Spawn(self.spec.instance)]
 
@@ -230,7 +250,9 @@ class Child:
         if self._stuck_at is not None and now - self._stuck_at >= limits.stuck_s and self.beat:
             return f"hung: {self.beat.stuck} made no progress"
         limit = limits.beat_s if self.beat else limits.start_s
-        if now - self._heard_at >= limit:
+        if now - self._heard_at >= max(limit, limits.busy_s):
+            return f"hung: no turn of its loop for {now - self._heard_at:.0f} s, though it works"
+        if now - max(self._heard_at, self._worked_at) >= limit:
             return f"hung: no beat for {limit:g} s"
         return ""
 

@@ -32,7 +32,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float = 20.0
     """From the start to the first beat. Waiting for others is no fault: a child that beats may stay `starting`."""
     beat_s: float = 5.0
-    """Silence after which a child is hung."""
+    """Silence after which a child that does not work is hung."""
+    busy_s: float = 20.0
+    """Silence after which a child that works is hung, too: one turn of its loop takes that long, or for ever."""
+    busy_share: float = 0.1
+    """Part of a CPU that a silent child must use to count as one that works."""
     stuck_s: float = 4.0
     """How long its beats may say `stuck` before it is hung."""
     abort_s: float = 1.0

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from protocols.actor import stalls
+from protocols.layout import layout
 from protocols.messages.supervisor import Beat
 from supervisor.errors import NoSuchActor
 from supervisor.forkserver import client, wire
@@ -18,6 +20,7 @@ from supervisor.tree.policy import Child
 from supervisor.tree.pulse import Pulse, Verdict
 from supervisor.tree.spec import ChildSpec, Limits
 from supervisor.tree.types import SERVING, Action, Exit, GiveUp, Signal, Spawn, State
+from supervisor.tree.usage import usage_of
 
 FORKSERVER_LIVES = 5
 FORKSERVER_PERIOD_S = 60.0
@@ -124,6 +127,8 @@ class Tree:
         for child in self.children.values():
             if late > self._options.limits.late_tick_s:
                 child.forgive(late)
+            if child.is_silent(now) and (usage := usage_of(child.pid)) is not None:
+                child.observe(usage, now)
             self._do(child.tick(now))
         if late > self._options.limits.late_tick_s:
             self._pulse.forgive(late)
@@ -178,7 +183,13 @@ class Tree:
         except ProcessLookupError:
             return  # its exit report is on the way
         if action.why not in ("stop", "ordered"):
-            self._options.say(f"{action.instance} (pid {action.pid}) gets signal {action.signal}: {action.why}")
+            why = f"{action.why}{self._held_by(action)}"
+            self._options.say(f"{action.instance} (pid {action.pid}) gets signal {action.signal}: {why}")
+
+    def _held_by(self, action: Signal) -> str:
+        """What the process recorded before its end, if it did."""
+        stall = stalls.read(layout(str(self._options.root)).run, action.instance, action.pid)
+        return f"; its loop is held by {' '.join(stall.what.split())}" if stall else ""
 
     def _drain(self) -> None:
         if not self._forkserver.reports(self._report):

@@ -191,6 +191,22 @@ def test_a_hung_actor_is_ended_with_a_stack_dump(plane: FakePlane) -> None:
     assert "Fatal Python error: Aborted" in (plane.root / "logs" / "a.log").read_text()
 
 
+def test_a_busy_actor_lives_unless_it_never_stops(plane: FakePlane) -> None:
+    process = plane.start("a:busy", "b:busy")
+    a, b = plane.actor("a").pid, plane.actor("b").pid
+    os.kill(a, signal.SIGUSR1)
+    os.kill(b, signal.SIGUSR2)
+    replaced = plane.replaced("b", b)
+    assert "though it works" in replaced.last_reason
+    assert "Fatal Python error: Aborted" in (plane.root / "logs" / "b.log").read_text()
+    until(lambda: "worked" in (plane.root / "logs" / "a.log").read_text(), "the end of its work")
+    assert plane.actor("a").pid == a
+    assert plane.actor("a").restarts == 0
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert "its loop is held by user='mallory' verb=list" in err
+
+
 def test_a_stopped_process_is_hung_too(plane: FakePlane) -> None:
     plane.start("a")
     old = plane.actor("a").pid

@@ -11,6 +11,7 @@ from protocols.messages.supervisor import Beat
 from supervisor.tree.policy import Child, describe
 from supervisor.tree.spec import ChildSpec, Limits, Restart
 from supervisor.tree.types import Action, Exit, GiveUp, Signal, Spawn, State
+from supervisor.tree.usage import Usage
 
 LIMITS = Limits()
 KILLED = Exit(signal=9)
@@ -381,3 +382,45 @@ class _World:
             self.do(self.child.tick(self.now))
         assert self.child.state in (State.LIVE, State.FAILED, State.STOPPED)
         assert (self.child.state is State.LIVE) == (self.pid != 0)
+
+
+def silent(child: Child, until: float, cpu: float, runnable: bool = False) -> tuple[float, list[Action]]:
+    """Looks once a second at a child that uses `cpu` of a CPU and sends nothing; the first action and when it came."""
+    now = 0.0
+    while now < until:
+        now += 1.0
+        if child.is_silent(now):
+            child.observe(Usage(now * cpu, runnable), now)
+        if actions := child.tick(now):
+            return now, actions
+    return now, []
+
+
+def test_a_child_that_works_is_not_hung_before_its_limit() -> None:
+    for cpu, runnable in ((1.0, False), (0.2, False), (0.0, True)):
+        now, actions = silent(started(), 100.0, cpu, runnable)
+        assert now == LIMITS.busy_s
+        assert actions == [Signal("a", 100, signal.SIGABRT, "hung: no turn of its loop for 20 s, though it works")]
+
+
+def test_a_child_that_waits_is_hung_at_once() -> None:
+    now, actions = silent(started(), 100.0, 0.01)
+    assert now == LIMITS.beat_s
+    assert actions == [Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")]
+
+
+def test_a_child_that_stops_working_is_hung_that_long_after() -> None:
+    child = started()
+    assert silent(child, 8.0, 1.0) == (8.0, [])
+    child.observe(Usage(8.0, False), 9.0)
+    assert child.tick(9.0) == child.tick(12.9) == []
+    assert child.tick(13.0) == [Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")]
+
+
+def test_a_beat_ends_what_was_observed() -> None:
+    child = started()
+    assert silent(child, 10.0, 1.0) == (10.0, [])
+    child.hear(beat(100), 10.0)
+    assert not child.is_silent(12.0)
+    child.observe(Usage(10.1, False), 14.0)
+    assert child.tick(15.0) == [Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")]

@@ -11,7 +11,7 @@ from supervisor.start import start
 from supervisor.startup.prepared import Prepared
 from supervisor.tree.spec import ChildSpec, Limits
 
-LIMITS = Limits(beat_s=2.5, abort_s=1.5, backoff_s=0.02, start_failures=3)
+LIMITS = Limits(beat_s=2.5, busy_s=6.0, abort_s=1.5, backoff_s=0.02, start_failures=3)
 
 
 def spec(word: str) -> ChildSpec:

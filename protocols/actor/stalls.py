@@ -1,0 +1,86 @@
+"""What holds an event loop: a record in ROOT/run/stalls, made by a thread of the process and read by whoever ends it.
+
+The record is there while the loop makes no turn. A process that turns again removes its own; that of a killed process
+stays, so that its supervisor can name the cause and other processes can refuse it.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+DIRECTORY = "stalls"
+KEPT_S = 300.0
+"""How long a record counts after it was made."""
+MOST_RECORDS = 64
+"""Records that are retained; the oldest go first."""
+LARGEST = 8192
+"""Bytes of a record."""
+
+
+class Stall(msgspec.Struct, frozen=True):
+    """One process whose loop is held. `what` is one line for people, `key` names what must not be tried again."""
+
+    instance: str
+    pid: int
+    at: float
+    """Seconds since the epoch."""
+    what: str
+    key: str = ""
+
+    @property
+    def expires(self) -> float:
+        return self.at + KEPT_S
+
+
+def path_of(run: Path, instance: str, pid: int) -> Path:
+    return run / DIRECTORY / f"{instance}-{pid}.json"
+
+
+def write(run: Path, stall: Stall) -> None:
+    """Make the record of a process. Raises OSError."""
+    path = path_of(run, stall.instance, stall.pid)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode(stall))  # no fsync: it may be forgotten with the machine's memory
+    os.replace(temporary, path)
+
+
+def remove(run: Path, instance: str, pid: int) -> None:
+    with suppress(OSError):
+        path_of(run, instance, pid).unlink()
+
+
+def read(run: Path, instance: str, pid: int) -> Stall | None:
+    """Return what holds, or held, the loop of a process; None if nothing is known."""
+    return _read(path_of(run, instance, pid))
+
+
+def read_all(run: Path, now: float | None = None) -> Iterator[Stall]:
+    """Every record that counts; removes the others. `now` is in seconds since the epoch."""
+    now = time.time() if now is None else now
+    found = []
+    for path in (run / DIRECTORY).glob("*.json"):
+        stall = _read(path)
+        if stall is not None and now < stall.expires and stall.at <= now + KEPT_S:
+            found.append((stall.at, path, stall))
+        else:
+            with suppress(OSError):
+                path.unlink()
+    found.sort(key=lambda each: each[0])
+    for _, path, _ in found[:-MOST_RECORDS]:
+        with suppress(OSError):
+            path.unlink()
+    for _, _, stall in found[-MOST_RECORDS:]:
+        yield stall
+
+
+def _read(path: Path) -> Stall | None:
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(LARGEST), type=Stall)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,38 @@
+"""Holds its event loop: SIGUSR1 works for WORK_S and goes on, SIGUSR2 works for ever, and its stall is on record."""
+
+import os
+import signal
+import time
+
+from protocols.actor import Context, run_actor, stalls
+from protocols.actor.stalls import Stall
+
+WORK_S = 3.5
+
+
+class Busy:
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    async def start(self) -> None:
+        signal.signal(signal.SIGUSR1, lambda _number, _frame: self.work(WORK_S))
+        signal.signal(signal.SIGUSR2, lambda _number, _frame: self.work_for_ever())
+        self.context.ready()
+
+    async def stop(self) -> None:
+        pass
+
+    def work(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            pass
+        self.context.log.warning("worked")
+
+    def work_for_ever(self) -> None:
+        stall = Stall(self.context.instance, os.getpid(), time.time(), "user='mallory'\nverb=list")
+        stalls.write(self.context.layout.run, stall)
+        self.work(float("inf"))
+
+
+def main(argv: list[str] | None = None) -> None:
+    run_actor("busy", Busy, argv)

@@ -1,0 +1,20 @@
+"""The API server with one fault for tests: a create with fieldManager=spin works for ever, in the event loop."""
+
+from actors.apiserver.actor import ApiServer
+from actors.apiserver.endpoints.types import Reply, Request
+from actors.apiserver.endpoints.writing import Writing
+from protocols.actor import run_actor
+
+SPIN = "spin"
+_create = Writing.create
+
+
+async def _spinning(self: Writing, request: Request) -> Reply:
+    while request.query.get("fieldManager") == SPIN:
+        pass
+    return await _create(self, request)
+
+
+if __name__ == "__main__":
+    Writing.create = _spinning  # type: ignore[method-assign]
+    run_actor("apiserver", ApiServer, None)
