@@ -48,7 +48,7 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """WAL pages after which they are moved into the database file."""
     compact_every: float = 60.0
     history_seconds: float = 600.0
-    history_least: int = 10_000
+    history_least: int = 20_000
     history_most: int = 100_000
     """History kept: at least `history_seconds` and `history_least` revisions, never more than `history_most`."""
     min_lease_ttl: int = 2

@@ -4,8 +4,7 @@ import msgspec
 
 from protocols.etcd import EtcdOptions
 from protocols.kube.resources import ALL, Resource
-
-MIB = 1024 * 1024
+from protocols.messages.objects import HISTORY_BYTES, HISTORY_REVISIONS, WINDOW_BYTES
 
 
 class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,7 +14,7 @@ class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 102_400
     fresh: float = 75.0
     """Seconds a change should stay: a full window whose oldest change is younger doubles."""
-    max_bytes: int = 64 * MIB
+    max_bytes: int = WINDOW_BYTES
     """Bound of all changes' bytes; beyond it the oldest go, whatever their age."""
 
 
@@ -26,9 +25,9 @@ class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     efficient: bool = True
     """The gate EfficientWatchResumption. Off: progress is neither asked for nor believed, a stream's mark moves with
     its own events only, and history begins at the list."""
-    resume_revisions: int = 10_000
+    resume_revisions: int = HISTORY_REVISIONS
     """At start the windows are filled from this far back, unless compaction is nearer."""
-    resume_bytes: int = 256 * MIB
+    resume_bytes: int = HISTORY_BYTES
     """At start no further back than objects of so many bytes have changed: windows would not keep more."""
     compare: float = 300.0
     """Seconds between two comparisons of what is cached with what is stored."""

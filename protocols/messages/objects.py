@@ -15,6 +15,11 @@ FLOOR_KEY = "@floor"
 """A snapshot holds, in this order: each stored object as (key, STORED); (FLOOR_KEY, FLOOR), whose `rv` is the revision
 above which the history has no gap, so a watch may start at it or later; the history, oldest first, as
 (f"@{n}/{key}", ADDED | MODIFIED | DELETED). Names of objects never begin with `@`."""
+MIB = 1024 * 1024
+HISTORY_REVISIONS, HISTORY_BYTES = 20_000, 256 * MIB
+"""How far back a restarted watch cache reads: revisions, and bytes of the objects changed since."""
+WINDOW_BYTES = 64 * MIB
+"""Bytes of one resource's changes that a window keeps, objects before and after."""
 DIGEST, DIGEST_KEY = "DIGEST", "@digest"
 """The last event of a replay across a restart of the watch cache: `object` is the digest of all objects at that point,
 as 8 big-endian bytes. A follower with another digest followed another history and asks for a snapshot."""

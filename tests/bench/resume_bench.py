@@ -1,5 +1,9 @@
-"""Many watches over four API server processes, one of them killed: how soon all are back, and what they missed."""
+"""Many watches over four API server processes, one of them killed: how soon all are back, and what they missed.
 
+And the watch cache and all API servers killed at once while another resource is written to fast: who must list again.
+"""
+
+import asyncio
 import signal
 import threading
 import time
@@ -10,11 +14,13 @@ from tests.bench.watch_lab import TOKEN, Peer, configmap, give_token, put_all, u
 from tests.bench.watch_line import Options
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.plane import until
+from tests.support.resuming import Crowd
 
 PROCESSES, WATCHES = 4, 10_000
 EVENTS, RATE = 8, 1.0
 LIMIT_S = 3.0
 PATIENCE_S = 60.0
+IDLE, PASSING, PASSING_RATE = 200, 30_000, 1000.0
 VICTIM = "apiserver-2"
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -30,7 +36,7 @@ def run() -> list[Row]:
             options = Options(plane.port, str(plane.settings.layout.pki), [PATH], WATCHES, start, True, token=token)
             with watches(options) as client:
                 rows += _kill_one(plane, client, told)
-    return rows
+    return [*rows, *_kill_all()]
 
 
 def scale(plane: Plane) -> None:
@@ -39,6 +45,35 @@ def scale(plane: Plane) -> None:
         plane.spawn(name)
     for name in names:
         until_applied(plane, 0, name)
+
+
+def _kill_all() -> list[Row]:
+    """Idle watches; more writes pass than a restarted watch cache reads back, and go on while all are away."""
+    with running_plane() as plane:
+        return asyncio.run(_double_kill(plane))
+
+
+async def _double_kill(plane: Plane) -> list[Row]:
+    pairs = [(f"/registry/secrets/default/s-{number % 100}", configmap("s")) for number in range(PASSING)]
+    async with Crowd([plane], IDLE) as crowd:
+        began = time.monotonic()
+        writing = asyncio.create_task(asyncio.to_thread(put_all, plane, pairs, PASSING_RATE))
+        await asyncio.sleep(PASSING / PASSING_RATE * 0.8)
+        for name in ("watchcache", "apiserver-0"):
+            plane.kill(name, signal.SIGKILL)
+        for name in ("watchcache", "apiserver-0"):
+            plane.spawn(name)
+        await writing
+        rate = PASSING / (time.monotonic() - began)
+        last = [("/registry/configmaps/default/last", configmap("last"))]
+        await crowd.caught_up(await asyncio.to_thread(put_all, plane, last))
+        lists = sum(client.relists for client in crowd.clients)
+        away = max(client.resumed_after for client in crowd.clients)
+    return [
+        Row("resume.double: writes while watch cache and API server die", rate, "1/s"),
+        Row("resume.double: longest time without a stream", away, "s"),
+        Row(f"resume.double: lists again of {IDLE} idle watches", lists, "", target="0", ok=not lists),
+    ]
 
 
 def _kill_one(plane: Plane, client: Peer, how: str) -> list[Row]:

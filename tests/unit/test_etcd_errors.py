@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.etcd.errors import EtcdError, InvalidRequest, NoSpace, TooLarge, etcd_error
+from protocols.etcd.errors import AnswerTooLarge, EtcdError, InvalidRequest, NoSpace, TooLarge, etcd_error
 from protocols.etcd.line import rpc_error
 
 
@@ -11,7 +11,7 @@ from protocols.etcd.line import rpc_error
     [
         ("INVALID_ARGUMENT", "etcdserver: request is too large", TooLarge),
         ("RESOURCE_EXHAUSTED", "grpc: received message larger than max (2098520 vs. 2097152)", TooLarge),
-        ("RESOURCE_EXHAUSTED", "received message larger than max (70000000 vs. 67108864)", EtcdError),
+        ("RESOURCE_EXHAUSTED", "received message larger than max (70000000 vs. 67108864)", AnswerTooLarge),
         ("RESOURCE_EXHAUSTED", "etcdserver: mvcc: database space exceeded", NoSpace),
         ("INVALID_ARGUMENT", "etcdserver: key is not provided", InvalidRequest),
     ],

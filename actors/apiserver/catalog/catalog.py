@@ -11,6 +11,7 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.flusher import Flusher
 from actors.apiserver.watch.hub import Hub, HubOptions
+from actors.apiserver.watch.pace import Volume
 from protocols.bus import Bus, Following
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
@@ -22,6 +23,7 @@ class CatalogOptions(msgspec.Struct, frozen=True):
     """Whom a row's replica asks to hurry when somebody waits for a revision."""
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
+    volume: Volume = msgspec.field(default_factory=Volume)
 
 
 class Catalog:
@@ -79,4 +81,4 @@ class Catalog:
     def _hub(self, row: Resource) -> Hub:
         options = self._options
         meter = WatchMeter(options.metrics, row)
-        return Hub(self.replicas[row.store], HubOptions(meter, options.alarms, options.flusher), row)
+        return Hub(self.replicas[row.store], HubOptions(meter, options.alarms, options.flusher, options.volume), row)

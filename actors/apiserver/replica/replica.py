@@ -57,6 +57,7 @@ class Replica:
         self._waiters = Waiters()
         self._nudge = nudge or (lambda _rv: None)
         self._listeners: list[Callable[[Change], None]] = []
+        self._on_mark: list[Callable[[int], None]] = []
         self._on_forgotten: list[Callable[[], None]] = []
         self._first_fill = asyncio.Event()
 
@@ -66,6 +67,13 @@ class Replica:
 
     def forget(self, listener: Callable[[Change], None]) -> None:
         self._listeners.remove(listener)
+
+    def listen_mark(self, listener: Callable[[int], None]) -> None:
+        """Call `listener` with each new mark, after the change that brought it."""
+        self._on_mark.append(listener)
+
+    def unlisten_mark(self, listener: Callable[[int], None]) -> None:
+        self._on_mark.remove(listener)
 
     def listen_forgotten(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the history is replaced, before the changes that lead to the new state."""
@@ -95,6 +103,8 @@ class Replica:
             self.changed_at = time.monotonic()
             if self._waiters.pending:
                 self._waiters.advance(mark)
+            for listener in self._on_mark:
+                listener(mark)
 
     def on_synced(self, synced: bool) -> None:
         self.synced = synced

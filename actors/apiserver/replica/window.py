@@ -4,11 +4,10 @@ from bisect import bisect_right
 from collections import deque
 
 from actors.apiserver.replica.change import Change
+from protocols.messages.objects import WINDOW_BYTES
 
 LOWEST, HIGHEST = 100, 102_400
 FRESH_SECONDS = 75.0
-WINDOW_BYTES = 64 * 1024 * 1024
-"""Bytes of the objects of all changes, before and after; beyond it the oldest go, whatever their age."""
 ENCODED, ENCODED_BYTES = 256, 4 * 1024 * 1024
 """Changes that keep their encoded forms, and bytes of their objects; those of older ones are made again if a watch
 resumes that far back."""
@@ -39,7 +38,7 @@ class Window:
         """`change.at` never decreases, nor does `change.rv`."""
         if len(self) >= self.capacity:
             self._resize(change.at)
-        size = _size(change)
+        size = change.size
         while len(self) >= self.capacity or (self._bytes + size > WINDOW_BYTES and len(self)):
             self._evict()
         self._bytes += size
@@ -47,7 +46,7 @@ class Window:
         self._encoded_bytes += size
         while len(self._encoded) > ENCODED or (self._encoded_bytes > ENCODED_BYTES and len(self._encoded) > 1):
             older = self._encoded.popleft()
-            self._encoded_bytes -= _size(older)
+            self._encoded_bytes -= older.size
             older.encoded.clear()
         self._changes.append(change)
 
@@ -66,13 +65,9 @@ class Window:
     def _evict(self) -> None:
         evicted = self._changes[self._first]
         self._first += 1
-        self._bytes -= _size(evicted)
+        self._bytes -= evicted.size
         rest = self._changes[self._first].rv - 1 if len(self) else evicted.rv
         self.floor = max(self.floor, evicted.rv, rest)
-        if self._first > max(self._lowest, self.capacity // 4) or _size(evicted) > LARGE:
+        if self._first > max(self._lowest, self.capacity // 4) or evicted.size > LARGE:
             del self._changes[: self._first]
             self._first = 0
-
-
-def _size(change: Change) -> int:
-    return sum(len(stored.raw) for stored in (change.before, change.after) if stored is not None)

@@ -16,7 +16,9 @@ from actors.apiserver.watch.encode import error_bytes
 from actors.apiserver.watch.flusher import Flusher
 from actors.apiserver.watch.index import NODE, Index
 from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.pace import Pace, Volume
 from actors.apiserver.watch.scope import Scope
+from actors.apiserver.watch.sweep import Sweep
 from actors.apiserver.watch.watcher import Watcher
 
 HISTORY_REPLACED = "The resourceVersion for the provided watch is too old: the history it is of was replaced."
@@ -28,6 +30,7 @@ class HubOptions(msgspec.Struct, frozen=True):
     meter: Meter = msgspec.field(default_factory=Meter)
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
+    volume: Volume = msgspec.field(default_factory=Volume)
 
 
 class Hub:
@@ -44,8 +47,11 @@ class Hub:
         self.empty.set()
         self._channels: dict[Scope, Channel] = {}
         self._options = ChannelOptions(self.resource, replica, options.flusher, options.meter, self._emptied)
+        self._pace = Pace(options.volume)
+        self._sweep = Sweep(self, options.flusher)
         self._index: Index[Channel] = Index(self._node_of())
         replica.listen(self._on_change)
+        replica.listen_mark(self._on_mark)
         replica.listen_forgotten(self._expire)
 
     def _node_of(self) -> Callable[[Obj], str] | None:
@@ -83,6 +89,7 @@ class Hub:
     def retire(self) -> None:
         """Its resource is served no more, or differently: nothing new is told, open watches end."""
         self.replica.forget(self._on_change)
+        self.replica.unlisten_mark(self._on_mark)
         self.replica.unlisten_forgotten(self._expire)
         self.close()
 
@@ -102,6 +109,13 @@ class Hub:
         if not self._channels:
             self.empty.set()
 
+    def _on_mark(self, mark: int) -> None:
+        if self._pace.due(mark):
+            self._pace.sent(mark)
+            if not self.empty.is_set():
+                self._sweep.begin(self.watchers())
+
     def _on_change(self, change: Change) -> None:
+        self._pace.changed(change.size)
         for channel in self._index.concerned(change):
             channel.offer(change)
