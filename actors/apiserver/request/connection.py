@@ -14,14 +14,17 @@ from aiohttp import hdrs, web
 from aiohttp.http import RawRequestMessage, StreamWriter
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import ERROR, RequestHandler, _ErrInfo
+from aiohttp.web_protocol import ERROR, _ErrInfo
 from multidict import CIMultiDict
 
 from actors.apiserver.endpoints.types import Reply, Response
 from actors.apiserver.endpoints.whole import whole
+from protocols.serving import Guest, GuestServer
 from protocols.tls import is_trusted
 
 Message = RawRequestMessage | _ErrInfo
+KNOWN_S = 75.0
+"""How long a connection of a client that has proven who it is may be idle."""
 QUERY_PARAMETERS = 1_000
 """Parameters of a query: taking hundreds of thousands apart, which a stranger may ask for, would hold the loop."""
 
@@ -29,14 +32,13 @@ QUERY_PARAMETERS = 1_000
 Answering = Callable[[web.BaseRequest], Awaitable[Response]]
 
 
-class Connections(web.Server):
+class Connections(GuestServer):
     """Makes one for each that is accepted."""
 
-    def __init__(self, handler: Answering, **options: Any) -> None:
-        known: Any = handler  # to aiohttp, whose answers are not the only ones
-        super().__init__(known, **options)
+    def __init__(self, handler: Answering, *, known_timeout: float = KNOWN_S, **options: Any) -> None:
+        super().__init__(handler, known_timeout=known_timeout, **options)
 
-    def __call__(self) -> RequestHandler:
+    def __call__(self) -> "Connection":
         return Connection(self, loop=self._loop, **self._kwargs)
 
     def distrust(self, abort: bool) -> None:
@@ -47,7 +49,7 @@ class Connections(web.Server):
                 connection.distrust(abort)
 
 
-class Connection(RequestHandler):
+class Connection(Guest):
     """Nothing but the connection's loss cancels its task, so a handler may live in it."""
 
     __slots__ = ("on_end",)

@@ -16,11 +16,9 @@ from actors.apiserver.request.connection import Connections
 from actors.apiserver.request.handler import Handler
 from actors.apiserver.watch.takeover import give_back
 from protocols.errors import NodeplaneError
+from protocols.serving import Limits, Listener, ListenerOptions, Lobby
 from protocols.tls import Renewed, ServerContexts, server_contexts, serving
 
-KEEPALIVE_SECONDS = 75.0
-"""Also what a client has for its first request, and for the header of each: half-open connections end."""
-BACKLOG = 4096
 TRUST_SECONDS = 2.0
 """Seconds after which replaced client CAs are noticed at the latest."""
 STREAM_GRACE_SECONDS = 60.0
@@ -52,7 +50,6 @@ class Server:
             handler,
             handler_cancellation=True,
             access_log=None,
-            keepalive_timeout=KEEPALIVE_SECONDS,
             tcp_keepalive=True,
             auto_decompress=False,
             max_line_size=LINE_LIMIT,
@@ -67,29 +64,23 @@ class Server:
         self._contexts: Renewed[ServerContexts] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
-        self._site: web.TCPSite | None = None
+        self._listener: Listener | None = None
 
     async def start(self) -> None:
         """Raises CannotListen."""
         options = self._options
         allow_files()
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner,
-            options.host,
-            options.port,
-            ssl_context=self.tls(),
-            reuse_port=True,
-            backlog=BACKLOG,
-        )
+        about = ListenerOptions(options.host, options.port, self.tls(), self._server, shared=True)
+        listener = Listener(about, Lobby(Limits()))
         try:
-            await site.start()
+            listener.start()
         except OSError as error:
             text = error.strerror or str(error)
             raise CannotListen(
                 f"cannot listen on {options.host}:{options.port}: {text}; choose another --port"
             ) from None
-        self._site = site
+        self._listener = listener
         if self._contexts is not None:
             self._check_trust(self._contexts, self._contexts.last.trust)
 
@@ -110,11 +101,12 @@ class Server:
 
     async def stop_listening(self) -> None:
         """New connections go to the other processes of the port; open ones live on."""
-        if self._site is not None:
-            site, self._site = self._site, None
-            await site.stop()
+        if self._listener is not None:
+            self._listener.stop()
 
     async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
         if self._timer is not None:
             self._timer.cancel()
         await self._runner.cleanup()

@@ -13,12 +13,15 @@ from aiohttp import web
 from actors.podworker.streaming.errors import CallerForbidden, CallerUnknown, StreamingRefused, StreamTargetMissing
 from actors.podworker.streaming.replies import refusal
 from protocols.files import write_atomic
+from protocols.serving import GuestServer, Limits, Listener, ListenerOptions, Lobby
 from protocols.tls import Renewed, is_trusted, server_contexts, serving
 
 CALLER = "kube-apiserver-kubelet-client"
 """Common name of the only client."""
 LOOPBACK = "127.0.0.1"
 CLOSE_S = 1.0
+KNOWN_S = 75.0
+"""How long an idle connection of the API server is kept."""
 
 Handler = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
 log = logging.getLogger("podworker")
@@ -43,8 +46,9 @@ class NodeEndpoint:
         self._routes = routes
         self.port = 0
         """0 as long as nobody can call."""
-        server = web.Server(self._answer, handler_cancellation=True, access_log=None, keepalive_timeout=75.0)
-        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=CLOSE_S)
+        self._server = GuestServer(self._answer, known_timeout=KNOWN_S, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=CLOSE_S)
+        self._listener: Listener | None = None
 
     async def start(self) -> None:
         """A node that cannot serve streams still runs pods: the reason goes to the log."""
@@ -53,26 +57,29 @@ class NodeEndpoint:
             files = (options.cert, options.key, options.client_ca)
             context = serving(Renewed(files, lambda: server_contexts(lambda: _tls_context(options), options.client_ca)))
             await self._runner.setup()
-            self.port = await self._listen(context)
+            self.port = self._listen(context)
             write_atomic(self._options.port_file, str(self.port).encode())
         except OSError as error:
             log.error("logs, exec and port-forward are not served: %s", error)
 
     async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
         await self._runner.cleanup()
 
-    async def _listen(self, context: ssl.SSLContext) -> int:
+    def _listen(self, context: ssl.SSLContext) -> int:
         """On the port that was asked for; else on that of the last life, or any other when it is taken."""
         if self._options.port:
-            return await self._bind(self._options.port, context)
+            return self._bind(self._options.port, context)
         with contextlib.suppress(OSError, ValueError):
-            return await self._bind(int(self._options.port_file.read_text()), context)
-        return await self._bind(0, context)
+            return self._bind(int(self._options.port_file.read_text()), context)
+        return self._bind(0, context)
 
-    async def _bind(self, port: int, context: ssl.SSLContext) -> int:
-        site = web.TCPSite(self._runner, self._options.host, port, ssl_context=context, reuse_address=True)
-        await site.start()
-        return int(self._runner.addresses[-1][1])
+    def _bind(self, port: int, context: ssl.SSLContext) -> int:
+        listener = Listener(ListenerOptions(self._options.host, port, context, self._server), Lobby(Limits()))
+        listener.start()
+        self._listener = listener
+        return listener.port
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:

@@ -12,6 +12,7 @@ from aiohttp import web
 from actors.runtime.errors import StateNotWritten
 from actors.runtime.streaming import attaching, forwarding, running
 from actors.runtime.streaming.tickets import Tickets
+from protocols.serving import GuestServer, Limits, Listener, ListenerOptions, Lobby, prove
 from protocols.streams.channels import (
     CHANNEL_PROTOCOLS,
     ERROR,
@@ -27,14 +28,16 @@ from protocols.streams.spdy.upgrade import FORWARD, VERSION_HEADER, Spdy, offere
 
 HOST = "127.0.0.1"
 CLOSE_S = 0.2
+IDLE_S = 75.0
 What = running.Exec | attaching.Attach | forwarding.PortForward
 
 
 class StreamServer:
     def __init__(self) -> None:
         self._tickets: Tickets[What] = Tickets(asyncio.get_running_loop().time)
-        server = web.Server(self._serve, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=CLOSE_S)
+        self._server = GuestServer(self._serve, known_timeout=IDLE_S, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=CLOSE_S)
+        self._listener: Listener | None = None
         self._starting = asyncio.Lock()
         self._address = ""
         self.port = 0
@@ -48,21 +51,25 @@ class StreamServer:
         return f"{self._address}/{type(what).__name__.lower()}/{self._tickets.give(what)}"
 
     async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
         await self._runner.cleanup()
 
     async def _start(self) -> None:
         try:
             await self._runner.setup()
-            await web.TCPSite(self._runner, HOST, 0).start()
+            listener = Listener(ListenerOptions(HOST, 0, None, self._server), Lobby(Limits()))
+            listener.start()
         except OSError as error:
             raise StateNotWritten(f"cannot listen on {HOST}: {error.strerror}") from None
-        self.port = int(self._runner.addresses[0][1])
+        self._listener, self.port = listener, listener.port
         self._address = f"http://{HOST}:{self.port}"
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         what = self._tickets.take(request.path.rpartition("/")[2])
         if what is None:
             return web.Response(status=404, text="no such stream, or it was opened before\n")
+        prove(request)
         if wants_spdy(request):
             return await _bare(request, what)
         protocols = (TUNNEL,) if isinstance(what, forwarding.PortForward) else CHANNEL_PROTOCOLS

@@ -1,0 +1,202 @@
+"""Accepts connections within bounds: the lobby's for guests, and descriptors for all.
+
+RESERVE descriptors stay for what the process opens itself: its log files, the store, nodes. The number of a descriptor
+is the lowest free one, so the number of a new connection says how many are open.
+"""
+
+import asyncio
+import logging
+import resource
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from protocols.errors import NodeplaneError
+from protocols.serving.guest import GUEST_S, Guest
+from protocols.serving.lobby import Lobby
+
+BACKLOG = 4096
+TOGETHER = 64
+"""Connections accepted in one turn of the loop."""
+RESERVE = 256
+"""Descriptors that connections never take."""
+REFUSING = 64
+"""Some of the reserve, for connections that are told that there is no room, or for which a guest is being evicted."""
+YOUNG_S = 1.0
+"""A guest this young is not evicted: it may be in the middle of its handshake. New ones wait in the backlog."""
+PAUSE_S = 0.05
+LOGGED_S = 60.0
+log = logging.getLogger(__name__)
+
+
+class CannotBind(NodeplaneError):
+    """Raised when an address cannot be listened on."""
+
+    grpc = "FAILED_PRECONDITION"
+
+
+class ListenerOptions(msgspec.Struct, frozen=True):
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    make: Callable[[], Guest]
+    shared: bool = False
+    """Other processes listen on the same port."""
+
+
+class Visit:
+    """A guest's place in the lobby."""
+
+    __slots__ = ("_lobby", "began", "full", "guest", "task")
+
+    def __init__(self, lobby: "Lobby[Visit]", guest: Guest, began: float, full: str = "") -> None:
+        self._lobby = lobby
+        self.guest = guest
+        self.began = began
+        self.full = full
+        self.task: asyncio.Task[None] | None = None
+        """The handshake."""
+
+    def leave(self) -> None:
+        self._lobby.leave(self)
+
+    def evict(self, message: str) -> None:
+        self.leave()
+        if self.guest.transport is not None:
+            self.guest.refuse(429, message)
+        elif self.task is not None:
+            self.task.cancel()
+
+
+class Listener:
+    def __init__(self, options: ListenerOptions, lobby: Lobby[Visit]) -> None:
+        self._options = options
+        self._lobby = lobby
+        self._socket: socket.socket | None = None
+        self._held: tuple[socket.socket, str] | None = None
+        """Accepted, and waits for room."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._most = 0
+        self._next_log = 0.0
+        self.evicted = 0
+        self.port = 0
+
+    def start(self) -> None:
+        """Raises OSError."""
+        options = self._options
+        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+        listening = socket.create_server(
+            (options.host, options.port), family=family, backlog=BACKLOG, reuse_port=options.shared
+        )
+        listening.setblocking(False)
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = soft - min(RESERVE, soft // 4)
+        self._socket, self.port = listening, listening.getsockname()[1]
+        self._resume()
+
+    def stop(self) -> None:
+        """Open connections live on."""
+        listening, self._socket = self._socket, None
+        if listening is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        asyncio.get_running_loop().remove_reader(listening.fileno())
+        listening.close()
+        if self._held is not None:
+            self._held[0].close()
+
+    def close(self) -> None:
+        """As `stop`, and handshakes end."""
+        self.stop()
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(TOGETHER):
+            if self._socket is None or self._timer is not None:
+                return
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError as error:  # no descriptor or memory is left at all
+                self._report("connections cannot be accepted", error.strerror or str(error))
+                self._pause()
+                return
+            self._admit(accepted, str(address[0]))
+
+    def _pause(self) -> None:
+        """The backlog holds who comes meanwhile."""
+        if self._socket is not None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._socket.fileno())
+            self._timer = loop.call_later(PAUSE_S, self._resume)
+
+    def _resume(self) -> None:
+        self._timer = None
+        held, self._held = self._held, None
+        if held is not None:
+            self._admit(*held)
+        if self._socket is not None and self._timer is None:
+            asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
+
+    def _admit(self, accepted: socket.socket, address: str) -> None:
+        now = asyncio.get_running_loop().time()
+        visit = self._lobby.excess(address)
+        if visit is not None and now - visit.began < YOUNG_S:
+            self._held = accepted, address
+            self._pause()
+            return
+        full = ""
+        if visit is None and accepted.fileno() >= self._most:
+            visit = self._lobby.oldest()
+            if visit is None or visit.full:
+                full = f"the server has {self._most} connections open: try again, or close idle ones"
+        if visit is not None:
+            self._evict(visit, address)
+        if accepted.fileno() >= self._most + REFUSING:
+            self._report("connection dropped: no descriptor is left", address)
+            accepted.close()
+            return
+        self._begin(accepted, address, full)
+
+    def _evict(self, visit: Visit, address: str) -> None:
+        self.evicted += 1
+        self._report("connection evicted: too many prove no identity", address)
+        visit.evict(f"too many connections, also from {address}, prove no identity: authenticate, or close idle ones")
+
+    def _report(self, what: str, about: str) -> None:
+        """At most one line in LOGGED_S."""
+        now = time.monotonic()
+        if now >= self._next_log:
+            self._next_log = now + LOGGED_S
+            log.warning("%s about=%s guests=%d evicted=%d", what, about, len(self._lobby), self.evicted)
+
+    def _begin(self, accepted: socket.socket, address: str, full: str) -> None:
+        loop, guest = asyncio.get_running_loop(), self._options.make()
+        guest.visit = visit = Visit(self._lobby, guest, loop.time(), full)
+        self._lobby.enter(visit, address)
+        task = visit.task = loop.create_task(self._shake(accepted, visit))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _shake(self, accepted: socket.socket, visit: Visit) -> None:
+        """A handshake that fails is the client's business."""
+        loop, tls = asyncio.get_running_loop(), self._options.tls
+        limit = {"ssl_handshake_timeout": GUEST_S} if tls is not None else {}
+        try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.connect_accepted_socket(lambda: visit.guest, accepted, ssl=tls, **limit)
+        except (OSError, asyncio.CancelledError):
+            visit.leave()
+            with suppress(OSError):
+                accepted.close()
+        finally:
+            visit.task = None

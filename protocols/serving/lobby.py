@@ -1,0 +1,51 @@
+"""Connections that have not proven who they are: bounded in all and for each address. Pure.
+
+One that proves itself leaves; from then on only descriptors bound it. Where there is no room, the connection that waits
+longest is the one to go: an attacker's idle connections cost clients that speak nothing.
+"""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+Visit = TypeVar("Visit")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    in_all: int = 2048
+    per_address: int = 512
+    """Clients on this machine share one address, so it is no smaller."""
+
+
+class Lobby(Generic[Visit]):
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._visits: dict[Visit, str] = {}
+        """Oldest first, with their addresses."""
+        self._by_address: dict[str, dict[Visit, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._visits)
+
+    def enter(self, visit: Visit, address: str) -> None:
+        self._visits[visit] = address
+        self._by_address.setdefault(address, {})[visit] = None
+
+    def leave(self, visit: Visit) -> None:
+        """It proved itself, or is gone. May be called again."""
+        address = self._visits.pop(visit, None)
+        if address is not None:
+            same = self._by_address[address]
+            del same[visit]
+            if not same:
+                del self._by_address[address]
+
+    def excess(self, address: str) -> Visit | None:
+        """Return the one that has to go before one more of `address` may enter; None when there is room."""
+        same = self._by_address.get(address, {})
+        if len(same) >= self._limits.per_address:
+            return next(iter(same))
+        return self.oldest() if len(self._visits) >= self._limits.in_all else None
+
+    def oldest(self) -> Visit | None:
+        return next(iter(self._visits), None)

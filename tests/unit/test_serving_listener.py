@@ -1,0 +1,138 @@
+"""Descriptors that connections never take, and guests that make room."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from protocols.serving import GuestServer, Limits, Listener, ListenerOptions, Lobby, listener, prove
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n%s\r\n"
+OK = b"HTTP/1.1 200 OK"
+PROOF = b"Authorization: me\r\n"
+Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def hello(request: web.BaseRequest) -> web.Response:
+    if "Authorization" in request.headers:
+        prove(request)
+    return web.Response(body=b"hello")
+
+
+class Served:
+    def __init__(self, listening: Listener, lobby: Lobby[listener.Visit]) -> None:
+        self.listening, self.lobby = listening, lobby
+        self.monkey = pytest.MonkeyPatch()
+        self._peers: list[Peer] = []
+
+    async def connect(self) -> Peer:
+        self._peers.append(await asyncio.open_connection("127.0.0.1", self.listening.port))
+        return self._peers[-1]
+
+    async def guests(self, count: int) -> None:
+        while len(self.lobby) < count:  # noqa: ASYNC110  # the kernel decides when
+            await asyncio.sleep(0.001)
+
+    def close(self) -> None:
+        self.monkey.undo()
+        for _, writer in self._peers:
+            writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def served(limits: Limits) -> AsyncIterator[Served]:
+    server = GuestServer(hello, known_timeout=75.0, handler_cancellation=True, access_log=None)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.1)
+    await runner.setup()
+    lobby: Lobby[listener.Visit] = Lobby(limits)
+    listening = Listener(ListenerOptions("127.0.0.1", 0, None, server), lobby)
+    listening.start()
+    made = Served(listening, lobby)
+    async with asyncio.timeout(60):
+        try:
+            yield made
+        finally:
+            made.close()
+            listening.close()
+            await runner.cleanup()
+
+
+async def asked(peer: Peer, headers: bytes = PROOF) -> bytes:
+    """The first line of the answer."""
+    reader, writer = peer
+    writer.write(GET % headers)
+    head = await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(int(head.partition(b"Content-Length: ")[2].partition(b"\r")[0]))
+    return head.partition(b"\r\n")[0]
+
+
+def test_listener_out_of_descriptors_says_so_and_serves_who_is_in() -> None:
+    async def story() -> None:
+        async with served(Limits()) as made:
+            first = await made.connect()
+            assert await asked(first) == OK
+            made.listening._most = 0
+            made.monkey.setattr(listener, "REFUSING", 1_000_000)
+            assert await asked(peer := await made.connect()) == b"HTTP/1.1 503 Service Unavailable"
+            assert await peer[0].read() == b""
+            assert await asked(first) == OK
+            made.listening._most = 1_000_000
+            assert await asked(await made.connect()) == OK
+
+    asyncio.run(story())
+
+
+def test_listener_out_of_its_reserve_drops_connections() -> None:
+    async def story() -> None:
+        async with served(Limits()) as made:
+            made.listening._most = -listener.REFUSING
+            reader, _ = await made.connect()
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+
+    asyncio.run(story())
+
+
+def test_listener_out_of_descriptors_evicts_a_guest_first() -> None:
+    async def story() -> None:
+        async with served(Limits()) as made:
+            silent = await made.connect()
+            await made.guests(1)
+            made.listening._most = 0
+            made.monkey.setattr(listener, "REFUSING", 1_000_000)
+            assert await asked(await made.connect()) == OK
+            assert (await silent[0].readline()).startswith(b"HTTP/1.1 429 ")
+
+    asyncio.run(story())
+
+
+def test_listener_with_a_full_lobby_waits_for_young_guests_and_evicts_old_ones() -> None:
+    async def story() -> None:
+        async with served(Limits(per_address=2)) as made:
+            silent = [await made.connect() for _ in range(2)]
+            await made.guests(2)
+            late = await made.connect()
+            answer = asyncio.create_task(asked(late))
+            await asyncio.sleep(3 * listener.PAUSE_S)
+            assert not answer.done()
+            assert made.listening.evicted == 0
+            made.monkey.setattr(listener, "YOUNG_S", 0.0)
+            assert await answer == OK
+            assert made.listening.evicted == 1
+            assert (await silent[0][0].readline()).startswith(b"HTTP/1.1 429 ")
+
+    asyncio.run(story())
+
+
+def test_guest_that_proves_itself_leaves_the_lobby() -> None:
+    async def story() -> None:
+        async with served(Limits()) as made:
+            peer = await made.connect()
+            assert await asked(peer, b"") == OK
+            assert len(made.lobby) == 1
+            assert await asked(peer) == OK
+            assert len(made.lobby) == 0
+
+    asyncio.run(story())
