@@ -1,9 +1,10 @@
-"""The device manager: stands between device plugins and pods, so that no device is ever given twice.
+"""devices: the device manager, between device plugins, DRA drivers and pods.
 
-Owns the device inventory, its health, and the ledger of allocations with its checkpoint file; talks to the plugins.
-Of DRA it owns the claims prepared on this node, with a checkpoint of their own, and the connections to drivers.
+A process of its own, so that no device is allocated twice, whichever other process hangs or dies. Owns the device
+inventory with its health, the ledger of allocations with its checkpoint, and the prepared claims of this node with
+theirs.
 On kill -9 nothing acknowledged is lost: the checkpoint is on disk before an admission is answered or published. Plugins
-see their socket vanish and register again; until then what is allocated stays, and nothing new is.
+see their socket vanish and register again; until then allocations stay, and nothing new is allocated.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from actors.devices.dra.manager import DraManager, DraOptions
 from actors.devices.dra.types import DraLimits
-from actors.devices.manager import Manager, ManagerOptions
+from actors.devices.manager import DeviceManager, DeviceManagerOptions
 from actors.devices.model.errors import CheckpointNotWritten
 from actors.devices.model.types import Limits
 from actors.devices.plugins.registration import RegistrationOptions, RegistrationServer
@@ -40,8 +41,8 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Devices:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._manager = Manager(
-            ManagerOptions(
+        self._manager = DeviceManager(
+            DeviceManagerOptions(
                 plugin_directory=context.layout.device_plugins,
                 state_directory=context.layout.devices,
                 bus=context.bus,
@@ -68,24 +69,24 @@ class Devices:
             registry=self._context.registry,
             log=self._context.log,
             limits=DraLimits(),
-            listen=self._context.settings.gate("ResourceHealthStatus"),
-            allocated=self._manager.show_claims,
+            follow_health=self._context.settings.gate("ResourceHealthStatus"),
+            publish_claims=self._manager.publish_claims,
             allocations=self._manager.allocations,
-            tell=self._manager.tell,
-            forced=self._manager.forced,
-            remembered=self._manager.remembered,
+            report_problem=self._manager.report_problem,
+            overrides=self._manager.dra_overrides,
+            wait_written=self._manager.wait_written,
         )
 
     def _watcher_options(self) -> WatcherOptions:
         return WatcherOptions(
             directory=self._context.layout.plugins_registry,
-            handlers={DEVICE_PLUGIN: self._manager.watched, DRA_PLUGIN: self._dra.drivers},
+            handlers={DEVICE_PLUGIN: self._manager.registry_handler, DRA_PLUGIN: self._dra.drivers},
             registry=self._context.registry,
             log=self._context.log,
         )
 
     async def start(self) -> None:
-        self._context.spawn(self._manager.commits.run(), "commits")
+        self._context.spawn(self._manager.committer.run(), "committer")
         self._manager.start()
         serve = self._context.bus.serve
         serve(messages.ADMIT, AdmitPod, self._manager.admit)
@@ -100,14 +101,14 @@ class Devices:
         await self._registration.start()
         self._context.spawn(self._watcher.run(), "plugins_registry")
         self._context.spawn(self._dra.run(), "claims")
-        listening = f"listening on {self._context.layout.registration_socket}"
-        self._context.ready("; ".join((listening, *self._manager.troubles[-1:], *self._dra.troubles)))
+        note = f"listening on {self._context.layout.registration_socket}"
+        self._context.ready("; ".join((note, *self._manager.warnings[-1:], *self._dra.warnings)))
 
     async def _watch_machine(self) -> None:
-        """Changes of sysfs raise no event, so it is polled; slowly, since each admission looks too."""
+        """Poll sysfs, since CPU hotplug raises no event. Every admission checks too, so this may be slow."""
         while True:
             await asyncio.sleep(MACHINE_POLL_S)
-            self._manager.look_at_machine()
+            self._manager.refresh_machine()
 
     async def _reconcile(self, pods: ReconcilePods, call: Call) -> Empty:
         self._dra.reconcile(set(pods.active))
@@ -120,12 +121,12 @@ class Devices:
         await self._registration.stop()
         await self._dra.close()
         await self._manager.plugins.close()
-        with suppress(CheckpointNotWritten):  # it was logged; the next life reconciles
-            await self._manager.commits.flushed()
+        with suppress(CheckpointNotWritten):  # it was logged; the next start reconciles
+            await self._manager.committer.wait_written()
 
 
 def boot_id() -> str:
-    """Empty where the kernel does not tell: then no pod is asked to prove itself."""
+    """Return the boot id of the machine, or "" if the kernel has none: then pods are not checked again after a boot."""
     try:
         return BOOT_ID.read_text().strip()
     except OSError:

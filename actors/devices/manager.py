@@ -1,4 +1,4 @@
-"""The device manager put together: state from the checkpoint, and what each request does to it."""
+"""The device manager: wires plugins, ledger, checkpoint and CPU and memory pools, and serves the requests."""
 
 import logging
 import time
@@ -8,24 +8,24 @@ from pathlib import Path
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from actors.devices.admission.admission import AdmissionOptions, Admissions, Allocator, Claiming
+from actors.devices.admission.admission import AdmissionOptions, Admissions, PluginAllocator, RecoveryWindow
 from actors.devices.dra.claim_cache import PodClaims
-from actors.devices.dra.health import Forced
+from actors.devices.dra.health import HealthOverrides
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
-from actors.devices.ledger.committer import CommitOptions, Commits
+from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
-from actors.devices.ledger.state import Override, State, in_force
-from actors.devices.machine.machine_manager import KeeperOptions, MachineKeeper
+from actors.devices.ledger.state import Override, State, drop_unmanaged
+from actors.devices.machine.machine_manager import MachineManager, MachineManagerOptions
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.model.errors import CheckpointNotWritten, PluginFailed
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import DeviceKey, Limits, PodRecord
-from actors.devices.plugins.connections import Plugins, PluginsOptions
+from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.registration import WatchedPlugins
-from actors.devices.plugins.status_table import Board
-from actors.devices.streams import MachineStreams, Streams, StreamsOptions
+from actors.devices.plugins.registration import RegistryHandler
+from actors.devices.plugins.status_table import PluginStatusTable
+from actors.devices.streams import DeviceStreams, DeviceStreamsOptions, MachineStreams
 from protocols.alignment import Alignment
 from protocols.bus import Bus, Call, Op, StateSource
 from protocols.ledger import History
@@ -38,6 +38,7 @@ from protocols.messages.devices import (
     LedgerEvent,
     LedgerHistory,
     Notice,
+    PluginView,
     PodAllocation,
     PreStart,
     ReconcilePods,
@@ -48,7 +49,7 @@ PLUGINS_RING = 256
 
 
 @dataclass(frozen=True)
-class ManagerOptions:
+class DeviceManagerOptions:
     plugin_directory: Path
     state_directory: Path
     bus: Bus
@@ -58,53 +59,55 @@ class ManagerOptions:
     kubelet_directory: Path
     alignment: Alignment
     boot: str
-    """Id of the machine's present boot."""
+    """Id of the machine's current boot."""
 
 
-class Manager:
-    """Owns inventory, ledger and checkpoint. Made in one go, so its streams never show a state half loaded."""
+class DeviceManager:
+    """Built synchronously, so that its streams never show a half-loaded state."""
 
-    def __init__(self, options: ManagerOptions) -> None:
+    def __init__(self, options: DeviceManagerOptions) -> None:
         self._options = options
         self._files = CheckpointFiles(options.state_directory, options.plugin_directory)
         found = self._files.load()
-        state, self.troubles = in_force(found.state, options.alignment), found.lines
+        state, self.warnings = drop_unmanaged(found.state, options.alignment), found.warnings
         self._lost = found.lost
         metrics = DeviceMetrics(options.registry)
         self._ledger = Ledger(state.pods)
-        self._foreign = {record.allocation.uid: record for record in state.pods if not record.named}
-        self._inventory = Inventory(resources_of(state), state.forced())
+        self._foreign = {record.allocation.uid: record for record in state.pods if not record.has_pod_name}
+        self._inventory = Inventory(resources_of(state), state.plugin_overrides())
         self._inventory.expect(found.registered, time.monotonic())
-        self.forced = Forced(order for order in state.overrides if not order.resource)
+        self.dra_overrides = HealthOverrides(override for override in state.overrides if not override.resource)
         self._history = History(state.mark, state.recent)
-        self.machine = MachineKeeper(
-            KeeperOptions(options.alignment, options.kubelet_directory, options.log),
-            [record.allocation for record in state.pods if record.named],
+        self.machine = MachineManager(
+            MachineManagerOptions(options.alignment, options.kubelet_directory, options.log),
+            [record.allocation for record in state.pods if record.has_pod_name],
             found.foreign,
         )
         self._machine_metrics = MachineMetrics(options.registry)
         self._machine_streams = MachineStreams(options.bus, self.machine)
-        self._copies = self.machine.copies()
-        self._streams = Streams(StreamsOptions(options.bus, self._inventory, self._ledger, metrics, self._history))
-        self.commits = Commits(self._history, self._commit_options())
-        self.plugins = Plugins(self._plugins_options(metrics))
-        self.watched = WatchedPlugins(self.plugins)
+        self._encoded_state = self.machine.encoded_state()
+        self._streams = DeviceStreams(
+            DeviceStreamsOptions(options.bus, self._inventory, self._ledger, metrics, self._history)
+        )
+        self.committer = Committer(self._history, self._commit_options())
+        self.plugins = PluginConnections(self._plugins_options(metrics))
+        self.registry_handler = RegistryHandler(self.plugins)
         self._admissions = Admissions(self._admission_options(metrics))
         self._machine_changed()
         for resource in self._inventory.resources:
             self._streams.refresh(resource)
-        for line in found.lines:
-            self.tell(messages.CHECKPOINT, line)
+        for message in found.warnings:
+            self.report_problem(messages.CHECKPOINT, message)
 
     async def admit(self, pod: AdmitPod, call: Call) -> AdmittedPod:
-        self.look_at_machine()
+        self.refresh_machine()
         return await self._admissions.admit(pod)
 
-    def look_at_machine(self) -> None:
-        """CPUs may have gone offline or come back: sysfs tells nobody, so it is looked at."""
+    def refresh_machine(self) -> None:
+        """Check for CPUs that went offline or came back: sysfs sends no events."""
         if self.machine.refresh():
             self._machine_changed()
-            self.commits.touch()
+            self.committer.request_write()
 
     def _machine_changed(self) -> None:
         self._machine_streams.refresh()
@@ -119,23 +122,23 @@ class Manager:
         return Empty()
 
     def allocations(self) -> list[PodAllocation]:
-        """Of every pod that holds something, or may."""
+        """Return the allocations of all known pods."""
         return [record.allocation for record in self._ledger.pods.values()]
 
-    async def show_claims(self, uid: str, claims: PodClaims) -> None:
-        """The pod's allocation tells of its prepared claims from now on, durably; an unknown pod has none."""
+    async def publish_claims(self, uid: str, claims: PodClaims) -> None:
+        """Publish a pod's prepared claims in its allocation, durably. Unknown pods are ignored."""
         known = self._ledger.pods.get(uid)
         if known is None:
             return
         record = msgspec.structs.replace(known, allocation=with_claims(known.allocation, claims))
         if self._ledger.update(record):
-            await self.commits.change(record, update=True)
+            await self.committer.change(record, update=True)
 
     async def pre_start(self, request: PreStart, call: Call) -> Empty:
-        """Tell the plugins that asked for it; raises PluginFailed when one of them is gone or refuses."""
+        """Call PreStartContainer of the plugins that require it. Raises PluginFailed."""
         held = self._devices_of(request)
         for resource in sorted(held.keys() | set(request.resources)):
-            await self.plugins.returned(resource)
+            await self.plugins.wait_registered(resource)
             known = self._inventory.resources.get(resource)
             if known is None or not known.options.pre_start:
                 continue
@@ -148,41 +151,47 @@ class Manager:
         return Empty()
 
     async def chaos(self, order: ChaosDevice, call: Call) -> Empty:
-        """Raises UnknownDevice, InvalidHealth, or CheckpointNotWritten: the device is as before then."""
+        """Override a device's health.
+
+        Raises:
+            UnknownDevice: No plugin has reported the device.
+            InvalidHealth: The health does not exist.
+            CheckpointNotWritten: The override is not durable, and was taken back.
+        """
         key = DeviceKey(order.resource, order.id)
         before = self._inventory.overrides.get(key)
-        self._inventory.force(key, order.health)
-        self._overridden(key)
+        self._inventory.override(key, order.health)
+        self._publish_override(key)
         try:
-            await self.remembered()
+            await self.wait_written()
         except CheckpointNotWritten:
             self._inventory.restore(key, before)
-            self._overridden(key)
+            self._publish_override(key)
             raise
         return Empty()
 
     def start(self) -> None:
-        """Every file is made right before anything else, and plugins that do not come back are forgotten in time."""
-        self.commits.touch()
+        """Write every file once, and start the grace period of plugins that do not come back."""
+        self.committer.request_write()
         self.plugins.start()
 
-    def tell(self, reason: str, line: str) -> None:
-        """Aloud: a line in the log, and an event of the node."""
-        self._options.log.error("%s", line)
-        self._streams.notice(Notice("Warning", reason, line))
+    def report_problem(self, reason: str, message: str) -> None:
+        """Log an error and publish it as an event of the node."""
+        self._options.log.error("%s", message)
+        self._streams.notice(Notice("Warning", reason, message))
 
     def _changed(self, resource: str) -> None:
-        """Healthy devices are part of kubelet's checkpoint."""
+        """Publish a resource. kubelet's checkpoint lists healthy devices, so it changes too."""
         self._streams.refresh(resource)
-        self.commits.touch_lazily()
+        self.committer.request_write_later()
 
-    async def remembered(self) -> None:
-        """What was ordered is on disk. Raises CheckpointNotWritten."""
-        self.commits.touch()
-        await self.commits.flushed()
+    async def wait_written(self) -> None:
+        """Return once overrides are on disk. Raises CheckpointNotWritten."""
+        self.committer.request_write()
+        await self.committer.wait_written()
 
-    def _overridden(self, key: DeviceKey) -> None:
-        self.commits.touch()
+    def _publish_override(self, key: DeviceKey) -> None:
+        self.committer.request_write()
         if key.resource in self._inventory.resources:
             self._streams.refresh(key.resource)
 
@@ -191,20 +200,20 @@ class Manager:
 
     def _devices_of(self, request: PreStart) -> dict[str, list[str]]:
         record = self._ledger.pods.get(request.uid)
-        wanted: dict[str, list[str]] = {}
+        held: dict[str, list[str]] = {}
         for container in record.allocation.containers if record else ():
             if container.name == request.container:
                 for device in container.devices:
-                    wanted.setdefault(device.resource, []).append(device.id)
-        return wanted
+                    held.setdefault(device.resource, []).append(device.id)
+        return held
 
-    def _commit_options(self) -> CommitOptions:
-        return CommitOptions(
+    def _commit_options(self) -> CommitterOptions:
+        return CommitterOptions(
             snapshot=self._snapshot,
             save=self._save,
             publish=self._publish,
             undo=self._undo,
-            log=lambda line: self._options.log.error("%s", line),
+            log=lambda message: self._options.log.error("%s", message),
             retry=self._options.limits.commit_retry,
         )
 
@@ -213,50 +222,53 @@ class Manager:
             ledger=self._ledger,
             inventory=self._inventory,
             plugins=self.plugins,
-            commits=self.commits,
-            allocator=Allocator(self.plugins, metrics, self._options.log),
+            committer=self.committer,
+            allocator=PluginAllocator(self.plugins, metrics, self._options.log),
             placer=self.machine.placer,
             machine=self._machine_metrics,
             boot=self._options.boot,
-            claims=Claiming(self._lost, self._options.limits),
+            recovery_window=RecoveryWindow(self._lost, self._options.limits),
         )
 
-    def _plugins_options(self, metrics: DeviceMetrics) -> PluginsOptions:
-        return PluginsOptions(
+    def _plugins_options(self, metrics: DeviceMetrics) -> PluginConnectionsOptions:
+        return PluginConnectionsOptions(
             directory=self._options.plugin_directory,
             inventory=self._inventory,
             limits=self._options.limits,
             metrics=metrics,
             changed=self._changed,
-            registered=lambda resource: self.commits.touch(),
+            registered=lambda resource: self.committer.request_write(),
             log=self._options.log,
-            remembered=self.commits.flushed,
-            board=self._board(),
+            wait_written=self.committer.wait_written,
+            status_table=self._status_table(),
         )
 
     def _save(self, snapshot: Snapshot) -> None:
-        """Called in a thread, one at a time. State files first: the checkpoint is what makes it all true."""
-        self.machine.save(self._copies)
+        """Write all files, called in a thread. State files first: only the checkpoint makes a change valid."""
+        self.machine.save(self._encoded_state)
         self._files.save(snapshot)
 
-    def _board(self) -> Board:
-        board = Board()
-        stream = self._options.bus.own(messages.PLUGINS, StateSource(board.views), ring=PLUGINS_RING)
-        board.tell = lambda op, key, view: stream.publish(op, key, b"" if op is Op.DELETE else view)
-        return board
+    def _status_table(self) -> PluginStatusTable:
+        views: dict[str, PluginView] = {}
+        stream = self._options.bus.own(messages.PLUGINS, StateSource(views), ring=PLUGINS_RING)
+
+        def publish(op: Op, key: str, view: PluginView) -> None:
+            stream.publish(op, key, b"" if op is Op.DELETE else view)
+
+        return PluginStatusTable(publish, views)
 
     def _snapshot(self) -> Snapshot:
-        self._copies = self.machine.copies()
+        self._encoded_state = self.machine.encoded_state()
         overrides = [Override(key.resource, key.id, health) for key, health in self._inventory.overrides.items()]
         state = State(
             pods=tuple(self._ledger.pods.values()),
-            overrides=(*overrides, *self.forced.orders()),
+            overrides=(*overrides, *self.dra_overrides.stored()),
             resources=tuple(self._inventory.resources),
         )
         return Snapshot(state, self._inventory.all_healthy())
 
     def _publish(self, event: LedgerEvent) -> None:
-        """A released device that nobody reports any more leaves the health stream with its pod."""
+        """Publish an event. Released devices that no plugin reports leave the health stream."""
         self._streams.allocation(event)
         if self.machine.placer.pins:
             self._machine_changed()
@@ -269,7 +281,7 @@ class Manager:
         if self._ledger.pods.get(uid) is not record:
             return
         if uid in self._foreign:
-            self._ledger.admit(self._foreign[uid])  # it holds its devices, and is nameless again
+            self._ledger.admit(self._foreign[uid])  # back to a record without its pod name
         else:
             self._ledger.release(uid)
             self.machine.placer.release(uid)
@@ -278,4 +290,4 @@ class Manager:
 def with_claims(allocation: PodAllocation, claims: PodClaims) -> PodAllocation:
     replace = msgspec.structs.replace
     containers = tuple(replace(item, claims=claims.containers.get(item.name, ())) for item in allocation.containers)
-    return replace(allocation, containers=containers, claims=claims.loose)
+    return replace(allocation, containers=containers, claims=claims.unreferenced)

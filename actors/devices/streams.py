@@ -1,4 +1,4 @@
-"""What the plane sees of devices: the streams, published only where something really changed."""
+"""Streams of the device manager. An event is published only if something changed."""
 
 import time
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.devices.ledger.ledger import Ledger
-from actors.devices.machine.machine_manager import MachineKeeper
+from actors.devices.machine.machine_manager import MachineManager
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import DeviceKey
 from actors.devices.plugins.inventory import Inventory
@@ -17,16 +17,16 @@ from protocols.messages import devices as messages
 from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, Notice, ResourceInventory
 
 RING = 4096
-NOTICES_KEPT = 16
-LISTS = 64
-"""Of the stream whose every event is the whole list of a resource."""
+MAX_NOTICES = 16
+DEVICES_RING = 64
+"""Ring of a stream whose every event is the whole list of a resource."""
 
 
 V = TypeVar("V", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True)
-class StreamsOptions:
+class DeviceStreamsOptions:
     bus: Bus
     inventory: Inventory
     ledger: Ledger
@@ -34,26 +34,26 @@ class StreamsOptions:
     history: History
 
 
-class Streams:
-    def __init__(self, options: StreamsOptions) -> None:
+class DeviceStreams:
+    def __init__(self, options: DeviceStreamsOptions) -> None:
         self._options = options
         self._devices: dict[str, ResourceInventory] = {}
         self._allocatable: dict[str, Device] = {}
         self._health: dict[str, DeviceHealth] = {}
-        published = {uid: record.allocation for uid, record in options.ledger.pods.items() if record.named}
+        published = {uid: record.allocation for uid, record in options.ledger.pods.items() if record.has_pod_name}
         self._source = AllocationSource(published, options.history)
         own = options.bus.own
         self._allocations = own(messages.ALLOCATIONS, self._source, ring=RING)
         self._allocations.set_mark(options.history.mark)
-        self._device_stream = own(messages.DEVICES, StateSource(self._devices), ring=LISTS)
+        self._device_stream = own(messages.DEVICES, StateSource(self._devices), ring=DEVICES_RING)
         self._allocatable_stream = own(messages.ALLOCATABLE, StateSource(self._allocatable), ring=RING)
         self._notices: dict[str, Notice] = {}
-        self._notice_stream = own(messages.NOTICES, StateSource(self._notices), ring=NOTICES_KEPT)
-        self._noticed = 0
+        self._notice_stream = own(messages.NOTICES, StateSource(self._notices), ring=MAX_NOTICES)
+        self._last_notice = 0
         self._health_stream = own(messages.HEALTH, StateSource(self._health), ring=RING)
 
     def allocation(self, event: LedgerEvent) -> None:
-        """One ledger event, already durable."""
+        """Publish a durable ledger event."""
         uid = event.allocation.uid
         if event.deleted:
             self._source.items.pop(uid, None)
@@ -63,17 +63,17 @@ class Streams:
             self._allocations.publish(Op.UPSERT, uid, event.allocation, event.mark)
 
     def notice(self, notice: Notice) -> None:
-        """Something the node's owner ought to know."""
-        self._noticed += 1
-        self._notices[str(self._noticed)] = notice
-        self._notice_stream.publish(Op.UPSERT, str(self._noticed), notice)
-        if len(self._notices) > NOTICES_KEPT:
+        """Publish a notice for the node's owner, and drop the oldest one over the limit."""
+        self._last_notice += 1
+        self._notices[str(self._last_notice)] = notice
+        self._notice_stream.publish(Op.UPSERT, str(self._last_notice), notice)
+        if len(self._notices) > MAX_NOTICES:
             oldest = next(iter(self._notices))
             del self._notices[oldest]
             self._notice_stream.publish(Op.DELETE, oldest, b"")
 
     def refresh(self, resource: str) -> None:
-        """Bring the derived streams up to date with the inventory and ledger of one resource."""
+        """Publish what changed of one resource in inventory and ledger."""
         view = self._options.inventory.view(resource)
         if self._devices.get(resource) != view:
             self._devices[resource] = view
@@ -83,7 +83,7 @@ class Streams:
         self._refresh_health(resource, view)
 
     def _publish_allocatable(self, changes: list[tuple[Op, str, Value]]) -> None:
-        """The last of the changes that belong together carries a mark: followers show them in one step."""
+        """Publish changes that belong together; the last one carries the mark, so that followers apply them at once."""
         for left, (op, key, value) in zip(reversed(range(len(changes))), changes, strict=True):
             self._allocatable_stream.publish(op, key, value, 0 if left else self._allocatable_stream.mark + 1)
 
@@ -100,7 +100,7 @@ class Streams:
             self._health_stream.publish(op, text, value)
 
     def _device_health(self, key: DeviceKey, now: int) -> DeviceHealth:
-        """`changed_ns` moves only with the health or its message."""
+        """Return the health of a device. `changed_ns` changes only with health or message."""
         health, message = self._options.inventory.health(key)
         old = self._health.get(key.text)
         if old is not None and (old.health, old.message) == (health, message):
@@ -109,33 +109,33 @@ class Streams:
 
 
 def replace(resource: str, old: dict[str, V], new: dict[str, V]) -> list[tuple[Op, str, Value]]:
-    """Make one resource's part of `old` equal to `new`; returns the difference, what is gone before what came."""
+    """Make one resource's part of `old` equal to `new`. Return the difference, deletions first."""
     prefix = f"{resource} "
-    gone = [key for key in old if key.startswith(prefix) and key not in new]
-    for key in gone:
+    removed = [key for key in old if key.startswith(prefix) and key not in new]
+    for key in removed:
         del old[key]
-    came = {key: value for key, value in new.items() if old.get(key) != value}
-    old.update(came)
-    return [*((Op.DELETE, key, b"") for key in gone), *((Op.UPSERT, key, value) for key, value in came.items())]
+    changed = {key: value for key, value in new.items() if old.get(key) != value}
+    old.update(changed)
+    return [*((Op.DELETE, key, b"") for key in removed), *((Op.UPSERT, key, value) for key, value in changed.items())]
 
 
 MACHINE_RING = 64
 
 
 class MachineStreams:
-    def __init__(self, bus: Bus, keeper: MachineKeeper) -> None:
-        self._keeper = keeper
-        self._machine: dict[str, msgspec.Struct] = {messages.NODE: keeper.machine()}
-        self._placement: dict[str, msgspec.Struct] = {messages.NODE: keeper.placement()}
+    def __init__(self, bus: Bus, machine: MachineManager) -> None:
+        self._manager = machine
+        self._machine: dict[str, msgspec.Struct] = {messages.NODE: machine.machine()}
+        self._placement: dict[str, msgspec.Struct] = {messages.NODE: machine.placement()}
         self._machines = bus.own(messages.MACHINE, StateSource(self._machine), ring=MACHINE_RING)
         self._placements = bus.own(messages.PLACEMENT, StateSource(self._placement), ring=MACHINE_RING)
 
     def refresh(self) -> None:
-        """Only what is durable may show: called once a change of the ledger is."""
-        for shown, fresh, stream in (
-            (self._machine, self._keeper.machine(), self._machines),
-            (self._placement, self._keeper.placement(), self._placements),
+        """Publish the machine and the shared pool. Call it only once the ledger's change is durable."""
+        for published, current, stream in (
+            (self._machine, self._manager.machine(), self._machines),
+            (self._placement, self._manager.placement(), self._placements),
         ):
-            if shown[messages.NODE] != fresh:
-                shown[messages.NODE] = fresh
-                stream.publish(Op.UPSERT, messages.NODE, fresh)
+            if published[messages.NODE] != current:
+                published[messages.NODE] = current
+                stream.publish(Op.UPSERT, messages.NODE, current)

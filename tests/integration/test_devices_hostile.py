@@ -38,8 +38,8 @@ def test_lists_that_no_machine_has() -> None:
         good = await node.stub().with_devices("a").start()
         bad = node.stub(BAD, "bad.sock")
         for devices, said in (
-            ([device(str(number)) for number in range(100_000)], "it lists 100000 devices, 20000 are the limit"),
-            ([device("x" * 2000)], "whose id has 2000 characters, 1024 are the limit"),
+            ([device(str(number)) for number in range(100_000)], "it lists 100000 devices, the limit is 20000"),
+            ([device("x" * 2000)], "whose id has 2000 characters, the limit is 1024"),
             ([device("x" * (17 << 20))], "RESOURCE_EXHAUSTED"),
         ):
             bad.devices = devices
@@ -124,9 +124,9 @@ def test_endpoints_that_are_no_plugins() -> None:
         (node.layout.device_plugins / "file.sock").write_text("")
         await until("the first checkpoint", (node.layout.device_plugins / "kubelet_internal_checkpoint").exists)
         for endpoint, said in (
-            ("directory.sock", "directory.sock is no socket"),
-            ("file.sock", "file.sock is no socket"),
-            ("kubelet_internal_checkpoint", "kubelet_internal_checkpoint is no socket"),
+            ("directory.sock", "directory.sock is not a socket"),
+            ("file.sock", "file.sock is not a socket"),
+            ("kubelet_internal_checkpoint", "kubelet_internal_checkpoint is not a socket"),
             ("x" * 120, "is too long for the path of a socket"),
             ("a/b.sock", "must be the name of the plugin's socket"),
         ):

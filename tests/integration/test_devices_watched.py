@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.devices.model.errors import PluginUnreachable, RegistrationRefused
+from actors.devices.model.errors import PluginUnreachable, RegistrationRejected
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import Limits
-from actors.devices.plugins.connections import Plugins, PluginsOptions
+from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.registration import WatchedPlugins
+from actors.devices.plugins.registration import RegistryHandler
 from protocols.messages.devices import HEALTHY, UNKNOWN
 from tests.support.device_node import RESOURCE, until
 from tests.support.stub_plugin import StubPlugin
@@ -22,7 +22,7 @@ from tests.support.stub_plugin import StubPlugin
 def test_s10_a_watched_socket_registers_and_its_removal_deregisters() -> None:
     async def story(directory: Path) -> None:
         inventory = Inventory()
-        watched = WatchedPlugins(Plugins(options(directory, inventory)))
+        watched = RegistryHandler(PluginConnections(options(directory, inventory)))
         stub = StubPlugin(directory, endpoint="registry.sock").with_devices("a", "b")
         await stub.serve()
         endpoint = str(directory / "registry.sock")
@@ -41,16 +41,16 @@ def test_s10_a_watched_socket_registers_and_its_removal_deregisters() -> None:
 
 def test_s10_refusals_have_the_watchers_words() -> None:
     async def story(directory: Path) -> None:
-        watched = WatchedPlugins(Plugins(options(directory, Inventory())))
+        watched = RegistryHandler(PluginConnections(options(directory, Inventory())))
         with pytest.raises(
-            RegistrationRefused, match=r"manager version, v1beta1, is not among plugin supported versions \[v1 v2\]"
+            RegistrationRejected, match=r"manager version, v1beta1, is not among plugin supported versions \[v1 v2\]"
         ):
             await watched.register(RESOURCE, str(directory / "a.sock"), ["v1", "v2"])
         with pytest.raises(
-            RegistrationRefused, match='invalid name of device plugin socket: the ResourceName "gpu" is invalid'
+            RegistrationRejected, match='invalid name of device plugin socket: the ResourceName "gpu" is invalid'
         ):
             await watched.register("gpu", str(directory / "a.sock"), ["v1beta1"])
-        with pytest.raises(RegistrationRefused, match="must be an absolute path"):
+        with pytest.raises(RegistrationRejected, match="must be an absolute path"):
             await watched.register(RESOURCE, "a.sock", ["v1beta1"])
         with pytest.raises(PluginUnreachable, match="no answer at"):
             await watched.register(RESOURCE, str(directory / "a.sock"), ["v1beta1"])
@@ -59,8 +59,8 @@ def test_s10_refusals_have_the_watchers_words() -> None:
         asyncio.run(story(Path(name)))
 
 
-def options(directory: Path, inventory: Inventory) -> PluginsOptions:
-    return PluginsOptions(
+def options(directory: Path, inventory: Inventory) -> PluginConnectionsOptions:
+    return PluginConnectionsOptions(
         directory=directory,
         inventory=inventory,
         limits=Limits(dial=1.0),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from actors.devices.model.errors import RegistrationRefused
+from actors.devices.model.errors import RegistrationRejected
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.wire.dra import DEVICE_PLUGIN, DRA_PLUGIN
 from tests.support.device_node import DeviceNode, play, until
@@ -30,7 +30,7 @@ class Taker:
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         if self.refuse:
-            raise RegistrationRefused(self.refuse)
+            raise RegistrationRejected(self.refuse)
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         self.here.append((name, endpoint, *versions))

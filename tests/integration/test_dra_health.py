@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.devices.dra.streams import claimed
+from actors.devices.dra.streams import claim_devices
 from actors.devices.dra.types import DeviceName
 from actors.devices.model.errors import CheckpointNotWritten, InvalidHealth, UnknownDevice
 from protocols.bus import Bus, BusOptions, Op, StateSource
@@ -77,7 +77,7 @@ def test_people_may_force_what_no_driver_says() -> None:
         assert {seen[1:] for seen in lab.history[-1:]} == {("Healthy", "forced by chaos")}
         await lab.chaos(DEVICE, "")
         await lab.says(DEVICE, "Unhealthy", "burnt")
-        with pytest.raises(UnknownDevice, match="no claim on this node has it, and no driver tells of its health"):
+        with pytest.raises(UnknownDevice, match="no claim on this node has it, and no driver reports its health"):
             await lab.chaos(f"{GPU}/n1/dev-99", "unhealthy")
         with pytest.raises(UnknownDevice, match="a driver's device is DRIVER/POOL/DEVICE"):
             await lab.chaos("dev-0", "unhealthy")
@@ -295,7 +295,7 @@ def test_a_new_life_of_the_manager_knows_what_was_said_a_moment_ago() -> None:
         await driver.start()
         await lab.says(DEVICE, "Healthy")
 
-    play_dra(story, come_back=20.0)
+    play_dra(story, reconnect_wait=20.0)
 
 
 def test_a_driver_that_ends_while_nobody_listens_is_unknown_to_the_next_life() -> None:
@@ -309,7 +309,7 @@ def test_a_driver_that_ends_while_nobody_listens_is_unknown_to_the_next_life() -
         await driver.serve()
         await lab.says(DEVICE, "Unhealthy", "ECC")
 
-    play_dra(story, come_back=0.5)
+    play_dra(story, reconnect_wait=0.5)
 
 
 def test_devices_of_pods_that_are_over_are_still_told_of() -> None:
@@ -340,4 +340,4 @@ def test_names_of_devices_are_read_back_from_statuses() -> None:
     held = PodHeld(
         (HeldContainer("c", (HeldResource("example.com/gpu", ("a/b/c",)),)),), (HeldResource("claim:a", ids),)
     )
-    assert claimed(held) == {DeviceName("d.example.com", "pool/with/slash", "dev")}
+    assert claim_devices(held) == {DeviceName("d.example.com", "pool/with/slash", "dev")}

@@ -151,7 +151,7 @@ def test_a_manager_that_has_just_begun_gives_drivers_time_to_come_back() -> None
         await waiting
         assert len(driver.called("prepare")) == 1
 
-    play_dra(story, come_back=20.0)
+    play_dra(story, reconnect_wait=20.0)
 
 
 def test_a_lost_or_corrupt_file_is_made_anew_from_what_pods_hold() -> None:
@@ -163,7 +163,7 @@ def test_a_lost_or_corrupt_file_is_made_anew_from_what_pods_hold() -> None:
         lab.checkpoint.write_text("rubbish")
         await lab.open()
         ((reason, line),) = lab.told
-        assert (reason, "kept as" in line, "3 claims" in line) == ("ClaimCheckpoint", True, True)
+        assert (reason, "renamed to" in line, "3 claims" in line) == ("ClaimCheckpoint", True, True)
         await lab.connected(GPU)
         await lab.unprepare("p")
         assert driver.uids("unprepare") == [["of-p-uid"]]

@@ -14,7 +14,7 @@ from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.sysfs import read_hardware
 from actors.devices.model.types import PluginDevice, PluginOptions
-from actors.devices.plugins.connections import Plugins
+from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
@@ -33,7 +33,7 @@ class FakePlugins:
         self.asked: list[tuple[list[str], list[str], int]] = []
         self.meanwhile: Callable[[], None] = lambda: None
 
-    async def returned(self, resource: str) -> None: ...
+    async def wait_registered(self, resource: str) -> None: ...
 
     def serving(self, resource: str) -> "FakePlugins":
         return self
@@ -62,7 +62,11 @@ class Node:
         self.registry = CollectorRegistry()
         self.chooser = Chooser(
             ChooserOptions(
-                self.ledger, self.inventory, cast(Plugins, self.plugins), self.placer, MachineMetrics(self.registry)
+                self.ledger,
+                self.inventory,
+                cast(PluginConnections, self.plugins),
+                self.placer,
+                MachineMetrics(self.registry),
             )
         )
 

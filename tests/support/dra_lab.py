@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.devices.dra.claim_cache import PodClaims
-from actors.devices.dra.health import Forced
+from actors.devices.dra.health import HealthOverrides
 from actors.devices.dra.manager import DraManager, DraOptions
 from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import CheckpointNotWritten
@@ -67,13 +67,13 @@ def play_dra(story: Callable[["DraLab"], Coroutine[Any, Any, None]], **limits: f
 class DraLab:
     def __init__(self, **limits: float) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
-        self.limits = DraLimits(**{"come_back": 0.0, "reopen": 0.1, "retry_first": 0.1, **limits})
+        self.limits = DraLimits(**{"reconnect_wait": 0.0, "reopen": 0.1, "retry_first": 0.1, **limits})
         self.listen = True
         """The gate ResourceHealthStatus."""
         self.drivers: list[StubDriver] = []
         self.told: list[tuple[str, str]] = []
         self.shown: dict[str, PodClaims] = {}
-        self.forced = Forced()
+        self.forced = HealthOverrides()
         self.disk_full = False
         self._forget()
         self.history: list[tuple[str, str, str]] = []
@@ -103,12 +103,12 @@ class DraLab:
             registry=self.registry,
             log=log,
             limits=self.limits,
-            listen=self.listen,
-            allocated=self._show,
+            follow_health=self.listen,
+            publish_claims=self._show,
             allocations=self._allocations,
-            tell=self._tell,
-            forced=self.forced,
-            remembered=self._remembered,
+            report_problem=self._tell,
+            overrides=self.forced,
+            wait_written=self._remembered,
         )
         self.manager = DraManager(options)
         handlers = {DRA_PLUGIN: self.manager.drivers}
@@ -148,7 +148,7 @@ class DraLab:
                 namespace="ns",
                 name=uid,
                 containers=tuple(ContainerAllocation(name, claims=held) for name, held in claims.containers.items()),
-                claims=claims.loose,
+                claims=claims.unreferenced,
             )
             for uid, claims in self.shown.items()
         ]

@@ -1,4 +1,4 @@
-"""Random pods come and go on small machines; after every step nobody has what is another's, a refusal is one that
+"""Random pods come and go on small machines; after every step nobody has what is another's, a rejection is one that
 trying everything confirms, and a new life made from the ledger alone has the same picture."""
 
 import asyncio
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.devices.admission.grants import Records
+from actors.devices.admission.grants import AllocationBuilder
 from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.sysfs import read_hardware
-from actors.devices.model.errors import AdmissionRefused, TopologyAffinity
+from actors.devices.model.errors import AdmissionRejected, TopologyAffinity
 from actors.devices.model.types import PodRecord
 from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
@@ -51,7 +51,7 @@ class World:
         self.node.devices(**{f"d{node}{n}": (node,) for node in range(machine.nodes) for n in range(2)})
         self.alignment = Alignment(cpuManagerPolicy="static", reservedSystemCPUs="0", **self.settings)
         self.hardware = read_hardware(path)
-        self.records = Records(self.node.inventory, self.node.placer)
+        self.records = AllocationBuilder(self.node.inventory, self.node.placer)
 
     def come(self, uid: str, containers: list[ContainerRequest]) -> None:
         named = tuple(
@@ -61,14 +61,14 @@ class World:
         before = self.picture()
         try:
             plan = asyncio.run(self.node.chooser.choose(pod))
-        except AdmissionRefused as refused:
-            self.node.chooser.give_back(uid)
+        except AdmissionRejected as refused:
+            self.node.chooser.cancel(uid)
             assert self.picture() == before, "a refused pod leaves nothing behind"
             if isinstance(refused, TopologyAffinity) and len(named) == 1:
                 self.confirm(named[0])
         else:
-            self.node.ledger.admit(PodRecord(self.records.of_plan(pod, plan)))
-            self.node.chooser.give_back(uid)
+            self.node.ledger.admit(PodRecord(self.records.planned_allocation(pod, plan)))
+            self.node.chooser.cancel(uid)
             self.one_place(uid)
 
     def go(self, uid: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
-from actors.devices.ledger.committer import CommitOptions, Commits
+from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.ledger.state import Override, State, decode, encode
 from actors.devices.model.errors import CheckpointCorrupt, CheckpointNotWritten
@@ -38,11 +38,11 @@ def files(directory: Path) -> CheckpointFiles:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     file = files(tmp_path)
-    assert (file.load().state.pods, file.load().lines) == ((), ())
+    assert (file.load().state.pods, file.load().warnings) == ((), ())
     file.save(SNAPSHOT)
     found = files(tmp_path).load()
     assert msgspec.structs.replace(found.state, kubelet="", before="") == STATE
-    assert (found.registered, found.lines) == ((R,), ())
+    assert (found.registered, found.warnings) == ((R,), ())
     for path in (file.ours, file.kubelets):
         assert path.stat().st_mode & 0o777 == 0o600
 
@@ -64,7 +64,7 @@ def test_s26_corrupt_files_are_kept_aside_and_a_new_lineage_begins(tmp_path: Pat
     found = file.load()
     assert found.state.pods == ()
     assert found.state.mark > 1 << 40
-    assert ["is corrupt" in line for line in found.lines] == [True, True, False]
+    assert ["is corrupt" in line for line in found.warnings] == [True, True, False]
     assert file.ours.with_name("checkpoint.json.corrupt").read_bytes() == b"{}"
     assert file.ours.with_name("kubelet_internal_checkpoint.corrupt").read_bytes() == b"["
     file.save(SNAPSHOT)
@@ -78,14 +78,14 @@ def test_a_corrupt_file_is_rebuilt_from_the_other(tmp_path: Path) -> None:
     file.kubelets.write_bytes(file.kubelets.read_bytes()[:-9])
     found = file.load()
     assert found.state.pods == STATE.pods
-    assert len(found.lines) == 1
+    assert len(found.warnings) == 1
     file.save(SNAPSHOT)
     file.ours.write_bytes(file.ours.read_bytes()[:40])
     found = file.load()
     [pod] = found.state.pods
-    assert (pod.allocation.uid, pod.named, pod.responses) == ("p1", False, STATE.pods[0].responses)
+    assert (pod.allocation.uid, pod.has_pod_name, pod.responses) == ("p1", False, STATE.pods[0].responses)
     assert pod.allocation.containers == STATE.pods[0].allocation.containers
-    assert "device allocations of 1 pods taken from kubelet's checkpoint" in found.lines[-1]
+    assert "device allocations of 1 pods taken from kubelet's checkpoint" in found.warnings[-1]
 
 
 def test_what_a_kubelet_wrote_meanwhile_is_believed(tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_what_a_kubelet_wrote_meanwhile_is_believed(tmp_path: Path) -> None:
     p1, p3, left = found.state.pods
     assert (p1.allocation.name, p1.allocation.containers[0].devices) == ("p1", (AllocatedDevice(R, "c", (0,)),))
     assert p1.responses == {"main": {R: b"x"}}
-    assert (p3.named, p3.allocation.containers[0].devices) == (False, (AllocatedDevice(R, "a"),))
+    assert (p3.has_pod_name, p3.allocation.containers[0].devices) == (False, (AllocatedDevice(R, "a"),))
     assert left == idle
     assert found.registered == ("a.b/c", R)
     assert found.state.mark > 1 << 40
-    assert found.lines[1] == f"kubelet's checkpoint gives {R} c to two pods"
+    assert found.warnings[1] == f"kubelet's checkpoint gives {R} c to two pods"
 
 
 def test_a_crash_between_the_two_files_loses_and_invents_nothing(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_crash_between_the_two_files_loses_and_invents_nothing(tmp_path: Path)
     file.save(Snapshot(both, {R: ["b"]}))
     file.kubelets.write_bytes(older)
     found = file.load()
-    assert (found.state.pods, found.state.mark, found.lines) == (both.pods, 8, ())
+    assert (found.state.pods, found.state.mark, found.warnings) == (both.pods, 8, ())
 
 
 def test_the_state_of_our_earlier_version_is_taken_over(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_state_of_our_earlier_version_is_taken_over(tmp_path: Path) -> None:
     file.ours.write_bytes(encode(msgspec.structs.replace(STATE, version=1)))
     assert file.load().state == STATE
     file.ours.write_bytes(encode(msgspec.structs.replace(STATE, version=3)))
-    assert "it has version 3, this program reads 1 to 2" in file.load().lines[0]
+    assert "it has version 3, this program reads 1 to 2" in file.load().warnings[0]
 
 
 class Disk:
@@ -154,8 +154,8 @@ class Disk:
     def undo(self, undone: PodRecord) -> None:
         self.ledger.release(undone.allocation.uid)
 
-    def options(self) -> CommitOptions:
-        return CommitOptions(
+    def options(self) -> CommitterOptions:
+        return CommitterOptions(
             snapshot=lambda: Snapshot(State(pods=tuple(self.ledger.pods.values())), {}),
             save=self.save,
             publish=self.publish,
@@ -164,12 +164,12 @@ class Disk:
             retry=0.01,
         )
 
-    def admit(self, commits: Commits, uid: str, *ids: str) -> "asyncio.Future[None]":
+    def admit(self, commits: Committer, uid: str, *ids: str) -> "asyncio.Future[None]":
         item = record(uid, *ids)
         self.ledger.admit(item)
         return commits.change(item)
 
-    def release(self, commits: Commits, uid: str) -> "asyncio.Future[None]":
+    def release(self, commits: Committer, uid: str) -> "asyncio.Future[None]":
         item = self.ledger.release(uid)
         assert item is not None
         return commits.change(item, deleted=True)
@@ -178,7 +178,7 @@ class Disk:
 def test_changes_are_on_disk_before_they_are_told_and_share_writes() -> None:
     async def story() -> None:
         disk = Disk()
-        commits = Commits(disk.history, disk.options())
+        commits = Committer(disk.history, disk.options())
         running = asyncio.create_task(commits.run())
         await asyncio.gather(*(disk.admit(commits, f"p{number}", f"d{number}") for number in range(20)))
         await disk.release(commits, "p3")
@@ -193,7 +193,7 @@ def test_changes_are_on_disk_before_they_are_told_and_share_writes() -> None:
 def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
     async def story() -> None:
         disk = Disk()
-        commits = Commits(disk.history, disk.options())
+        commits = Committer(disk.history, disk.options())
         running = asyncio.create_task(commits.run())
         await disk.admit(commits, "p1", "a")
         disk.full = True
@@ -215,7 +215,7 @@ def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
         assert [event.mark for event in disk.told] == [101, 102, 103]
         assert [line.split(":")[0] for line in disk.lines] == [
             "cannot write the device checkpoint",
-            "the device checkpoint is written again",
+            "device checkpoint writable again",
         ]
         running.cancel()
 
@@ -225,15 +225,15 @@ def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
 def test_whoever_waits_for_the_disk_is_told_that_it_refuses() -> None:
     async def story() -> None:
         disk = Disk()
-        commits = Commits(disk.history, disk.options())
+        commits = Committer(disk.history, disk.options())
         running = asyncio.create_task(commits.run())
         disk.full = True
-        commits.touch()
+        commits.request_write()
         with pytest.raises(CheckpointNotWritten, match="No space left"):
-            await commits.flushed()
+            await commits.wait_written()
         disk.full = False
-        commits.touch()
-        await commits.flushed()
+        commits.request_write()
+        await commits.wait_written()
         assert disk.saved
         running.cancel()
 

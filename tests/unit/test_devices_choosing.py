@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 
 from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.sysfs import read_hardware
-from actors.devices.model.errors import AdmissionRefused, TopologyAffinity
+from actors.devices.model.errors import AdmissionRejected, TopologyAffinity
 from actors.devices.model.types import DeviceKey
 from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
@@ -97,9 +97,9 @@ def test_init_containers_hand_on_what_they_had(tmp_path: Path) -> None:
 def test_refusals_of_cpus_give_everything_back(tmp_path: Path) -> None:
     node = four(tmp_path, "none")
     text = "Allocate failed due to not enough cpus available to satisfy request: requested=8, available=7, which is"
-    with pytest.raises(AdmissionRefused, match=text):
+    with pytest.raises(AdmissionRejected, match=text):
         node.choose("p", container("x", gpu=1), container("y", cpu=8))
-    node.chooser.give_back("p")
+    node.chooser.cancel("p")
     assert node.ledger.owners == {}
     assert node.placer.cpus.exclusive == frozenset()
 
@@ -107,7 +107,7 @@ def test_refusals_of_cpus_give_everything_back(tmp_path: Path) -> None:
 def test_smt_alignment(tmp_path: Path) -> None:
     machine = Described(cores_per_node=4, threads=2)
     node = Node(tmp_path, "none", machine=machine, cpuManagerPolicyOptions={"full-pcpus-only": "true"})
-    with pytest.raises(AdmissionRefused) as refused:
+    with pytest.raises(AdmissionRejected) as refused:
         node.choose("p", container(cpu=3))
     assert str(refused.value) == "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"
     assert refused.value.details == {"reason": "SMTAlignmentError"}
@@ -138,14 +138,16 @@ def test_a_running_pod_nobody_remembers_keeps_what_it_says_it_has(tmp_path: Path
     node.choose("other", container(cpu=1))
     held = {GPU: ("d",), "cpu": ("5", "6"), "numa": ("1",)}
     told = ContainerRequest("c", resources={GPU: 1}, cpu=2000, held=held)
-    assert node.chooser.keep_running(AdmitPod("p", "ns", "p", (told,), guaranteed=True)).chosen == {"c": {GPU: ["d"]}}
+    assert node.chooser.reserve_running(AdmitPod("p", "ns", "p", (told,), guaranteed=True)).chosen == {
+        "c": {GPU: ["d"]}
+    }
     assert node.cpus("p") == {5, 6}
     for claimed in (("1", "2"), ("0", "3"), ("x",), ("99999999999999999999", "5")):
         liar = ContainerRequest("c", cpu=2000, held={"cpu": claimed})
-        node.chooser.keep_running(AdmitPod("liar", "ns", "liar", (liar,), guaranteed=True))
+        node.chooser.reserve_running(AdmitPod("liar", "ns", "liar", (liar,), guaranteed=True))
         assert len(node.cpus("liar")) == 2, "others' and reserved CPUs are not believed, it gets free ones"
         assert not node.cpus("liar") & {0, 1, 5, 6}
-        node.chooser.give_back("liar")
+        node.chooser.cancel("liar")
 
 
 def test_what_is_counted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actors.devices.admission.chooser import choose, follow_preference
 from actors.devices.admission.plan import PodPlan, steps
 from actors.devices.ledger.ledger import Ledger, held_by
-from actors.devices.model.errors import DevicesTaken
+from actors.devices.model.errors import DevicesInUse
 from actors.devices.model.types import DeviceKey, PluginDevice, PluginOptions, PodRecord
 from actors.devices.plugins.inventory import Inventory
 from protocols.messages.devices import (
@@ -48,7 +48,7 @@ class LedgerStory(RuleBasedStateMachine):
             self.ledger.reserve(uid, [DeviceKey(R, id) for id in ids])
             assert not others & set(ids)
             self.reserved.setdefault(uid, set()).update(ids)
-        except DevicesTaken:
+        except DevicesInUse:
             assert others & set(ids)
 
     @rule(uid=UIDS)

@@ -27,7 +27,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch, count: int, every: float) -> list[fl
 
     async def read() -> None:
         channel: Any = SimpleNamespace(unary_stream=lambda *_, **__: lambda request: call())
-        following = lists.Lists(channel)
+        following = lists.DeviceListStream(channel)
         await following._reader()
         assert following._take() == pb.ListAndWatchResponse(devices=[pb.Device(ID=str(count - 1))]).SerializeToString()
         with pytest.raises(PluginFailed, match="closed its stream"):

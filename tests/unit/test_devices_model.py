@@ -20,20 +20,20 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from prometheus_client import CollectorRegistry
 
-from actors.devices.admission.admission import AdmissionOptions, Admissions, Allocator, Claiming
+from actors.devices.admission.admission import AdmissionOptions, Admissions, PluginAllocator, RecoveryWindow
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
-from actors.devices.ledger.committer import CommitOptions, Commits
+from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.kubelet_checkpoint import entries_of
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
 from actors.devices.ledger.state import State
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer, Rules
-from actors.devices.model.errors import AdmissionRefused, CheckpointNotWritten, NotEnoughResource, PluginFailed
+from actors.devices.model.errors import AdmissionRejected, CheckpointNotWritten, NotEnoughResource, PluginFailed
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import DeviceKey, Limits, PluginDevice, PluginOptions, PodRecord
-from actors.devices.plugins.connections import Plugins
+from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.topology.hints import NumaInfo
 from protocols.ledger import History
@@ -75,12 +75,12 @@ class FakePlugin:
 
 @dataclass
 class FakePlugins:
-    """Stands where `Plugins` does: who serves is what the inventory says."""
+    """Stands where `PluginConnections` does: who serves is what the inventory says."""
 
     inventory: Inventory
     plugins: dict[str, FakePlugin] = field(default_factory=dict)
 
-    async def returned(self, resource: str) -> None:
+    async def wait_registered(self, resource: str) -> None:
         await asyncio.sleep(0)
 
     def expect(self, resources: Iterable[str]) -> None:
@@ -98,7 +98,7 @@ class Life:
     def __init__(self, directory: Path, watch: "Watch") -> None:
         self.files = CheckpointFiles(directory / "devices", directory / "device-plugins")
         found = self.files.load()
-        assert found.lines == (), found.lines
+        assert found.warnings == (), found.warnings
         self.ledger = Ledger(found.state.pods)
         self.inventory = Inventory(resources_of(found.state))
         self.inventory.expect(found.registered, 0.0)
@@ -107,24 +107,24 @@ class Life:
         self.fate = ""
         self.watch = watch
         placer = Placer(Rules(NumaInfo(nodes=(0, 1))), None, None)
-        self.commits = Commits(self.history, self._commit_options())
+        self.commits = Committer(self.history, self._commit_options())
         self.admissions = Admissions(self._admission_options(placer))
 
-    def _commit_options(self) -> CommitOptions:
-        return CommitOptions(self._snapshot, self._save, self.watch.event, self._undo, lambda line: None, retry=0.0)
+    def _commit_options(self) -> CommitterOptions:
+        return CommitterOptions(self._snapshot, self._save, self.watch.event, self._undo, lambda line: None, retry=0.0)
 
     def _admission_options(self, placer: Placer) -> AdmissionOptions:
         registry = CollectorRegistry()
-        plugins = cast(Plugins, self.plugins)
+        plugins = cast(PluginConnections, self.plugins)
         return AdmissionOptions(
             ledger=self.ledger,
             inventory=self.inventory,
             plugins=plugins,
-            commits=self.commits,
-            allocator=Allocator(plugins, DeviceMetrics(registry), logging.getLogger("model")),
+            committer=self.commits,
+            allocator=PluginAllocator(plugins, DeviceMetrics(registry), logging.getLogger("model")),
             placer=placer,
             machine=MachineMetrics(registry),
-            claims=Claiming(False, Limits()),
+            recovery_window=RecoveryWindow(False, Limits()),
             boot="boot",
         )
 
@@ -206,14 +206,14 @@ class Story(RuleBasedStateMachine):
 
     def _settle(self) -> None:
         """All that was handed in is on disk; a full disk has room again by now."""
-        while self._play(self.life.commits.flushed()) != [None]:
+        while self._play(self.life.commits.wait_written()) != [None]:
             pass
 
     def _live(self) -> None:
         self.life = Life(self.directory, self.watch)
         self.running = self.loop.create_task(self.life.commits.run())
         self.generations.clear()
-        self.life.commits.touch()
+        self.life.commits.request_write()
 
     def _cancel_all(self) -> None:
         tasks = asyncio.all_tasks(self.loop)
@@ -253,7 +253,7 @@ class Story(RuleBasedStateMachine):
         self.life.plugins.plugins[resource] = FakePlugin(resource, options, fails and preferred)
         listed = [PluginDevice(id, well, numa) for id, (well, numa) in devices.items()]
         inventory.report(resource, self.generations[resource], options, listed)
-        self.life.commits.touch()
+        self.life.commits.request_write()
 
     @rule(resource=st.sampled_from(RESOURCES), forgotten=st.booleans())
     def plugin_goes(self, resource: str, forgotten: bool) -> None:
@@ -261,7 +261,7 @@ class Story(RuleBasedStateMachine):
             self.life.inventory.disconnect(resource, self.generations.pop(resource), 0.0)
         if forgotten:
             self.life.inventory.expire(1000.0, 300.0)
-        self.life.commits.touch()
+        self.life.commits.request_write()
 
     @rule(rounds=st.lists(st.tuples(PODS, st.sets(st.sampled_from(UIDS), max_size=2), FATES), min_size=3, max_size=6))
     def pods_come_and_go(self, rounds: list[Any]) -> None:
@@ -276,7 +276,7 @@ class Story(RuleBasedStateMachine):
         stories = [self.life.admissions.admit(pod) for pod in asked]
         results = self._play(*stories, *(self.life.admissions.release(uid) for uid in sorted(released - pods.keys())))
         for pod, result in zip(asked, results, strict=False):
-            allowed = (AdmittedPod, AdmissionRefused, NotEnoughResource, CheckpointNotWritten)
+            allowed = (AdmittedPod, AdmissionRejected, NotEnoughResource, CheckpointNotWritten)
             assert isinstance(result, allowed), result
             if isinstance(result, AdmittedPod):
                 assert pod.uid in self.watch.view, "answered before it was told"

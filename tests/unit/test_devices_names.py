@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.devices.model.errors import RegistrationRefused
+from actors.devices.model.errors import RegistrationRejected
 from actors.devices.plugins.resource_names import check_registration, is_extended_resource
 
 
@@ -24,11 +24,11 @@ def test_others(name: str) -> None:
 
 @pytest.mark.parametrize("endpoint", ["", ".", "..", "a/b", "../x", "/abs", "kubelet.sock", "a\0b"])
 def test_endpoints_stay_in_the_directory(endpoint: str) -> None:
-    with pytest.raises(RegistrationRefused, match="endpoint"):
+    with pytest.raises(RegistrationRejected, match="endpoint"):
         check_registration("v1beta1", "example.com/gpu", endpoint)
 
 
 def test_version_is_checked_first() -> None:
-    with pytest.raises(RegistrationRefused, match='version "v1" is not supported'):
+    with pytest.raises(RegistrationRejected, match='version "v1" is not supported'):
         check_registration("v1", "cpu", "")
     check_registration("v1beta1", "example.com/gpu", "gpu.sock")

@@ -9,33 +9,33 @@ from prometheus_client import CollectorRegistry
 
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import Limits, PluginDevice, PluginOptions
-from actors.devices.plugins.connections import Plugins, PluginsOptions
+from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
 from actors.devices.plugins.inventory import Inventory
-from actors.devices.plugins.status_table import Board
+from actors.devices.plugins.status_table import PluginStatusTable
 from protocols.messages.devices import PluginView
 
 KNOWN = "example.com/gpu"
 
 
-def plugins(inventory: Inventory, patience: float) -> Plugins:
-    options = PluginsOptions(
+def plugins(inventory: Inventory, patience: float) -> PluginConnections:
+    options = PluginConnectionsOptions(
         directory=Path("/nowhere"),
         inventory=inventory,
-        limits=Limits(come_back=patience),
+        limits=Limits(reconnect_wait=patience),
         metrics=DeviceMetrics(CollectorRegistry()),
         changed=lambda resource: None,
         registered=lambda resource: None,
         log=logging.getLogger("test"),
     )
-    return Plugins(options)
+    return PluginConnections(options)
 
 
 def test_one_that_does_not_come_back_is_waited_for_once() -> None:
     async def story() -> float:
         waiting = plugins(Inventory([KNOWN]), 0.2)
         began = time.monotonic()
-        await asyncio.gather(*(waiting.returned(KNOWN) for _ in range(3)))
-        await waiting.returned(KNOWN)
+        await asyncio.gather(*(waiting.wait_registered(KNOWN) for _ in range(3)))
+        await waiting.wait_registered(KNOWN)
         return time.monotonic() - began
 
     assert 0.2 <= asyncio.run(story()) < 20
@@ -49,8 +49,8 @@ def test_nobody_waits_for_what_was_never_here_or_has_reported() -> None:
         inventory.report(KNOWN, generation, PluginOptions(), [])
         inventory.disconnect(KNOWN, generation, 0.0)
         async with asyncio.timeout(20):
-            await waiting.returned(KNOWN)
-            await waiting.returned("example.com/other")
+            await waiting.wait_registered(KNOWN)
+            await waiting.wait_registered("example.com/other")
 
     asyncio.run(story())
 
@@ -61,7 +61,7 @@ def view(resource: str, socket: str) -> PluginView:
 
 def test_the_board_tells_who_serves_who_waits_and_how_the_last_one_went() -> None:
     told: list[tuple[str, str]] = []
-    board = Board(lambda op, key, view: told.append((op.name, f"{view.socket} {view.state}")))
+    board = PluginStatusTable(lambda op, key, view: told.append((op.name, f"{view.socket} {view.state}")))
     board.registered(1, view(KNOWN, "one"))
     board.reported(KNOWN, 1)
     board.reported(KNOWN, 1)

@@ -7,10 +7,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.watcher.sockets import MOST_SOCKETS, RETRY_MOST_S, Kind, Progress, Stamp, scan
+from actors.devices.watcher.sockets import MAX_SOCKETS, RETRY_MAX_S, Kind, RegistryState, SocketIdentity, scan
 
 A, B = Path("/r/a.sock"), Path("/r/b.sock")
-ONE, TWO = Stamp(1, 1, 1), Stamp(1, 2, 2)
+ONE, TWO = SocketIdentity(1, 1, 1), SocketIdentity(1, 2, 2)
 
 
 def bind(path: Path) -> None:
@@ -52,19 +52,19 @@ def test_a_directory_without_end_is_not_walked_to_its_end() -> None:
         (root / "/".join(["d"] * 20)).mkdir(parents=True)
         assert scan(root).full
         assert len(scan(root).directories) < 12
-    assert MOST_SOCKETS == 1024
+    assert MAX_SOCKETS == 1024
 
 
 def test_what_is_gone_is_taken_off_and_what_is_new_taken_in() -> None:
-    progress = Progress()
-    progress.seen({A: ONE}, 0.0)
-    (step,) = progress.begin(0.0)
+    progress = RegistryState()
+    progress.set_desired({A: ONE}, 0.0)
+    (step,) = progress.next_steps(0.0)
     assert (step.path, step.kind) == (A, Kind.REGISTER)
-    assert progress.begin(0.0) == []
+    assert progress.next_steps(0.0) == []
     progress.finished(step, True, 1.0)
     assert progress.next_due() is None
-    progress.seen({B: ONE}, 2.0)
-    steps = progress.begin(2.0)
+    progress.set_desired({B: ONE}, 2.0)
+    steps = progress.next_steps(2.0)
     assert {(step.path, step.kind) for step in steps} == {(A, Kind.DEREGISTER), (B, Kind.REGISTER)}
     for step in steps:
         progress.finished(step, True, 2.0)
@@ -72,49 +72,49 @@ def test_what_is_gone_is_taken_off_and_what_is_new_taken_in() -> None:
 
 
 def test_a_path_bound_anew_is_taken_off_first() -> None:
-    progress = Progress()
-    progress.seen({A: ONE}, 0.0)
-    progress.finished(progress.begin(0.0)[0], True, 0.0)
-    progress.seen({A: TWO}, 5.0)
-    (off,) = progress.begin(5.0)
-    assert (off.kind, off.stamp) == (Kind.DEREGISTER, ONE)
+    progress = RegistryState()
+    progress.set_desired({A: ONE}, 0.0)
+    progress.finished(progress.next_steps(0.0)[0], True, 0.0)
+    progress.set_desired({A: TWO}, 5.0)
+    (off,) = progress.next_steps(5.0)
+    assert (off.kind, off.identity) == (Kind.DEREGISTER, ONE)
     progress.finished(off, True, 5.0)
-    (on,) = progress.begin(6.0)
-    assert (on.kind, on.stamp) == (Kind.REGISTER, TWO)
+    (on,) = progress.next_steps(6.0)
+    assert (on.kind, on.identity) == (Kind.REGISTER, TWO)
 
 
 def test_a_failing_plugin_is_tried_ever_more_rarely() -> None:
-    progress, now, pauses = Progress(), 0.0, []
-    progress.seen({A: ONE}, now)
+    progress, now, pauses = RegistryState(), 0.0, []
+    progress.set_desired({A: ONE}, now)
     for _ in range(12):
-        progress.finished(progress.begin(now)[0], False, now)
+        progress.finished(progress.next_steps(now)[0], False, now)
         due = progress.next_due()
         assert due is not None
         pauses.append(due - now)
-        assert progress.begin(due - 0.01) == []
+        assert progress.next_steps(due - 0.01) == []
         now = due
     assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
-    assert pauses[-1] == RETRY_MOST_S
+    assert pauses[-1] == RETRY_MAX_S
 
 
 @given(st.lists(st.tuples(st.sampled_from(["gone", "one", "two", "begin", "good", "bad"]), st.floats(0.0, 3.0))))
 def test_the_end_of_every_history_is_what_the_directory_shows(history: list[tuple[str, float]]) -> None:
-    progress, now, under_way = Progress(), 0.0, []
-    sockets: dict[Path, Stamp] = {}
+    progress, now, under_way = RegistryState(), 0.0, []
+    sockets: dict[Path, SocketIdentity] = {}
     for word, pause in history:
         now += pause
         if word in ("gone", "one", "two"):
             sockets = {"gone": {}, "one": {A: ONE}, "two": {A: TWO}}[word]
-            progress.seen(sockets, now)
+            progress.set_desired(sockets, now)
         elif word == "begin":
-            under_way += progress.begin(now)
+            under_way += progress.next_steps(now)
             assert len(under_way) <= 1  # one step per path
         elif under_way:
             progress.finished(under_way.pop(), word == "good", now)
     for step in under_way:
         progress.finished(step, True, now)
     for _ in range(6):
-        now += RETRY_MOST_S
-        for step in progress.begin(now):
+        now += RETRY_MAX_S
+        for step in progress.next_steps(now):
             progress.finished(step, True, now)
     assert progress.counts() == dict.fromkeys(sockets, (True, True))

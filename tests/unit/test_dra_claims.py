@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.devices.dra.claim_cache import ClaimCache, cdi_devices, pod_claims
-from actors.devices.dra.claim_checkpoint import ClaimFile, Keeping, KeepingOptions, decode, encode
+from actors.devices.dra.claim_checkpoint import ClaimFile, ClaimWriter, ClaimWriterOptions, decode, encode
 from actors.devices.dra.driver_instance import PREPARE_METHOD, choose_health, choose_service, read_reply
 from actors.devices.dra.errors import ClaimConflict, ClaimStateCorrupt
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
-from actors.devices.model.errors import RegistrationRefused
+from actors.devices.model.errors import RegistrationRejected
 from protocols.messages.devices import ClaimReference, PodClaim, PrepareClaims
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import dra_v1beta1_pb2 as v1beta1
@@ -77,15 +77,15 @@ def test_loaded_claims_are_not_prepared_but_have_their_devices() -> None:
     assert not loaded.done
     assert {name.text for name in cache.devices()} == {f"{GPU}/pool-a/dev-0"}
     assert cache.in_use() == {"<any>": 0}
-    cache.prepared(cache.enter("p", claim("c")), GPU, (DEVICE,))
+    cache.prepared(cache.add("p", claim("c")), GPU, (DEVICE,))
     assert cache.in_use() == {"<any>": 1, GPU: 1}
 
 
 def test_a_claim_made_anew_under_an_old_name_is_refused() -> None:
     cache = ClaimCache()
-    cache.enter("p", claim("c", uid="old"))
+    cache.add("p", claim("c", uid="old"))
     with pytest.raises(ClaimConflict) as refused:
-        cache.enter("q", claim("c", uid="new"))
+        cache.add("q", claim("c", uid="new"))
     assert str(refused.value) == (
         "old ResourceClaim with same name c and different UID old still exists (previous pod force-deleted?!)"
     )
@@ -96,13 +96,13 @@ def test_a_claim_is_given_back_exactly_when_its_last_pod_leaves(steps: list[tupl
     cache, users = ClaimCache(), {name: set() for name in "abc"}
     for enter, pod, name in steps:
         if enter:
-            cache.enter(pod, claim(name))
+            cache.add(pod, claim(name))
             users[name].add(pod)
         else:
-            given_back = {item.name for item in cache.leave(pod)}
+            given_back = {item.name for item in cache.remove_pod(pod)}
             assert given_back == {name for name, pods in users.items() if pods == {pod}}
             for item in list(cache.of_pod(pod)):
-                cache.gone(item)
+                cache.remove(item)
             for pods in users.values():
                 pods.discard(pod)
         assert {item.name: item.pods for item in cache.claims.values()} == {k: v for k, v in users.items() if v}
@@ -111,7 +111,7 @@ def test_a_claim_is_given_back_exactly_when_its_last_pod_leaves(steps: list[tupl
 def test_a_driver_that_answers_again_does_not_add_up() -> None:
     """Upstream's #141335: each retry appended the same devices once more."""
     cache = ClaimCache()
-    info = cache.enter("p", claim("c"))
+    info = cache.add("p", claim("c"))
     for _ in range(20):
         cache.prepared(info, GPU, (DEVICE,) * 3)
     assert len(info.drivers[GPU]) == 3
@@ -144,7 +144,7 @@ def test_containers_get_the_devices_of_the_requests_they_name() -> None:
     assert found.containers["fourth"][0].names == ("gpu/big", "gpu/small")
     assert found.containers["second"][0].devices[0].requests == ("small",)
     assert cdi_devices(found.containers["third"]) == ("v/c=a", "v/c=both", "v/c=b", "v/c=c")
-    assert [(held.name, held.names) for held in found.loose] == [("claim-y", ("spare",))]
+    assert [(held.name, held.names) for held in found.unreferenced] == [("claim-y", ("spare",))]
 
 
 def test_every_way_a_driver_can_answer_badly_has_upstreams_words() -> None:
@@ -179,16 +179,16 @@ def test_versions_are_chosen_in_the_drivers_own_order() -> None:
     assert choose_health(["v1alpha1.NodeHealth", "v1alpha1.DRAResourceHealth"]) == "v1alpha1.DRAResourceHealth"
     assert choose_health(["v1.DRAPlugin"]) == ""
     lead = f"invalid supported gRPC versions of DRA driver plugin {GPU} at endpoint /e: "
-    with pytest.raises(RegistrationRefused) as refused:
+    with pytest.raises(RegistrationRejected) as refused:
         choose_service(GPU, "/e", [])
     assert str(refused.value) == lead + "empty list of supported gRPC services (aka supported versions)"
-    with pytest.raises(RegistrationRefused) as refused:
+    with pytest.raises(RegistrationRejected) as refused:
         choose_service(GPU, "/e", ["v1beta1"])
     assert str(refused.value) == (
         lead + 'none of services supported by the plugin (["v1beta1"]) are supported by the kubelet '
         '(["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
     )
-    with pytest.raises(RegistrationRefused):
+    with pytest.raises(RegistrationRejected):
         choose_service("not a name", "/e", ["v1.DRAPlugin"])
 
 
@@ -205,12 +205,12 @@ def test_a_caller_that_gives_up_does_not_let_an_older_state_come_last() -> None:
                 gate.wait(60)
             disk.append({item.name for item in decode(raw)})
 
-        keeping = Keeping(KeepingOptions(lambda: claims, save, lambda line: None))
-        first = asyncio.create_task(keeping.durable())
+        keeping = ClaimWriter(ClaimWriterOptions(lambda: claims, save, lambda line: None))
+        first = asyncio.create_task(keeping.write())
         await asyncio.sleep(0.05)
         first.cancel()
         claims.append(ClaimInfo("ns", "b", "b-uid", {"q"}))
-        second = asyncio.create_task(keeping.durable())
+        second = asyncio.create_task(keeping.write())
         await asyncio.sleep(0.05)
         assert not second.done()
         gate.set()

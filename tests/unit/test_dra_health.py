@@ -3,21 +3,28 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.dra.health import LONGEST_MESSAGE, HealthBook, Report, Said, cut, known
+from actors.devices.dra.health import (
+    MAX_MESSAGE_BYTES,
+    DeviceReport,
+    HealthCache,
+    HealthReport,
+    known_state,
+    truncate_message,
+)
 from actors.devices.dra.types import DeviceName
 
 GPU = DeviceName("gpu.example.com", "n1", "dev-0")
 
 
-def said(health: str = "Healthy", message: str = "", timeout: float = 0.0, device: str = "dev-0") -> Said:
-    return Said("n1", device, health, message, timeout)
+def said(health: str = "Healthy", message: str = "", timeout: float = 0.0, device: str = "dev-0") -> DeviceReport:
+    return DeviceReport("n1", device, health, message, timeout)
 
 
-def book(*messages: tuple[float, Said]) -> HealthBook:
-    made = HealthBook(30.0)
-    made.opened(GPU.driver, 1)
+def book(*messages: tuple[float, DeviceReport]) -> HealthCache:
+    made = HealthCache(30.0)
+    made.open_stream(GPU.driver, 1)
     for now, item in messages:
-        made.heard(GPU.driver, 1, [item], now)
+        made.apply(GPU.driver, 1, [item], now)
     return made
 
 
@@ -38,32 +45,32 @@ def test_a_device_that_is_left_out_keeps_its_state_until_then() -> None:
 
 def test_a_complete_list_makes_what_it_leaves_out_unknown_at_once() -> None:
     made = book((0.0, said()))
-    made.replaced(GPU.driver, 1)
-    made.heard(GPU.driver, 1, [said(device="dev-1")], 1.0)
+    made.clear(GPU.driver, 1)
+    made.apply(GPU.driver, 1, [said(device="dev-1")], 1.0)
     assert made.health(GPU, 1.0) == ("Unknown", "")
 
 
 def test_the_newest_living_instance_that_has_spoken_counts() -> None:
     made = book((0.0, said("Unhealthy", "old one")))
-    made.opened(GPU.driver, 2)
+    made.open_stream(GPU.driver, 2)
     assert made.health(GPU, 1.0) == ("Unhealthy", "old one")
-    made.heard(GPU.driver, 2, [said()], 1.0)
-    made.heard(GPU.driver, 1, [said("Unhealthy", "still")], 2.0)
+    made.apply(GPU.driver, 2, [said()], 1.0)
+    made.apply(GPU.driver, 1, [said("Unhealthy", "still")], 2.0)
     assert made.health(GPU, 2.0) == ("Healthy", "")
-    made.closed(GPU.driver, 2)
+    made.close_stream(GPU.driver, 2)
     assert made.health(GPU, 3.0) == ("Unhealthy", "still")
-    made.closed(GPU.driver, 1)
+    made.close_stream(GPU.driver, 1)
     assert made.health(GPU, 3.0) == ("Unknown", "")
 
 
 def test_what_an_earlier_life_heard_holds_until_it_expires_or_somebody_speaks() -> None:
-    def recalled(until: float = 20.0) -> HealthBook:
-        made = HealthBook(30.0)
+    def recalled(until: float = 20.0) -> HealthCache:
+        made = HealthCache(30.0)
         reports = {
-            ("n1", "dev-0"): Report("Unhealthy", "ECC", 12.0, 30.0),
-            ("n1", "dev-1"): Report("Odd", "", 9.0, 1.0),
+            ("n1", "dev-0"): HealthReport("Unhealthy", "ECC", 12.0, 30.0),
+            ("n1", "dev-1"): HealthReport("Odd", "", 9.0, 1.0),
         }
-        made.recall(GPU.driver, reports, until)
+        made.restore(GPU.driver, reports, until)
         return made
 
     assert recalled().health(GPU, 11.9) == ("Unhealthy", "ECC")
@@ -73,24 +80,24 @@ def test_what_an_earlier_life_heard_holds_until_it_expires_or_somebody_speaks() 
     assert recalled(until=5.0).deadline([GPU], 1.0) == 5.0
     assert recalled().health(GPU._replace(device="dev-1"), 1.0) == ("Unknown", "")
     spoken = recalled()
-    spoken.opened(GPU.driver, 1)
+    spoken.open_stream(GPU.driver, 1)
     assert spoken.health(GPU, 1.0) == ("Unhealthy", "ECC")
-    spoken.heard(GPU.driver, 1, [said(device="dev-1")], 1.0)
+    spoken.apply(GPU.driver, 1, [said(device="dev-1")], 1.0)
     assert spoken.health(GPU, 1.0) == ("Unknown", "")
     ended = recalled()
-    ended.opened(GPU.driver, 1)
-    ended.closed(GPU.driver, 1)
+    ended.open_stream(GPU.driver, 1)
+    ended.close_stream(GPU.driver, 1)
     assert ended.health(GPU, 1.0) == ("Unknown", "")
 
 
 def test_devices_long_silent_take_no_room() -> None:
     made = book((0.0, said()), (40.0, said(device="dev-1")))
-    made.forget_expired(GPU.driver, 1, 40.0)
-    assert len(made._voices[GPU.driver][1].reports) == 1
+    made.drop_expired(GPU.driver, 1, 40.0)
+    assert len(made._streams[GPU.driver][1].reports) == 1
 
 
 def test_words_of_the_future_are_unknown() -> None:
-    assert [known(word) for word in ("Healthy", "Unhealthy", "Unknown", "Degraded", "")] == [
+    assert [known_state(word) for word in ("Healthy", "Unhealthy", "Unknown", "Degraded", "")] == [
         "Healthy",
         "Unhealthy",
         "Unknown",
@@ -101,9 +108,9 @@ def test_words_of_the_future_are_unknown() -> None:
 
 @given(st.text(max_size=2000))
 def test_a_message_is_cut_between_characters(text: str) -> None:
-    short = cut(text)
-    assert len(short.encode()) <= LONGEST_MESSAGE
-    if len(text.encode()) <= LONGEST_MESSAGE:
+    short = truncate_message(text)
+    assert len(short.encode()) <= MAX_MESSAGE_BYTES
+    if len(text.encode()) <= MAX_MESSAGE_BYTES:
         assert short == text
     else:
         assert short.endswith("...")
@@ -125,17 +132,17 @@ STEPS = st.lists(
 def test_what_is_told_is_the_newest_living_instances_last_word_and_never_older_than_its_time(
     steps: list[tuple[str, int, str, float]],
 ) -> None:
-    made, now = HealthBook(30.0), 0.0
+    made, now = HealthCache(30.0), 0.0
     living: dict[int, tuple[str, float] | None] = {}
     for word, number, health, pause in steps:
         if word == "open":
-            made.opened(GPU.driver, number)
+            made.open_stream(GPU.driver, number)
             living[number] = None
         elif word == "close" and number in living:
-            made.closed(GPU.driver, number)
+            made.close_stream(GPU.driver, number)
             del living[number]
         elif word == "hear" and number in living:
-            made.heard(GPU.driver, number, [said(health)], now)
+            made.apply(GPU.driver, number, [said(health)], now)
             living[number] = (health, now)
         elif word == "wait":
             now += pause
@@ -143,7 +150,7 @@ def test_what_is_told_is_the_newest_living_instances_last_word_and_never_older_t
         expected = "Unknown"
         if spoken:
             _, (last, at) = max(spoken)
-            expected = known(last) if now < at + 30.0 else "Unknown"
+            expected = known_state(last) if now < at + 30.0 else "Unknown"
         assert made.health(GPU, now)[0] == expected
         deadline = made.deadline([GPU], now)
         assert deadline is None or now < deadline <= now + 30.0

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from actors.devices.dra.claim_cache import ClaimCache
-from actors.devices.dra.claim_checkpoint import Keeping, KeepingOptions, decode, encode
-from actors.devices.dra.claim_preparer import Preparing, PreparingOptions
-from actors.devices.dra.driver_instance import Outcome, failed
+from actors.devices.dra.claim_checkpoint import ClaimWriter, ClaimWriterOptions, decode, encode
+from actors.devices.dra.claim_preparer import ClaimPreparer, ClaimPreparerOptions
+from actors.devices.dra.driver_instance import Outcome, failed_outcome
 from actors.devices.dra.errors import DriverFailed
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
@@ -51,13 +51,13 @@ class FakeDriver:
         fault = self.faults.pop() if self.faults else "well"
         await asyncio.sleep(0)
         if fault == "away":
-            return failed("away")
+            return failed_outcome("away")
         done = claims[:1] if fault == "half" else claims
         if fault != "refuses":
             effect({item.uid for item in done})
         await asyncio.sleep(0)
         if fault == "lost reply":
-            return failed("lost")
+            return failed_outcome("lost")
         outcome = Outcome()
         if fault == "refuses":
             outcome.error = DriverFailed("no")
@@ -82,9 +82,11 @@ class World:
     def begin(self) -> None:
         """A new life of the manager, from the disk."""
         self.cache = ClaimCache(decode(self.disk))
-        keeping = Keeping(KeepingOptions(lambda: list(self.cache.claims.values()), self._save, lambda line: None))
+        keeping = ClaimWriter(
+            ClaimWriterOptions(lambda: list(self.cache.claims.values()), self._save, lambda line: None)
+        )
         metrics = DraMetrics(CollectorRegistry(), self.cache.in_use)
-        self.manager = Preparing(PreparingOptions(self.cache, self, keeping, metrics))  # type: ignore[arg-type]  # serving is all it asks
+        self.manager = ClaimPreparer(ClaimPreparerOptions(self.cache, self, keeping, metrics))  # type: ignore[arg-type]  # serving is all it asks
 
     def serving(self, name: str) -> FakeDriver:
         return self.drivers[name]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.devices.ledger.state import State, in_force
-from actors.devices.machine.machine_manager import KeeperOptions, MachineKeeper
+from actors.devices.ledger.state import State, drop_unmanaged
+from actors.devices.machine.machine_manager import MachineManager, MachineManagerOptions
 from actors.devices.model.errors import MachineUnreadable, PolicyChanged
 from actors.devices.model.types import PodRecord
 from protocols.alignment import Alignment
@@ -25,11 +25,11 @@ MEMORY = {
 
 def keeper(
     path: Path, *pods: PodAllocation, machine: Described = DUAL, foreign: bool = False, **settings: object
-) -> MachineKeeper:
+) -> MachineManager:
     if not (path / "sys").exists():
         write_machine(path, machine)
     alignment = Alignment(sysfsRoot=str(path), **settings)  # type: ignore[arg-type]  # msgspec checks them
-    return MachineKeeper(KeeperOptions(alignment, path / "kubelet", logging.getLogger("test")), pods, foreign)
+    return MachineManager(MachineManagerOptions(alignment, path / "kubelet", logging.getLogger("test")), pods, foreign)
 
 
 def pod(uid: str, *cpus: int, memory: tuple[AllocatedMemory, ...] = ()) -> PodAllocation:
@@ -62,7 +62,7 @@ def test_the_pods_of_the_ledger_have_what_they_had(tmp_path: Path) -> None:
     block = AllocatedMemory("memory", 2 * GIB, (1,))
     found = keeper(tmp_path, pod("u", 1, 5, memory=(block,)), **STATIC, **MEMORY)
     assert found.placement().shared == "0,2-4,6-7"
-    cpu, memory = map(json.loads, found.copies())
+    cpu, memory = map(json.loads, found.encoded_state())
     assert cpu["entries"] == {"u": {"c": "1,5"}}
     assert cpu["defaultCpuSet"] == "0,2-4,6-7"
     assert memory["machineState"]["1"]["memoryMap"]["memory"]["reserved"] == 2 * GIB
@@ -71,11 +71,11 @@ def test_the_pods_of_the_ledger_have_what_they_had(tmp_path: Path) -> None:
 
 def test_what_a_kubelet_left_is_kept_until_it_is_known_to_be_gone(tmp_path: Path) -> None:
     first = keeper(tmp_path, pod("u", 1, 5), **STATIC)
-    first.save(first.copies())
+    first.save(first.encoded_state())
     second = keeper(tmp_path, **STATIC)
     assert second.placer.placed("u", "c").cpus == {1, 5}
-    assert second.placer.strangers({"u"}) == []
-    assert second.placer.strangers(set()) == ["u"]
+    assert second.placer.orphans({"u"}) == []
+    assert second.placer.orphans(set()) == ["u"]
     second.placer.release("u")
     assert second.placement().shared == "0-7"
 
@@ -83,7 +83,7 @@ def test_what_a_kubelet_left_is_kept_until_it_is_known_to_be_gone(tmp_path: Path
 def test_after_a_kubelets_time_its_file_knows_better(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It ended our pod and gave the CPUs to another; podworker will say that ours is gone."""
     kubelets = keeper(tmp_path, pod("theirs", 1, 5), **STATIC)
-    kubelets.save(kubelets.copies())
+    kubelets.save(kubelets.encoded_state())
     ours = keeper(tmp_path, pod("ours", 1, 5), **STATIC)
     assert (ours.placer.placed("ours", "c").cpus, ours.placer.placed("theirs", "c").cpus) == ({1, 5}, set())
     back = keeper(tmp_path, pod("ours", 1, 5), foreign=True, **STATIC)
@@ -93,7 +93,7 @@ def test_after_a_kubelets_time_its_file_knows_better(tmp_path: Path, caplog: pyt
 
 def test_a_policy_may_change_once_nobody_holds_anything(tmp_path: Path) -> None:
     first = keeper(tmp_path, pod("u", 1, 5), **STATIC)
-    first.save(first.copies())
+    first.save(first.encoded_state())
     with pytest.raises(PolicyChanged) as refused:
         keeper(tmp_path, pod("u", 1, 5))
     assert str(refused.value) == (
@@ -102,21 +102,21 @@ def test_a_policy_may_change_once_nobody_holds_anything(tmp_path: Path) -> None:
         f'"{tmp_path}/kubelet/cpu_manager_state" before restarting Kubelet'
     )
     first.placer.release("u")
-    first.save(first.copies())
+    first.save(first.encoded_state())
     assert keeper(tmp_path).placer.cpus is None
 
 
 def test_what_nobody_guards_any_more_is_no_longer_held() -> None:
-    """The state file was deleted, as the refusal says, and the policy is another one now."""
+    """The state file was deleted, as the rejection says, and the policy is another one now."""
     block = AllocatedMemory("memory", GIB, (1,))
     before = State(mark=7, pods=(PodRecord(pod("u", 1, 5, memory=(block,))), PodRecord(pod("v"))))
     static = Alignment(cpuManagerPolicy="static", memoryManagerPolicy="Static")
-    assert in_force(before, static) is before
-    after = in_force(before, Alignment(memoryManagerPolicy="Static"))
+    assert drop_unmanaged(before, static) is before
+    after = drop_unmanaged(before, Alignment(memoryManagerPolicy="Static"))
     assert [record.allocation.containers[0].cpus for record in after.pods] == [(), ()]
     assert after.pods[0].allocation.containers[0].memory == (block,)
     assert after.mark > before.mark, "whoever follows must not take it for what he has"
-    assert in_force(after, Alignment(memoryManagerPolicy="Static")) is after
+    assert drop_unmanaged(after, Alignment(memoryManagerPolicy="Static")) is after
 
 
 @pytest.mark.parametrize("garbage", [b"", b"{}", b'{"policyName"', b"\x00" * 4096])
@@ -129,7 +129,7 @@ def test_corrupt_state_files_are_kept_aside_and_made_anew_from_the_ledger(
     found = keeper(tmp_path, pod("u", 1), **STATIC, **MEMORY)
     assert caplog.text.count(" is corrupt: ") == 2
     assert (tmp_path / "kubelet/cpu_manager_state.corrupt").read_bytes() == garbage
-    found.save(found.copies())
+    found.save(found.encoded_state())
     assert json.loads((tmp_path / "kubelet/cpu_manager_state").read_bytes())["entries"] == {"u": {"c": "1"}}
 
 
@@ -156,7 +156,7 @@ def test_a_start_with_cpus_offline_is_no_failure(tmp_path: Path, caplog: pytest.
     write_machine(tmp_path, DUAL)
     set_online(tmp_path, DUAL, {0, 1, 2})
     found = keeper(tmp_path, pod("u", 1, 5), **STATIC)
-    assert "reserved CPUs 4 are not online" in caplog.text
+    assert "reserved CPUs are not online cpus=4" in caplog.text
     assert found.machine().cpus == (1, 2)
     assert found.placer.placed("u", "c").cpus == {1, 5}
 

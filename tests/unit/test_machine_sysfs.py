@@ -103,7 +103,7 @@ def test_a_corrupt_file_is_kept_aside(raw: bytes, tmp_path: Path) -> None:
     files = StateFiles(tmp_path)
     files.cpu.write_bytes(raw)
     found = files.load()
-    assert "corrupt" in found.troubles[0]
+    assert "corrupt" in found.warnings[0]
     assert (tmp_path / "cpu_manager_state.corrupt").read_bytes() == raw
     assert found.cpu_policy == ""
     files.save(b"x", b"y")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.devices.memory.nodes import empty_node, memory_hints
-from actors.devices.memory.pool import MemoryPool, Reuse
+from actors.devices.memory.pool import MemoryPool, ReusableMemory
 from actors.devices.model.errors import NoMemory
 from actors.devices.topology.hints import Hint, masks_over, nodes_of
 from protocols.messages.devices import AllocatedMemory
@@ -19,7 +19,7 @@ def nodes(*sizes: int, huge: int = 0):
 
 
 def take(pool: MemoryPool, uid: str, hint: Hint = ANY, **request: int):
-    return pool.take(uid, "c", {kind.replace("_", "-"): size for kind, size in request.items()}, hint, Reuse())
+    return pool.take(uid, "c", {kind.replace("_", "-"): size for kind, size in request.items()}, hint, ReusableMemory())
 
 
 def test_a_nodes_memory_is_what_is_neither_reserved_nor_huge() -> None:
@@ -72,7 +72,7 @@ def test_memory_and_huge_pages_lie_together() -> None:
 
 
 def test_init_containers_pass_their_memory_on() -> None:
-    pool, reuse = MemoryPool(nodes(10)), Reuse()
+    pool, reuse = MemoryPool(nodes(10)), ReusableMemory()
     for name, kind, size in (("i1", "init", 8), ("i2", "init", 10), ("side", "sidecar", 3), ("app", "app", 7)):
         reuse.took(name, kind, pool.take("u", name, {"memory": size}, ANY, reuse))
         assert pool.nodes[0].tables["memory"].reserved == {"i1": 8, "i2": 10, "side": 10, "app": 10}[name]
@@ -107,7 +107,7 @@ def test_no_node_ever_gives_more_than_it_has(
             pool.release(uid)
         else:
             try:
-                pool.take(uid, "c", request, Hint(mask & everything or None, preferred), Reuse())
+                pool.take(uid, "c", request, Hint(mask & everything or None, preferred), ReusableMemory())
             except NoMemory:
                 assert uid not in pool.held
         check(pool)

@@ -15,13 +15,13 @@ from actors.devices.topology.hints import (
     nodes_of,
     sort_by_hint,
 )
-from actors.devices.topology.policy import BEST_EFFORT, RESTRICTED, SINGLE, Merging, decide, gather, merge
+from actors.devices.topology.policy import BEST_EFFORT, RESTRICTED, SINGLE, HintOrder, decide, gather, merge
 
 FOUR = NumaInfo((0, 1, 2, 3), {a: {b: 10 + 5 * abs(a - b) for b in range(4)} for a in range(4)})
 TWO = NumaInfo((0, 1))
 
 
-def by_hand(resources: list[list[Hint]], merging: Merging) -> Hint:
+def by_hand(resources: list[list[Hint]], merging: HintOrder) -> Hint:
     """The rule as it is told: every combination, each compared with the best so far."""
     everything = merging.numa.everything
     best: Hint | None = None
@@ -38,14 +38,14 @@ def by_hand(resources: list[list[Hint]], merging: Merging) -> Hint:
     return best or Hint(everything, False)
 
 
-def better(best: Hint | None, other: Hint, aim: int, merging: Merging) -> Hint:
+def better(best: Hint | None, other: Hint, aim: int, merging: HintOrder) -> Hint:
     if best is None or (other.preferred and not best.preferred):
         return other
     if best.preferred and not other.preferred:
         return best
     assert best.mask is not None
     assert other.mask is not None
-    narrower = min(best, other, key=lambda hint: merging.order(hint.mask or 0))
+    narrower = min(best, other, key=lambda hint: merging.key(hint.mask or 0))
     if best.preferred or best.mask.bit_count() > aim:
         return narrower
     size, had = other.mask.bit_count(), best.mask.bit_count()
@@ -62,7 +62,7 @@ resources = st.lists(st.lists(hint, min_size=0, max_size=5), min_size=0, max_siz
 
 @given(resources, st.booleans())
 def test_it_finds_what_trying_everything_finds(hints: list[list[Hint]], closest: bool) -> None:
-    merging = Merging(FOUR, closest)
+    merging = HintOrder(FOUR, closest)
     assert merge(hints, merging) == by_hand(hints, merging)
 
 
@@ -77,7 +77,7 @@ def test_who_has_no_opinion_is_content_and_who_sees_no_way_is_not() -> None:
 
 def test_policies() -> None:
     both = [{"cpu": [Hint(0b01, True), Hint(0b10, True), Hint(0b11, False)]}, {"gpu": [Hint(0b11, True)]}]
-    merging = Merging(TWO)
+    merging = HintOrder(TWO)
     assert not decide(RESTRICTED, both, merging).admit
     assert not decide(SINGLE, both, merging).admit
     assert decide(BEST_EFFORT, both, merging).admit
@@ -88,8 +88,8 @@ def test_policies() -> None:
 
 def test_the_closest_of_equally_many_nodes() -> None:
     hints = [[Hint(0b1001, True), Hint(0b1100, True)]]
-    assert merge(hints, Merging(FOUR)).mask == 0b1001
-    assert merge(hints, Merging(FOUR, closest=True)).mask == 0b1100
+    assert merge(hints, HintOrder(FOUR)).mask == 0b1001
+    assert merge(hints, HintOrder(FOUR, closest=True)).mask == 0b1100
 
 
 devices = st.dictionaries(

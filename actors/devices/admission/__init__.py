@@ -1,1 +1,1 @@
-"""From a pod's request to its grants: plan over its containers, choice of devices, the plugins' answers merged."""
+"""Admit pods: plan their containers, choose devices, merge the plugins' responses."""

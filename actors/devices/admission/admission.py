@@ -1,4 +1,7 @@
-"""After a start without memory: what runs claims its devices before anybody else gets some."""
+"""Admit pods to devices: choose, reserve, call the plugins, commit; all of it or nothing.
+
+Each pod is admitted in a task of its own, so a plugin that hangs delays only the pods that request its devices.
+"""
 
 import asyncio
 import logging
@@ -9,67 +12,71 @@ from dataclasses import dataclass
 import msgspec
 
 from actors.devices.admission.chooser import Chooser, ChooserOptions
-from actors.devices.admission.grants import Records, admitted
-from actors.devices.admission.plan import PodPlan, check_healthy, check_unchanged, ids_by_resource, refusal, steps
-from actors.devices.ledger.committer import Commits
+from actors.devices.admission.grants import AllocationBuilder, admitted
+from actors.devices.admission.plan import PodPlan, check_healthy, check_unchanged, ids_by_resource, rejection, steps
+from actors.devices.ledger.committer import Committer
 from actors.devices.ledger.kubelet_checkpoint import FOREIGN_BOOT
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer
-from actors.devices.model.errors import AdmissionAborted, AdmissionRefused, PluginFailed
+from actors.devices.model.errors import AdmissionAborted, AdmissionRejected, PluginFailed
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import Limits, PodRecord
-from actors.devices.plugins.connections import Plugins
+from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from protocols.messages.devices import AdmitPod, AdmittedPod
 
 
-class Claiming:
-    """Over at once when nothing was lost; else some time after podworker has told which pods there are."""
+class RecoveryWindow:
+    """Time after a start with a lost checkpoint, in which only running pods are admitted.
+
+    Running pods claim the devices they hold before new pods get any. Without a loss it is closed at once; else it
+    closes some time after podworker has listed the pods of the node.
+    """
 
     def __init__(self, lost: bool, limits: Limits) -> None:
         self._limits = limits
         self._until = time.monotonic() + limits.claiming if lost else 0.0
-        self._sooner = asyncio.Event()
+        self._shortened = asyncio.Event()
 
-    def told(self) -> None:
-        """podworker knows every pod of the node, and asks for those that run."""
+    def pods_listed(self) -> None:
+        """Shorten the window: podworker knows every pod of the node and readmits those that run."""
         self._until = min(self._until, time.monotonic() + self._limits.claimed)
-        self._sooner.set()
+        self._shortened.set()
 
-    async def over(self) -> None:
+    async def wait_closed(self) -> None:
         while (left := self._until - time.monotonic()) > 0:
-            self._sooner.clear()
+            self._shortened.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    await self._sooner.wait()
+                    await self._shortened.wait()
 
 
 Responses = dict[str, dict[str, bytes]]
-"""By container, then resource."""
+"""Raw ContainerAllocateResponse by container, then resource."""
 
 
 @dataclass(frozen=True)
-class Allocator:
-    plugins: Plugins
+class PluginAllocator:
+    plugins: PluginConnections
     metrics: DeviceMetrics
     log: logging.Logger
 
-    async def all(self, plan: PodPlan) -> Responses:
-        """In the order the devices were chosen; raises PluginFailed at the first that fails."""
+    async def allocate_all(self, plan: PodPlan) -> Responses:
+        """Allocate in the order of the plan. Raises PluginFailed at the first failure."""
         responses: Responses = {}
         for container, parts in plan.chosen.items():
             for resource, ids in parts.items():
                 responses.setdefault(container, {})[resource] = await self._timed(resource, ids)
         return responses
 
-    async def what_can_be_had(self, plan: PodPlan) -> Responses:
-        """For a pod that runs already: what is missing matters only when a container of it starts again."""
+    async def allocate_available(self, plan: PodPlan) -> Responses:
+        """Allocate for a running pod and log failures: a missing response matters only when a container restarts."""
         responses: Responses = {}
         for container, parts in plan.chosen.items():
             for resource, ids in parts.items():
                 try:
-                    await self.plugins.returned(resource)
+                    await self.plugins.wait_registered(resource)
                     responses.setdefault(container, {})[resource] = await self._timed(resource, ids)
                 except PluginFailed as error:
                     self.log.warning("container %s may miss what %s gave it: %s", container, resource, error)
@@ -88,34 +95,40 @@ class Allocator:
 class AdmissionOptions:
     ledger: Ledger
     inventory: Inventory
-    plugins: Plugins
-    commits: Commits
-    allocator: Allocator
+    plugins: PluginConnections
+    committer: Committer
+    allocator: PluginAllocator
     placer: Placer
     machine: MachineMetrics
-    claims: Claiming
+    recovery_window: RecoveryWindow
     boot: str
-    """Of the machine now: a pod admitted in another one has to prove that its devices are well."""
+    """Boot id of the machine now. A pod admitted in another boot must have healthy devices before it starts again."""
 
 
 class Admissions:
     def __init__(self, options: AdmissionOptions) -> None:
         self._options = options
-        self._records = Records(options.inventory, options.placer)
+        self._builder = AllocationBuilder(options.inventory, options.placer)
         self._chooser = Chooser(
             ChooserOptions(options.ledger, options.inventory, options.plugins, options.placer, options.machine)
         )
-        self._under_way: dict[str, asyncio.Task[AdmittedPod]] = {}
+        self._in_progress: dict[str, asyncio.Task[AdmittedPod]] = {}
 
     async def admit(self, pod: AdmitPod) -> AdmittedPod:
-        """Grants of the pod; asked again, the same ones. Raises AdmissionRefused or NotEnoughResource."""
-        task = self._under_way.get(pod.uid)
+        """Return the grants of a pod. A repeated call returns the same grants.
+
+        Raises:
+            AdmissionRejected: The pod cannot have its devices.
+            NotEnoughResource: The plugin of a resource left the node long ago.
+            AdmissionAborted: The pod was released meanwhile.
+        """
+        task = self._in_progress.get(pod.uid)
         if task is None:
             known = self._options.ledger.pods.get(pod.uid)
-            if known is not None and known.named and known.boot in ("", self._options.boot):
+            if known is not None and known.has_pod_name and known.boot in ("", self._options.boot):
                 check_unchanged(pod, known.allocation)
                 return admitted(known)
-            task = self._begin(pod)
+            task = self._start(pod)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -123,20 +136,20 @@ class Admissions:
                 raise AdmissionAborted(f"pod {pod.namespace}/{pod.name} was released meanwhile") from None
             raise
 
-    def _begin(self, pod: AdmitPod) -> "asyncio.Task[AdmittedPod]":
+    def _start(self, pod: AdmitPod) -> "asyncio.Task[AdmittedPod]":
         task = asyncio.create_task(self._admit(pod), name=f"admit {pod.uid}")
-        self._under_way[pod.uid] = task
-        task.add_done_callback(lambda done: self._end(pod.uid, done))
+        self._in_progress[pod.uid] = task
+        task.add_done_callback(lambda done: self._on_done(pod.uid, done))
         return task
 
-    def _end(self, uid: str, task: "asyncio.Task[AdmittedPod]") -> None:
-        del self._under_way[uid]
+    def _on_done(self, uid: str, task: "asyncio.Task[AdmittedPod]") -> None:
+        del self._in_progress[uid]
         if not task.cancelled():
-            task.exception()  # its waiters have it; none of them may be left
+            task.exception()  # retrieved, since no waiter may be left
 
     async def release(self, uid: str) -> None:
-        """The pod's devices are free, durably, when this returns. Ends an admission under way."""
-        task = self._under_way.get(uid)
+        """Free the pod's devices and return once that is durable. Cancels an admission in progress."""
+        task = self._in_progress.get(uid)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -146,72 +159,75 @@ class Admissions:
         record = self._options.ledger.release(uid)
         self._options.placer.release(uid)
         if record is not None:
-            await self._options.commits.change(record, deleted=True)
+            await self._options.committer.change(record, deleted=True)
 
     async def reconcile(self, active: set[str]) -> None:
-        """Release every pod that is not `active`. Only right once pod sources have synced."""
-        self._options.claims.told()
-        strangers = {*self._options.ledger.strangers(active), *self._options.placer.strangers(active)}
-        gone = sorted(strangers - self._under_way.keys())
+        """Release every pod that is not in `active`. Call it only once all pod sources have synced."""
+        self._options.recovery_window.pods_listed()
+        orphans = {*self._options.ledger.orphans(active), *self._options.placer.orphans(active)}
+        gone = sorted(orphans - self._in_progress.keys())
         await asyncio.gather(*(self.release(uid) for uid in gone))
 
     async def _admit(self, pod: AdmitPod) -> AdmittedPod:
         known = self._options.ledger.pods.get(pod.uid)
         try:
             with self._options.machine.admission():
-                record = await (self._anew(pod) if known is None else self._again(pod, known))
+                record = await (self._admit_new(pod) if known is None else self._readmit(pod, known))
             self._options.ledger.admit(record)
         except PluginFailed as error:
-            raise refusal(str(error)) from None
+            raise rejection(str(error)) from None
         finally:
-            self._chooser.give_back(pod.uid)
-        await self._options.commits.change(record, update=known is not None and known.named)
+            self._chooser.cancel(pod.uid)
+        await self._options.committer.change(record, update=known is not None and known.has_pod_name)
         return admitted(record)
 
-    async def _anew(self, pod: AdmitPod) -> PodRecord:
+    async def _admit_new(self, pod: AdmitPod) -> PodRecord:
         if pod.running:
-            return await self._found_running(pod)
-        await self._options.claims.over()
+            return await self._admit_running(pod)
+        await self._options.recovery_window.wait_closed()
         plan = await self._chooser.choose(pod)
-        responses = await self._options.allocator.all(plan)
-        return PodRecord(self._records.of_plan(pod, plan), responses, self._options.boot)
+        responses = await self._options.allocator.allocate_all(plan)
+        return PodRecord(self._builder.planned_allocation(pod, plan), responses, self._options.boot)
 
-    async def _found_running(self, pod: AdmitPod) -> PodRecord:
-        """The ledger was lost, the pod runs: it keeps what its containers were started with."""
-        plan = self._chooser.keep_running(pod)
+    async def _admit_running(self, pod: AdmitPod) -> PodRecord:
+        """Admit a running pod that the lost ledger had: it keeps what its containers were started with."""
+        plan = self._chooser.reserve_running(pod)
         held = {resource for parts in plan.chosen.values() for resource in parts}
         self._options.plugins.expect(held - self._options.inventory.resources.keys())
-        responses = await self._options.allocator.what_can_be_had(plan)
-        return PodRecord(self._records.of_plan(pod, plan), responses, self._boot_of(pod, plan))
+        responses = await self._options.allocator.allocate_available(plan)
+        return PodRecord(self._builder.planned_allocation(pod, plan), responses, self._boot_to_record(pod, plan))
 
-    def _boot_of(self, pod: AdmitPod, plan: PodPlan) -> str:
-        """A pod whose containers could not tell what they hold is looked at again once they do not run."""
+    def _boot_to_record(self, pod: AdmitPod, plan: PodPlan) -> str:
+        """Return a boot id that forces another check if the containers do not know all their devices."""
         complete = all(resource in plan.chosen.get(container.name, {}) for container, resource, _ in steps(pod))
         return self._options.boot if complete else FOREIGN_BOOT
 
-    async def _again(self, pod: AdmitPod, known: PodRecord) -> PodRecord:
-        """It was admitted before the machine booted, or by a kubelet."""
+    async def _readmit(self, pod: AdmitPod, known: PodRecord) -> PodRecord:
+        """Admit a pod again that was admitted before the last boot, or by a kubelet."""
         if not pod.running and not held_by(known.allocation):
-            return await self._anew(pod)
+            return await self._admit_new(pod)
         try:
             check_unchanged(pod, known.allocation)
             if not pod.running:
                 await self._check_held(known)
-        except AdmissionRefused:
+        except AdmissionRejected:
             await self._free(pod.uid)
             raise
-        if not known.named:
-            self._chooser.keep_place(pod, PodPlan())
-        allocation = self._records.named(pod, known)
-        return msgspec.structs.replace(known, allocation=allocation, boot=self._boot_again(pod, known))
+        if not known.has_pod_name:
+            self._chooser.place_leniently(pod, PodPlan())
+        allocation = self._builder.named_allocation(pod, known)
+        return msgspec.structs.replace(known, allocation=allocation, boot=self._boot_after_readmission(pod, known))
 
-    def _boot_again(self, pod: AdmitPod, known: PodRecord) -> str:
-        """What runs and asks for devices of which nobody knows anything proves nothing."""
-        untold = pod.running and not held_by(known.allocation) and any(steps(pod))
-        return FOREIGN_BOOT if untold else self._options.boot
+    def _boot_after_readmission(self, pod: AdmitPod, known: PodRecord) -> str:
+        """Return the boot id to record.
+
+        A running container does not prove that its pod owns devices missing from the ledger.
+        """
+        unknown = pod.running and not held_by(known.allocation) and any(steps(pod))
+        return FOREIGN_BOOT if unknown else self._options.boot
 
     async def _check_held(self, known: PodRecord) -> None:
         for container in known.allocation.containers:
             for resource, ids in sorted(ids_by_resource(container).items()):
-                await self._options.plugins.returned(resource)
+                await self._options.plugins.wait_registered(resource)
                 check_healthy(resource, ids, self._options.inventory.healthy(resource))

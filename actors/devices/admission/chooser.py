@@ -1,25 +1,35 @@
-"""Which free devices a container gets. Deterministic: the same state always gives the same devices."""
+"""Choose what each container of a pod gets, and reserve it.
+
+For each container: merge the topology hints, place CPUs and memory, then pick devices. Deterministic: the same state
+gives the same devices.
+"""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from actors.devices.admission.plan import PodPlan, pod_steps, refusal, steps
+from actors.devices.admission.plan import PodPlan, pod_steps, rejection, steps
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer, in_order
-from actors.devices.model.errors import AdmissionRefused, CannotPlace, NotEnoughResource, Overtaken, TopologyAffinity
+from actors.devices.model.errors import (
+    AdmissionRejected,
+    NotEnoughResource,
+    PlacementFailed,
+    PlacementOutdated,
+    TopologyAffinity,
+)
 from actors.devices.model.types import DeviceKey
-from actors.devices.plugins.connections import Plugins
+from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.topology.hints import DeviceRequest, Hint, ProviderHints, Sorted, device_hints, sort_by_hint
 from protocols.messages.devices import AdmitPod, ContainerRequest
 
 
 def choose(need: int, available: Sequence[str], numa: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """`need` ids out of `available` (at least that many), on as few NUMA nodes as a simple rule finds.
+    """Return `need` of the `available` ids (at least that many) on few NUMA nodes.
 
-    The smallest node that has them all, else the fullest nodes first; within a node by id.
+    The smallest node that has all of them wins, else the fullest nodes are used first; within a node by id.
     """
     if not numa:
         return sorted(available)[:need]
@@ -33,7 +43,7 @@ def choose(need: int, available: Sequence[str], numa: Mapping[str, tuple[int, ..
 
 
 def _by_node(ids: Iterable[str], numa: Mapping[str, tuple[int, ...]]) -> dict[int, list[str]]:
-    """A device on several nodes counts for its first; -1 = no topology."""
+    """Group ids by NUMA node, -1 without topology. A device on several nodes counts for its first."""
     groups: dict[int, list[str]] = {}
     for id in sorted(ids):
         nodes = numa.get(id, ())
@@ -42,7 +52,7 @@ def _by_node(ids: Iterable[str], numa: Mapping[str, tuple[int, ...]]) -> dict[in
 
 
 def follow_preference(preferred: Iterable[str], taken: Iterable[str], need: int, available: Sequence[str]) -> list[str]:
-    """At most `need` of what the plugin prefers, as far as it is free: foreign and repeated ids are passed over."""
+    """Return at most `need` of the plugin's preferred ids, skipping unknown, taken and repeated ones."""
     free = set(available) - set(taken)
     kept: list[str] = []
     for id in preferred:
@@ -52,15 +62,15 @@ def follow_preference(preferred: Iterable[str], taken: Iterable[str], need: int,
     return kept
 
 
-TRIES = 5
-"""How often a pod looks for an aligned place that others do not take while a plugin thinks."""
+MAX_ATTEMPTS = 5
+"""Attempts to find an aligned placement while other pods are admitted during calls to the plugin."""
 
 
 @dataclass(frozen=True)
 class ChooserOptions:
     ledger: Ledger
     inventory: Inventory
-    plugins: Plugins
+    plugins: PluginConnections
     placer: Placer
     metrics: MachineMetrics
 
@@ -71,45 +81,45 @@ class Chooser:
         self._placer = options.placer
 
     async def choose(self, pod: AdmitPod) -> PodPlan:
-        """Everything is reserved under the pod's uid. Raises AdmissionRefused or PluginFailed; then give it back.
+        """Reserve devices, CPUs and memory for every container under the pod's uid.
 
-        A resource this node never had is not ours to judge.
+        Resources that this node never had are ignored: they are not managed here. After an error call `cancel`.
+        Raises AdmissionRejected or PluginFailed.
         """
-        for _, resource, _ in self._steps(pod):
-            await self._options.plugins.returned(resource)
-        for _ in range(TRIES):
+        for _, resource, _ in self._managed_steps(pod):
+            await self._options.plugins.wait_registered(resource)
+        for _ in range(MAX_ATTEMPTS):
             try:
                 return await self._attempt(pod)
-            except Overtaken:
-                self.give_back(pod.uid)
+            except PlacementOutdated:
+                self.cancel(pod.uid)
         raise TopologyAffinity
 
-    def keep_running(self, pod: AdmitPod) -> PodPlan:
-        """Of a pod that runs and that nobody knows: what its containers say they have, CPUs and memory as far as there
-        are any, no questions asked."""
+    def reserve_running(self, pod: AdmitPod) -> PodPlan:
+        """Reserve what the containers of a running but unknown pod report they hold, without calling plugins."""
         plan = PodPlan()
         for container in in_order(pod):
             for resource, ids in sorted(container.held.items()):
-                if "/" in resource and (mine := self._unclaimed(pod.uid, resource, ids)):
+                if "/" in resource and (mine := self._reserve_available(pod.uid, resource, ids)):
                     plan.take(container, resource, mine)
-        self.keep_place(pod, plan)
+        self.place_leniently(pod, plan)
         return plan
 
-    def keep_place(self, pod: AdmitPod, plan: PodPlan) -> None:
-        """CPUs and memory of a pod that is let in whatever there is left: what it cannot have it shares."""
+    def place_leniently(self, pod: AdmitPod, plan: PodPlan) -> None:
+        """Place CPUs and memory of a pod that is admitted in any case; it shares what it cannot have."""
         for container in in_order(pod):
-            with contextlib.suppress(CannotPlace, AdmissionRefused):
-                self._placer.keep(pod, container, plan.passing)
+            with contextlib.suppress(PlacementFailed, AdmissionRejected):
+                self._placer.place_running(pod, container, plan.init_resources)
 
-    def _unclaimed(self, uid: str, resource: str, ids: Sequence[str]) -> list[str]:
-        """Reserved for the pod, those that no other pod has."""
+    def _reserve_available(self, uid: str, resource: str, ids: Sequence[str]) -> list[str]:
+        """Reserve those of the ids that no other pod holds, and return them."""
         owners = self._options.ledger.owners
         mine = [id for id in ids if owners.get(DeviceKey(resource, id), uid) == uid]
         self._options.ledger.reserve(uid, [DeviceKey(resource, id) for id in mine])
         return mine
 
-    def give_back(self, uid: str) -> None:
-        """What was reserved and not admitted."""
+    def cancel(self, uid: str) -> None:
+        """Free what was reserved for a pod that was not admitted."""
         self._options.ledger.cancel(uid)
         if uid not in self._options.ledger.pods:
             self._placer.release(uid)
@@ -118,32 +128,31 @@ class Chooser:
         plan = PodPlan()
         hint = self._pod_hint(pod) if self._placer.by_pod else None
         for container in in_order(pod):
-            own = hint or self._decide(self._container_providers(pod, container, plan))
-            self._place(pod, container, own, plan)
-            for resource, count in self._wanted(container):
-                plan.take(container, resource, await self._pick(pod.uid, plan, (resource, count), own))
+            container_hint = hint or self._decide(self._container_providers(pod, container, plan))
+            self._place(pod, container, container_hint, plan)
+            for resource, count in self._requested(container):
+                plan.take(container, resource, await self._pick(pod.uid, plan, (resource, count), container_hint))
         return plan
 
     def _place(self, pod: AdmitPod, container: ContainerRequest, hint: Hint, plan: PodPlan) -> None:
-        """No pause between the hint and this: nobody can have come between."""
-        failed: CannotPlace | AdmissionRefused | None = None
+        failed: PlacementFailed | AdmissionRejected | None = None
         try:
-            self._placer.place(pod, container, hint, plan.passing)
-        except CannotPlace as error:
+            self._placer.place(pod, container, hint, plan.init_resources)
+        except PlacementFailed as error:
             failed = error
-            raise refusal(str(error)) from None
-        except AdmissionRefused as error:
+            raise rejection(str(error)) from None
+        except AdmissionRejected as error:
             failed = error
             raise
         finally:
-            cpus, memory = self._placer.asks(pod, container)
+            cpus, memory = self._placer.requests(pod, container)
             self._options.metrics.pinning(cpus, memory, failed)
 
     # hints
 
     def _pod_hint(self, pod: AdmitPod) -> Hint:
-        asked = {resource: count for resource, count in pod_steps(pod).items() if self._is_ours(resource)}
-        return self._decide([self._device_hints(asked, PodPlan()), *self._placer.pod_hints(pod)])
+        requested = {resource: count for resource, count in pod_steps(pod).items() if self._is_managed(resource)}
+        return self._decide([self._device_hints(requested, PodPlan()), *self._placer.pod_hints(pod)])
 
     def _decide(self, providers: list[ProviderHints]) -> Hint:
         rules, admitted = self._placer.rules, False
@@ -157,14 +166,14 @@ class Chooser:
     def _container_providers(self, pod: AdmitPod, container: ContainerRequest, plan: PodPlan) -> list[ProviderHints]:
         if not self._placer.aligns:
             return []
-        devices = self._device_hints(dict(self._wanted(container)), plan)
-        return [devices, *self._placer.container_hints(pod, container, plan.passing)]
+        devices = self._device_hints(dict(self._requested(container)), plan)
+        return [devices, *self._placer.container_hints(pod, container, plan.init_resources)]
 
-    def _device_hints(self, asked: dict[str, int], plan: PodPlan) -> ProviderHints:
+    def _device_hints(self, requested: dict[str, int], plan: PodPlan) -> ProviderHints:
         if not self._placer.aligns:
             return None
         found = {}
-        for resource, count in asked.items():
+        for resource, count in requested.items():
             free = self._options.ledger.free(resource, self._options.inventory.healthy(resource))
             request = DeviceRequest(count, self._numa(resource), free, plan.reusable(resource))
             found[resource] = device_hints(request, self._placer.nodes)
@@ -172,39 +181,39 @@ class Chooser:
 
     # devices
 
-    async def _pick(self, uid: str, plan: PodPlan, asked: tuple[str, int], hint: Hint) -> list[str]:
-        resource, count = asked
+    async def _pick(self, uid: str, plan: PodPlan, requested: tuple[str, int], hint: Hint) -> list[str]:
+        resource, count = requested
         self._check(resource, count)
         reused = plan.reuse(resource, count)
         need = count - len(reused)
         if need == 0:
             return reused
-        preferred = await self._preferred(asked, self._sorted(resource, need, hint), reused)
-        found = self._sorted(resource, need, hint)  # the plugin took its time: others may have been admitted
+        preferred = await self._preferred(requested, self._sorted(resource, need, hint), reused)
+        found = self._sorted(resource, need, hint)  # others may have been admitted during the call
         picked = self._fill(resource, need, found, preferred)
         self._options.ledger.reserve(uid, [DeviceKey(resource, id) for id in picked])
         return reused + picked
 
     def _check(self, resource: str, count: int) -> None:
-        """Kubelet's words for each way in which a resource has nothing to give."""
+        """Raise kubelet's error if nothing of the resource can be allocated."""
         if not self._options.inventory.registered(resource):
             if self._options.ledger.holds(resource):
-                raise refusal(f"cannot allocate unregistered device {resource}")
+                raise rejection(f"cannot allocate unregistered device {resource}")
             raise NotEnoughResource(resource, count)
         if not self._options.inventory.healthy(resource):
-            raise refusal(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+            raise rejection(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
 
     def _sorted(self, resource: str, need: int, hint: Hint) -> Sorted:
-        """Free devices by how they suit the hint. Raises Overtaken when those it was made for are gone."""
+        """Group free devices by how they fit the hint. Raises PlacementOutdated if the hinted ones are taken."""
         numa = self._numa(resource)
         found = sort_by_hint(self._free(resource, need), numa, hint.mask)
         if self._placer.strict and hint.mask is not None and any(numa.values()) and len(found.aligned) < need:
-            raise Overtaken
+            raise PlacementOutdated
         return found
 
-    async def _preferred(self, asked: tuple[str, int], found: Sorted, reused: list[str]) -> list[str]:
-        """What the plugin would take. Not asked where the aligned devices are just enough."""
-        resource, count = asked
+    async def _preferred(self, requested: tuple[str, int], found: Sorted, reused: list[str]) -> list[str]:
+        """Ask the plugin for its preference, unless the aligned devices are exactly enough."""
+        resource, count = requested
         plugin = self._options.plugins.serving(resource)
         need = count - len(reused)
         if not plugin.options.preferred or need == len(found.aligned):
@@ -215,7 +224,7 @@ class Chooser:
         return await plugin.preferred(sorted({*taken, *found.unaligned, *found.indifferent}), taken, count)
 
     def _fill(self, resource: str, need: int, found: Sorted, preferred: Sequence[str]) -> list[str]:
-        """Aligned ones first; inside of a group what the plugin prefers, then what lies together."""
+        """Pick aligned devices first; within a group those the plugin prefers, then those close together."""
         if need < len(found.aligned):
             return self._complete(resource, need, found.aligned, preferred)
         picked = list(found.aligned)
@@ -233,20 +242,20 @@ class Chooser:
     def _free(self, resource: str, need: int) -> list[str]:
         free = self._options.ledger.free(resource, self._options.inventory.healthy(resource))
         if len(free) < need:
-            raise refusal(
+            raise rejection(
                 f"requested number of devices unavailable for {resource}. Requested: {need}, Available: {len(free)}"
             )
         return free
 
     def _numa(self, resource: str) -> dict[str, tuple[int, ...]]:
-        """Of the devices that have a topology."""
+        """Return the NUMA nodes of the devices that have a topology."""
         return self._options.inventory.resources[resource].numa
 
-    def _steps(self, pod: AdmitPod) -> list[tuple[ContainerRequest, str, int]]:
-        return [step for step in steps(pod) if self._is_ours(step[1])]
+    def _managed_steps(self, pod: AdmitPod) -> list[tuple[ContainerRequest, str, int]]:
+        return [step for step in steps(pod) if self._is_managed(step[1])]
 
-    def _wanted(self, container: ContainerRequest) -> list[tuple[str, int]]:
-        return [(name, n) for name, n in sorted(container.resources.items()) if n > 0 and self._is_ours(name)]
+    def _requested(self, container: ContainerRequest) -> list[tuple[str, int]]:
+        return [(name, n) for name, n in sorted(container.resources.items()) if n > 0 and self._is_managed(name)]
 
-    def _is_ours(self, resource: str) -> bool:
+    def _is_managed(self, resource: str) -> bool:
         return resource in self._options.inventory.resources

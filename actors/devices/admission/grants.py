@@ -1,4 +1,4 @@
-"""What the ledger keeps of an admitted pod, put together from its plan, its place and the plugins' answers."""
+"""Build the ledger record of an admitted pod, and the grants podworker starts its containers with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,20 +26,22 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 
 @dataclass(frozen=True)
-class Records:
+class AllocationBuilder:
     inventory: Inventory
     placer: Placer
 
-    def of_plan(self, pod: AdmitPod, plan: PodPlan) -> PodAllocation:
-        containers = (self._planned(pod.uid, item, plan.chosen.get(item.name, {})) for item in pod.containers)
+    def planned_allocation(self, pod: AdmitPod, plan: PodPlan) -> PodAllocation:
+        containers = (self._planned_container(pod.uid, item, plan.chosen.get(item.name, {})) for item in pod.containers)
         return PodAllocation(pod.uid, pod.namespace, pod.name, tuple(containers))
 
-    def _planned(self, uid: str, container: ContainerRequest, chosen: dict[str, list[str]]) -> ContainerAllocation:
+    def _planned_container(
+        self, uid: str, container: ContainerRequest, chosen: dict[str, list[str]]
+    ) -> ContainerAllocation:
         devices = tuple(self._device(resource, id) for resource in sorted(chosen) for id in sorted(chosen[resource]))
         return self._placed(uid, ContainerAllocation(container.name, container.kind, devices))
 
-    def named(self, pod: AdmitPod, known: PodRecord) -> PodAllocation:
-        """The devices of `known`, in the containers that the pod has."""
+    def named_allocation(self, pod: AdmitPod, known: PodRecord) -> PodAllocation:
+        """Return the allocation of `known` with the pod's name and its containers."""
         held = {container.name: container for container in known.allocation.containers}
         containers = (held.get(item.name, ContainerAllocation(item.name)) for item in pod.containers)
         kinds = {item.name: item.kind for item in pod.containers}
@@ -59,10 +61,10 @@ V = TypeVar("V")
 
 
 def admitted(record: PodRecord) -> AdmittedPod:
-    """The reply to an admission; every container of the pod has a grant."""
+    """Return the reply to an admission, with a grant for every container."""
     grants, warnings = {}, []
     for container in record.allocation.containers:
-        merge = Merge()
+        merge = GrantMerger()
         for resource, raw in sorted(record.responses.get(container.name, {}).items()):
             merge.add(resource, pb.ContainerAllocateResponse.FromString(raw))
         grants[container.name] = merge.grant(container)
@@ -70,8 +72,11 @@ def admitted(record: PodRecord) -> AdmittedPod:
     return AdmittedPod(grants=grants, warnings=tuple(warnings))
 
 
-class Merge:
-    """One container's answers, added by resource name. A conflict is the same key with another value."""
+class GrantMerger:
+    """Merge the responses for one container, added in the order of resource names.
+
+    The first value of a key wins; another value for it is a conflict.
+    """
 
     def __init__(self) -> None:
         self.conflicts: list[str] = []
@@ -82,13 +87,13 @@ class Merge:
         self._names: dict[str, None] = {}
 
     def add(self, resource: str, answer: pb.ContainerAllocateResponse) -> None:
-        self._into(self._envs, answer.envs, f"environment variable of {resource}")
-        self._into(self._devices, {d.container_path: _device(d) for d in answer.devices}, f"device of {resource}")
-        self._into(self._mounts, {m.container_path: _mount(m) for m in answer.mounts}, f"mount of {resource}")
-        self._into(self._annotations, answer.annotations, f"annotation of {resource}")
+        self._merge(self._envs, answer.envs, f"environment variable of {resource}")
+        self._merge(self._devices, {d.container_path: _device(d) for d in answer.devices}, f"device of {resource}")
+        self._merge(self._mounts, {m.container_path: _mount(m) for m in answer.mounts}, f"mount of {resource}")
+        self._merge(self._annotations, answer.annotations, f"annotation of {resource}")
         self._names.update(dict.fromkeys(device.name for device in answer.cdi_devices))
 
-    def _into(self, mine: dict[str, V], more: Mapping[str, V], what: str) -> None:
+    def _merge(self, mine: dict[str, V], more: Mapping[str, V], what: str) -> None:
         for key, value in sorted(more.items()):
             if mine.setdefault(key, value) != value:
                 self.conflicts.append(f"{what} conflicts with that of another resource, which is used: {key}")

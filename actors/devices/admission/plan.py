@@ -1,13 +1,14 @@
-"""Which container of a pod takes its devices from where: the order of containers and the reuse of init devices.
+"""The devices picked for each container of a pod, and the checks of a pod that holds devices already. Pure.
 
-An init container's devices go on to later containers of the pod; a sidecar and an app container keep what they take.
+Init containers pass their devices on to later containers of the pod; sidecars and app containers keep theirs. Messages
+are kubelet's.
 """
 
 from collections.abc import Iterable, Iterator
 
 from actors.devices.cpu.pool import pod_need
-from actors.devices.machine.placer import Passing, in_order
-from actors.devices.model.errors import AdmissionRefused
+from actors.devices.machine.placer import InitResources, in_order
+from actors.devices.model.errors import AdmissionRejected
 from actors.devices.model.types import DeviceKey
 from protocols.messages.devices import AdmitPod, ContainerAllocation, ContainerRequest, PodAllocation
 
@@ -15,7 +16,7 @@ INIT = "init"
 
 
 def steps(pod: AdmitPod) -> Iterator[tuple[ContainerRequest, str, int]]:
-    """(container, resource, count): init containers and sidecars first, then app containers; resources by name."""
+    """Yield (container, resource, count) in starting order: init containers and sidecars, then app containers."""
     for container in in_order(pod):
         for resource, count in sorted(container.resources.items()):
             if count > 0:
@@ -23,29 +24,29 @@ def steps(pod: AdmitPod) -> Iterator[tuple[ContainerRequest, str, int]]:
 
 
 def pod_steps(pod: AdmitPod) -> dict[str, int]:
-    """What the pod needs of each resource at its peak."""
+    """Return what the pod needs of each resource at its peak."""
     names = sorted({resource for _, resource, _ in steps(pod)})
     return {name: pod_need((c.kind, c.resources.get(name, 0)) for c in in_order(pod)) for name in names}
 
 
 class PodPlan:
-    """Devices picked so far for one pod, and which of them its next containers may use again."""
+    """Devices picked so far for one pod, and which of them later containers may reuse."""
 
     def __init__(self) -> None:
         self.chosen: dict[str, dict[str, list[str]]] = {}
-        self.passing = Passing()
-        """CPUs and memory, likewise."""
+        self.init_resources = InitResources()
+        """CPUs and memory of init containers, for later containers."""
         self._reusable: dict[str, set[str]] = {}
 
     def reusable(self, resource: str) -> set[str]:
         return set(self._reusable.get(resource, ()))
 
     def reuse(self, resource: str, count: int) -> list[str]:
-        """Up to `count` devices that an init container of this pod has had."""
+        """Return up to `count` devices that an init container of this pod holds."""
         return sorted(self._reusable.get(resource, ()))[:count]
 
     def take(self, container: ContainerRequest, resource: str, ids: list[str]) -> None:
-        """`container` gets `ids`, reused or new."""
+        """Assign new or reused devices to a container."""
         self.chosen.setdefault(container.name, {})[resource] = sorted(ids)
         reusable = self._reusable.setdefault(resource, set())
         if container.kind == INIT:
@@ -57,29 +58,29 @@ class PodPlan:
         return {DeviceKey(name, id) for parts in self.chosen.values() for name, ids in parts.items() for id in ids}
 
 
-def refusal(why: str) -> AdmissionRefused:
-    return AdmissionRefused(f"Allocate failed due to {why}, which is unexpected")
+def rejection(why: str) -> AdmissionRejected:
+    return AdmissionRejected(f"Allocate failed due to {why}, which is unexpected")
 
 
 def check_unchanged(pod: AdmitPod, known: PodAllocation) -> None:
-    """Raise AdmissionRefused when a pod that has devices now asks for another number of them."""
+    """Raise AdmissionRejected if a pod that holds devices requests another number of them now."""
     held = {container.name: ids_by_resource(container) for container in known.containers}
     for container, resource, count in steps(pod):
         had = len(held.get(container.name, {}).get(resource, ()))
         if had and had != count:
-            raise refusal(
+            raise rejection(
                 f'pod "{pod.uid}" container "{container.name}" changed request for resource "{resource}" '
                 f"from {had} to {count}"
             )
 
 
 def check_healthy(resource: str, held: Iterable[str], healthy: Iterable[str]) -> None:
-    """What a pod that has devices must show before it may start again after the machine; raises AdmissionRefused."""
+    """Raise AdmissionRejected unless the held devices are healthy: the condition for a start after a reboot."""
     well = set(healthy)
     if not well:
-        raise refusal(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+        raise rejection(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
     if not set(held) <= well:
-        raise refusal(
+        raise rejection(
             f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}"
         )
 

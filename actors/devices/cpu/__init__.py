@@ -1,1 +1,1 @@
-"""The CPU manager's static policy: whole CPUs for those who may have them, a shared pool for everybody else. Pure."""
+"""The CPU manager's static policy: exclusive CPUs and the shared pool. Pure."""

@@ -1,6 +1,7 @@
-"""Taking CPUs so that what is left stays as whole as possible: nodes and sockets, then cores, then single threads.
+"""Take CPUs so that the rest stays as whole as possible, as upstream's cpu_assignment.go does.
 
-Among equals the one with the fewest free CPUs goes first, then the lower number.
+Packed: whole NUMA nodes and sockets first, then cores, then single threads; the fullest group first, then the lowest
+number. Distributed: evenly from as few NUMA nodes as possible (option distribute-cpus-across-numa).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,16 +13,16 @@ from actors.devices.cpu.topology import Cpus, CpuTopology
 from actors.devices.model.errors import NotEnoughCpus
 
 Group = Callable[[int], int]
-"""Which node, socket, cache or core a CPU is part of."""
+"""Maps a CPU to its node, socket, cache or core."""
 
 
-class Taking:
-    """One allocation in progress."""
+class PackedAssignment:
+    """State of one packed assignment."""
 
-    def __init__(self, topology: CpuTopology, available: Cpus, wanted: int) -> None:
+    def __init__(self, topology: CpuTopology, available: Cpus, requested: int) -> None:
         self._places = topology.places
         self._free = set(available)
-        self._wanted = wanted
+        self._requested = requested
         self.taken: set[int] = set()
         self._node: Group = lambda cpu: self._places[cpu].node
         self._socket: Group = lambda cpu: self._places[cpu].socket
@@ -29,11 +30,11 @@ class Taking:
         self._core: Group = lambda cpu: self._places[cpu].core
         levels = [self._node, self._socket]
         self.levels = levels if len(topology.sockets) >= len(topology.nodes) else levels[::-1]
-        """The smaller kind first: a node may hold several sockets, or a socket several nodes."""
+        """The smaller kind first: a node may span several sockets, or a socket several nodes."""
 
     @property
     def need(self) -> int:
-        return self._wanted - len(self.taken)
+        return self._requested - len(self.taken)
 
     def take(self, cpus: Iterable[int]) -> None:
         found = set(cpus)
@@ -41,13 +42,13 @@ class Taking:
         self._free -= found
 
     def whole(self, group: Group) -> None:
-        """Every group all of whose CPUs are free, as long as all of it is needed."""
+        """Take every group that is completely free, as long as all of it is needed."""
         for cpus in self._whole_groups(group):
             if 0 < len(cpus) <= self.need:
                 self.take(cpus)
 
     def by_cache(self) -> None:
-        """Whole caches, then one cache that holds the rest, its cores kept whole."""
+        """Take whole caches, then the rest from one cache with its cores kept whole."""
         self.whole(self._cache)
         if not self.need:
             return
@@ -62,14 +63,14 @@ class Taking:
         self.whole(self._core)
 
     def threads(self, spread: bool) -> None:
-        """Single ones: first of cores that are already broken; spread over cores instead when asked for."""
+        """Take single threads, of partly used cores first; with `spread` one thread per core instead."""
         self.take((self._spread() if spread else self._packed())[: self.need])
 
     def _packed(self) -> list[int]:
         return [cpu for core in self._core_order() for cpu in sorted(self._free) if self._core(cpu) == core]
 
     def _spread(self) -> list[int]:
-        """Socket by socket, one thread of each core before the second threads."""
+        """Order free CPUs by socket, the first threads of all cores before the second ones."""
         cores: dict[int, list[int]] = {}
         for cpu in sorted(self._free):
             cores.setdefault(self._core(cpu), []).append(cpu)
@@ -85,7 +86,7 @@ class Taking:
         return [members[key] for key in order if members[key] <= self._free]
 
     def _level_order(self, group: Group) -> list[int]:
-        """Members of the outermost level in order, those of the level below inside of each."""
+        """Order groups by the outer level, then within it."""
         outer = self.levels[0]
         if group is outer:
             return self._ordered(outer, self._free)
@@ -104,7 +105,7 @@ class Taking:
         return list(dict.fromkeys(key for keys in nested for key in keys))
 
     def _ordered(self, group: Group, cpus: Iterable[int]) -> list[int]:
-        """The fewest free CPUs first."""
+        """Order groups by their number of free CPUs, the fewest first."""
         counts: dict[int, int] = {}
         for cpu in cpus:
             counts[group(cpu)] = counts.get(group(cpu), 0) + 1
@@ -112,12 +113,11 @@ class Taking:
 
 
 def take_packed(
-    topology: CpuTopology, available: Cpus, wanted: int, by_cache: bool = False, spread: bool = False
+    topology: CpuTopology, available: Cpus, requested: int, by_cache: bool = False, spread: bool = False
 ) -> Cpus:
-    """Raises NotEnoughCpus."""
-    if wanted > len(available):
-        raise NotEnoughCpus(wanted, len(available))
-    taking = Taking(topology, available, wanted)
+    if requested > len(available):
+        raise NotEnoughCpus(requested, len(available))
+    taking = PackedAssignment(topology, available, requested)
     for level in taking.levels:
         taking.whole(level)
     if by_cache and taking.need:
@@ -129,39 +129,43 @@ def take_packed(
 
 
 class Split(NamedTuple):
-    """How many CPUs each node gives."""
+    """Number of CPUs that each node gives."""
 
     shares: dict[int, int]
     balance: float
-    """Spread of what is left free over the nodes of the machine: the smaller the better."""
+    """Standard deviation of the free CPUs left per node; smaller is better."""
 
 
-def take_distributed(topology: CpuTopology, available: Cpus, wanted: int, group: int = 1) -> Cpus:
-    """`group`: CPUs are given in packs of so many. Falls back to packing. Raises NotEnoughCpus."""
+def take_distributed(topology: CpuTopology, available: Cpus, requested: int, group: int = 1) -> Cpus:
+    """Take CPUs evenly over nodes, in multiples of `group`; fall back to packing.
+
+    Raises:
+        NotEnoughCpus: Fewer than `requested` CPUs are available.
+    """
     free = {node: available & topology.in_nodes((node,)) for node in topology.nodes}
     split = None
-    if wanted % group == 0 and wanted <= len(available):
-        split = best_split({node: len(cpus) for node, cpus in free.items() if cpus}, wanted, group)
+    if requested % group == 0 and requested <= len(available):
+        split = best_split({node: len(cpus) for node, cpus in free.items() if cpus}, requested, group)
     if split is None:
-        return take_packed(topology, available, wanted)
+        return take_packed(topology, available, requested)
     taken = (take_packed(topology, free[node], share) for node, share in split.shares.items())
     return frozenset().union(*taken)
 
 
-def best_split(free: Mapping[int, int], wanted: int, group: int) -> Split | None:
-    """Over the smallest number of nodes that can give even shares; None when no number can."""
+def best_split(free: Mapping[int, int], requested: int, group: int) -> Split | None:
+    """Return the best even split over the smallest possible number of nodes, or None if there is none."""
     order = sorted(free, key=lambda node: (free[node], node))
     for size in range(1, len(order) + 1):
-        splits = [split for chosen in combinations(order, size) for split in _splits(free, chosen, wanted, group)]
+        splits = [split for chosen in combinations(order, size) for split in _splits(free, chosen, requested, group)]
         if splits:
             return min(splits, key=lambda split: split.balance)
     return None
 
 
-def _splits(free: Mapping[int, int], chosen: Sequence[int], wanted: int, group: int) -> Iterator[Split]:
-    """Even shares in packs, and every way to place the packs that are left over, one to a node."""
-    even = wanted // len(chosen) // group * group
-    packs = (wanted - even * len(chosen)) // group
+def _splits(free: Mapping[int, int], chosen: Sequence[int], requested: int, group: int) -> Iterator[Split]:
+    """Yield every split into even shares, with the groups left over placed on different nodes."""
+    even = requested // len(chosen) // group * group
+    packs = (requested - even * len(chosen)) // group
     if any(free[node] < even for node in chosen):
         return
     roomy = [node for node in chosen if free[node] - even >= group]

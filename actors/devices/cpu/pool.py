@@ -1,7 +1,6 @@
-"""Who has which CPUs for himself. Pure; one writer.
+"""Exclusive CPUs of containers: the CPU manager's static policy. Pure; one writer.
 
-Invariant, after every call: a CPU belongs to at most one pod, counting admissions under way; none that is reserved is
-given to anybody.
+Invariant after every call: a CPU belongs to at most one pod, including reservations, and no reserved CPU is allocated.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +32,7 @@ class CpuPool:
 
     @property
     def shared(self) -> Cpus:
-        """Online CPUs of everybody who has none of his own; with strict reservation the reserved ones are not."""
+        """CPUs of containers without exclusive ones; excludes the reserved CPUs under strict-cpu-reservation."""
         left = self.topology.cpus - self.exclusive
         return left - self.reserved if self._options.strict else left
 
@@ -51,11 +50,14 @@ class CpuPool:
         return cpu_hints(self.topology, CpuRequest(need, self.free, reusable), self._options)
 
     def held_hints(self, need: int, held: Cpus) -> list[Hint]:
-        """Of a container that has its CPUs already: where they are."""
+        """Return hints for a container that has its CPUs already."""
         return cpu_hints(self.topology, CpuRequest(need, held), self._options) if len(held) == need else []
 
     def take(self, uid: str, container: str, need: int, hint: Hint, reusable: Cpus = NOTHING) -> Cpus:
-        """Aligned ones first. Raises NotEnoughCpus or SmtAlignment, and has changed nothing then."""
+        """Allocate CPUs to a container, aligned ones first.
+
+        Raises NotEnoughCpus or SmtAlignment without any change.
+        """
         available = self.free | (reusable & self.topology.cpus)
         self._check_cores(need, available)
         aligned = NOTHING if hint.mask is None else available & self._inside(hint.mask)
@@ -95,9 +97,9 @@ class CpuPool:
         self.held.pop(uid, None)
 
     def adopt(self, uid: str, containers: Mapping[str, Cpus]) -> bool:
-        """What an earlier life gave out, as it was, even of CPUs that are reserved by now. False: another pod has some.
+        """Restore an allocation from before a restart, even of CPUs that are reserved now.
 
-        A CPU that is offline stays with its owner: it comes back as his.
+        Return False if another pod has one of the CPUs. An offline CPU stays allocated: it comes back as the pod's.
         """
         if frozenset(cpu for cpus in containers.values() for cpu in cpus) & self.exclusive:
             return False
@@ -105,7 +107,7 @@ class CpuPool:
         return True
 
     def restore(self, uid: str, container: str, cpus: Cpus) -> None:
-        """What a running container says it has, unless that is somebody else's or reserved by now."""
+        """Restore the CPUs that a running container reports, unless they are reserved or another pod's."""
         others = frozenset(cpu for other, held in self.held.items() if other != uid for c in held.values() for cpu in c)
         if cpus and not self.placed(uid, container) and cpus <= self.allocatable - others:
             self.held.setdefault(uid, {})[container] = cpus
@@ -115,12 +117,12 @@ class CpuPool:
 
 
 def reserve_cpus(topology: CpuTopology, named: Cpus, millis: int) -> Cpus:
-    """Those the settings name; else as many as the reserved amount needs, taken as for a container."""
+    """Return the named CPUs, or as many as the reserved amount needs, taken as for a container."""
     return named or take_packed(topology, topology.cpus, -(-millis // 1000))
 
 
 def pod_need(needs: Iterable[tuple[str, int]]) -> int:
-    """What a pod needs at its peak. `needs`: kind (init, sidecar, app) and amount, in spec order."""
+    """Return the peak need of a pod from (kind, amount) of its containers in spec order."""
     starting = sidecars = apps = 0
     for kind, amount in needs:
         if kind == "init":

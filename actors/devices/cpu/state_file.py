@@ -1,4 +1,4 @@
-"""`cpu_manager_state` in kubelet's format and with its checksum, so that a kubelet could take the node over. Pure."""
+"""kubelet's `cpu_manager_state`, with its checksum, so that a kubelet can take the node over. Pure."""
 
 import msgspec
 
@@ -29,7 +29,7 @@ def encode(policy: str, shared: Cpus, holdings: Holdings) -> bytes:
 
 
 def decode(raw: bytes) -> tuple[str, Holdings]:
-    """Policy and CPUs by pod and container; raises StateFileCorrupt."""
+    """Return the policy, and the CPUs by pod and container. Raises StateFileCorrupt."""
     try:
         state = msgspec.json.decode(raw, type=CpuState)
         holdings = {uid: {name: parse_list(cpus) for name, cpus in held.items()} for uid, held in state.entries.items()}

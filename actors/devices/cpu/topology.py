@@ -1,4 +1,4 @@
-"""The vocabulary of CPUs: where each one lies, and the options of the static policy."""
+"""CPU topology of the machine, options of the CPU manager's static policy, and topology hints of CPUs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,14 +24,14 @@ OPTIONS = (FULL_CORES, SPREAD_NUMA, BY_SOCKET, SPREAD_CORES, STRICT, BY_CACHE)
 
 
 class CpuPlace(msgspec.Struct, frozen=True):
-    """Where one hardware thread lies."""
+    """Position of one hardware thread."""
 
     core: int
-    """Lowest thread number of its core: the kernel's core_id repeats across sockets."""
+    """Lowest thread number of its core, since the kernel's core_id repeats across sockets."""
     socket: int
     node: int
     cache: int = 0
-    """Lowest CPU number that shares its last level cache; below 0 = not known, its node stands for it."""
+    """Lowest CPU number that shares its last level cache; negative = unknown, one per NUMA node."""
 
 
 class CpuTopology(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class CpuTopology(msgspec.Struct, frozen=True):
 
     @property
     def threads_per_core(self) -> int:
-        """Of the fullest core: a sibling that is offline does not halve it."""
+        """Threads of the fullest core, so that an offline sibling does not halve the figure."""
         counts: dict[int, int] = {}
         for place in self.places.values():
             counts[place.core] = counts.get(place.core, 0) + 1
@@ -64,7 +64,7 @@ class CpuTopology(msgspec.Struct, frozen=True):
         return frozenset(cpu for cpu, place in self.places.items() if place.node in wanted)
 
     def siblings(self, cpus: Iterable[int]) -> Cpus:
-        """All threads of the cores that `cpus` are part of."""
+        """Return all threads of the cores of `cpus`."""
         cores = {self.places[cpu].core for cpu in cpus if cpu in self.places}
         return frozenset(cpu for cpu, place in self.places.items() if place.core in cores)
 
@@ -79,7 +79,7 @@ class CpuOptions(msgspec.Struct, frozen=True):
 
 
 def read_options(given: Mapping[str, str]) -> CpuOptions:
-    """`given` has been validated with the settings."""
+    """Return the options; `given` was validated with the settings."""
     on = {name for name, value in given.items() if value == "true"}
     return CpuOptions(
         full_cores=FULL_CORES in on,
@@ -95,11 +95,14 @@ class CpuRequest(NamedTuple):
     need: int
     available: Cpus
     reusable: Cpus = NOTHING
-    """Of init containers of the same pod."""
+    """CPUs of init containers of the same pod."""
 
 
 def cpu_hints(topology: CpuTopology, request: CpuRequest, options: CpuOptions) -> list[Hint]:
-    """Sets of nodes with enough free CPUs. Preferred: none could be smaller, were the machine empty."""
+    """Return the sets of NUMA nodes with enough free CPUs.
+
+    A set is preferred if no smaller one could hold the request on an empty machine.
+    """
     nodes, usable = topology.nodes, request.available | request.reusable
     reused = mask_of(topology.places[cpu].node for cpu in request.reusable if cpu in topology.places)
     there, free = _by_node(topology, topology.cpus), _by_node(topology, usable)
@@ -124,7 +127,7 @@ def _preferred(topology: CpuTopology, mask: int, least: int, options: CpuOptions
 
 
 def _sockets_needed(topology: CpuTopology, nodes: int) -> int:
-    """Sockets that so many nodes fill; -1 where sockets are larger in number than nodes."""
+    """Return how many sockets that many nodes fill, or -1 if there are more sockets than nodes."""
     per_socket = len(topology.nodes) // max(1, len(topology.sockets))
     return -(-nodes // per_socket) if per_socket else -1
 

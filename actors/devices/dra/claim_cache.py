@@ -1,6 +1,7 @@
-"""The claims in use on this node. Pure; one writer.
+"""The claims in use on this node, and how their devices map to containers. Pure; one writer.
 
-Invariant: a claim stays, with every driver that may know of it, until no pod uses it and all its drivers have let go.
+Invariant: a claim stays, with every driver that may know of it, until no pod uses it and all drivers have unprepared
+it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,32 +16,32 @@ class ClaimCache:
     def __init__(self, claims: Iterable[ClaimInfo] = ()) -> None:
         self.claims = {claim.key: claim for claim in claims}
 
-    def check(self, asked: PodClaim) -> None:
-        """Raise ClaimConflict when the name still stands for another claim."""
-        known = self.claims.get(f"{asked.namespace}/{asked.name}")
-        if known is not None and known.uid != asked.uid:
+    def check(self, requested: PodClaim) -> None:
+        """Raise ClaimConflict if another claim of the same name is still in use."""
+        known = self.claims.get(f"{requested.namespace}/{requested.name}")
+        if known is not None and known.uid != requested.uid:
             raise ClaimConflict(
-                f"old ResourceClaim with same name {asked.name} and different UID {known.uid} still exists "
+                f"old ResourceClaim with same name {requested.name} and different UID {known.uid} still exists "
                 "(previous pod force-deleted?!)"
             )
 
-    def enter(self, pod: str, asked: PodClaim) -> ClaimInfo:
-        """The pod uses the claim from now on; raises ClaimConflict."""
-        self.check(asked)
-        claim = ClaimInfo(asked.namespace, asked.name, asked.uid)
+    def add(self, pod: str, requested: PodClaim) -> ClaimInfo:
+        """Record that the pod uses the claim. Raises ClaimConflict."""
+        self.check(requested)
+        claim = ClaimInfo(requested.namespace, requested.name, requested.uid)
         claim = self.claims.setdefault(claim.key, claim)
         claim.pods.add(pod)
-        for result in asked.results:
+        for result in requested.results:
             claim.drivers.setdefault(result.driver, ())
         return claim
 
     def prepared(self, claim: ClaimInfo, driver: str, devices: tuple[PreparedDevice, ...]) -> None:
-        """What the driver says replaces what it said before."""
+        """Record what a driver prepared, in place of its earlier result."""
         claim.drivers[driver] = devices
         claim.prepared.add(driver)
 
-    def leave(self, pod: str) -> list[ClaimInfo]:
-        """Claims that nobody but this pod uses: to be given back before `gone`. Shared ones lose the reference."""
+    def remove_pod(self, pod: str) -> list[ClaimInfo]:
+        """Drop the pod's references to shared claims; return the claims that only this pod uses, to be unprepared."""
         last = []
         for claim in self.of_pod(pod):
             if claim.pods == {pod}:
@@ -49,8 +50,8 @@ class ClaimCache:
                 claim.pods.discard(pod)
         return last
 
-    def gone(self, claim: ClaimInfo) -> None:
-        """All its drivers have let go."""
+    def remove(self, claim: ClaimInfo) -> None:
+        """Remove a claim that all drivers have unprepared."""
         self.claims.pop(claim.key, None)
 
     def of_pod(self, pod: str) -> list[ClaimInfo]:
@@ -60,7 +61,7 @@ class ClaimCache:
         return {pod for claim in self.claims.values() for pod in claim.pods}
 
     def devices(self) -> set[DeviceName]:
-        """Of every claim, as far as its driver has named them."""
+        """Return the devices of every claim that its drivers have reported."""
         return {
             DeviceName(driver, device.pool, device.device)
             for claim in self.claims.values()
@@ -69,7 +70,7 @@ class ClaimCache:
         }
 
     def in_use(self) -> dict[str, int]:
-        """Prepared claims by driver; `<any>` is all of them."""
+        """Count prepared claims by driver; `<any>` counts all of them."""
         counts: dict[str, int] = {"<any>": 0}
         for claim in self.claims.values():
             if claim.done:
@@ -81,57 +82,61 @@ class ClaimCache:
 
 @dataclass(frozen=True)
 class PodClaims:
-    """What a pod and each of its containers have of prepared claims."""
+    """Prepared claims of a pod and of each of its containers."""
 
     containers: dict[str, tuple[PreparedClaim, ...]]
-    loose: tuple[PreparedClaim, ...]
-    """Named by no container."""
+    unreferenced: tuple[PreparedClaim, ...]
+    """Claims that no container names."""
 
 
-def pod_claims(asked: PrepareClaims, claims: Mapping[str, ClaimInfo]) -> PodClaims:
-    names = dict.fromkeys(reference.container for reference in asked.references)
-    return PodClaims({name: of_container(asked, claims, name) for name in names}, of_nobody(asked, claims))
+def pod_claims(requested: PrepareClaims, claims: Mapping[str, ClaimInfo]) -> PodClaims:
+    names = dict.fromkeys(reference.container for reference in requested.references)
+    return PodClaims(
+        {name: container_claims(requested, claims, name) for name in names}, unreferenced_claims(requested, claims)
+    )
 
 
-def base(request: str) -> str:
-    """Drivers name requests without what follows a slash; pods may name it."""
+def main_request(request: str) -> str:
+    """Return a request's name without its subrequest: drivers report only the part before the slash."""
     return request.partition("/")[0]
 
 
-def answers(device: PreparedDevice, requests: Sequence[str]) -> bool:
-    """Whether a device is one of the requests; an empty one stands for the whole claim."""
-    mine = {base(name) for name in device.requests}
-    return not mine or any(not request or base(request) in mine for request in requests)
+def serves(device: PreparedDevice, requests: Sequence[str]) -> bool:
+    """Return True if the device serves one of the requests; an empty request means the whole claim."""
+    mine = {main_request(name) for name in device.requests}
+    return not mine or any(not request or main_request(request) in mine for request in requests)
 
 
-def of_container(asked: PrepareClaims, claims: Mapping[str, ClaimInfo], container: str) -> tuple[PreparedClaim, ...]:
-    """In the order the container names them; `claims` by the pod's own names for them."""
+def container_claims(
+    requested: PrepareClaims, claims: Mapping[str, ClaimInfo], container: str
+) -> tuple[PreparedClaim, ...]:
+    """Return a container's claims in the order it names them. `claims` is keyed by the pod's names for them."""
     requests: dict[str, list[str]] = {}
-    for reference in asked.references:
+    for reference in requested.references:
         if reference.container == container and reference.entry in claims:
             requests.setdefault(reference.entry, []).append(reference.request)
     return tuple(_prepared(claims[entry], entry, wanted) for entry, wanted in requests.items())
 
 
-def of_nobody(asked: PrepareClaims, claims: Mapping[str, ClaimInfo]) -> tuple[PreparedClaim, ...]:
-    """Claims of the pod that no container names."""
-    named = {reference.entry for reference in asked.references}
-    mine = [item.entry for item in asked.claims if item.entry not in named]
+def unreferenced_claims(requested: PrepareClaims, claims: Mapping[str, ClaimInfo]) -> tuple[PreparedClaim, ...]:
+    """Return the pod's claims that no container names."""
+    named = {reference.entry for reference in requested.references}
+    mine = [item.entry for item in requested.claims if item.entry not in named]
     return tuple(_prepared(claims[entry], entry, [""]) for entry in mine)
 
 
 def cdi_devices(claims: Iterable[PreparedClaim]) -> tuple[str, ...]:
-    """Each once, in order."""
+    """Return the CDI device names, each once, in order."""
     names = (name for claim in claims for device in claim.devices for name in device.cdi_devices)
     return tuple(dict.fromkeys(names))
 
 
-def wanted_drivers(claims: Iterable[PodClaim]) -> list[str]:
+def required_drivers(claims: Iterable[PodClaim]) -> list[str]:
     return sorted({result.driver for claim in claims for result in claim.results})
 
 
-def rebuilt(allocations: Iterable[PodAllocation]) -> list[ClaimInfo]:
-    """The claims behind what pods hold, as far as their containers name them."""
+def reconstruct_claims(allocations: Iterable[PodAllocation]) -> list[ClaimInfo]:
+    """Reconstruct the claims from what pods hold, as far as containers name them."""
     found: dict[str, ClaimInfo] = {}
     for pod in allocations:
         for held in (*(claim for item in pod.containers for claim in item.claims), *pod.claims):
@@ -164,9 +169,9 @@ def _devices(claim: ClaimInfo, requests: Sequence[str]) -> tuple[ClaimDevice, ..
             device=device.device,
             cdi_devices=device.cdi_devices,
             share_id=device.share_id,
-            requests=tuple(dict.fromkeys(base(name) for name in device.requests)),
+            requests=tuple(dict.fromkeys(main_request(name) for name in device.requests)),
         )
         for driver in sorted(claim.drivers)
         for device in claim.drivers[driver]
-        if answers(device, requests)
+        if serves(device, requests)
     )

@@ -1,6 +1,6 @@
-"""The claims on disk: kubelet's own file and format, so a kubelet could take this node over, and back.
+"""The claims on disk, in kubelet's own file and format, so that a kubelet can take the node over and back.
 
-Loaded claims count as not prepared: before the next sandbox their drivers are asked again.
+Loaded claims count as not prepared: before the next sandbox their drivers are called again.
 """
 
 import asyncio
@@ -71,20 +71,20 @@ def decode(raw: bytes) -> list[ClaimInfo]:
 
 
 class ClaimFile:
-    """The file itself. Its methods block: call them in a thread once the loop runs."""
+    """Its methods block: call them in a thread once the event loop runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def load(self) -> tuple[list[ClaimInfo] | None, str]:
-        """The claims, None when there is no file; and a line to tell when it was unusable and is kept aside."""
+        """Return the claims, or None without a usable file; and a warning, or "". A corrupt file is renamed."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             return decode(self.path.read_bytes()), ""
         except FileNotFoundError:
             return None, ""
         except ClaimStateCorrupt as error:
-            return None, f"claim state {self.path} is corrupt: {error}; kept as {set_aside(self.path)}"
+            return None, f"claim state {self.path} is corrupt: {error}; renamed to {set_aside(self.path)}"
 
     def save(self, raw: bytes) -> None:
         write_atomic(self.path, raw, mode=0o600)
@@ -127,56 +127,56 @@ def _prepared(device: Device) -> PreparedDevice:
 
 
 @dataclass(frozen=True)
-class KeepingOptions:
+class ClaimWriterOptions:
     claims: Callable[[], list[ClaimInfo]]
     save: Callable[[bytes], None]
     """Blocks until the bytes are on disk; raises OSError."""
     log: Callable[[str], None]
 
 
-class Keeping:
-    def __init__(self, options: KeepingOptions) -> None:
+class ClaimWriter:
+    def __init__(self, options: ClaimWriterOptions) -> None:
         self._options = options
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._asked = 0
+        self._requested = 0
         self._written = 0
-        self._trouble = ""
+        self._logged_error = ""
 
-    async def durable(self) -> None:
-        """All that stands in the claims now is on disk when this returns; raises ClaimsNotWritten."""
-        self._asked += 1
-        writing = asyncio.create_task(self._reach(self._asked))
+    async def write(self) -> None:
+        """Return once the present state of the claims is on disk. Raises ClaimsNotWritten."""
+        self._requested += 1
+        writing = asyncio.create_task(self._write_up_to(self._requested))
         self._tasks.add(writing)
         writing.add_done_callback(self._done)
-        await asyncio.shield(writing)  # a caller that gives up must not let a later write begin before this one ends
+        await asyncio.shield(writing)  # a cancelled caller must not let the next write overlap
 
     async def close(self) -> None:
-        """What is being written is written when this returns."""
+        """Wait for writes in progress."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _reach(self, mine: int) -> None:
+    async def _write_up_to(self, mine: int) -> None:
         async with self._lock:
-            if self._written >= mine:  # another's write took ours along
+            if self._written >= mine:  # another caller's write included this state
                 return
-            upto = self._asked
+            upto = self._requested
             await self._write(encode(self._options.claims()))
             self._written = upto
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # its caller has it, or has given up
+            task.exception()  # retrieved, since its caller may have gone
 
     async def _write(self, raw: bytes) -> None:
         try:
             await asyncio.to_thread(self._options.save, raw)
         except OSError as error:
             text = f"cannot write the claim checkpoint: {error.strerror}; no claim is prepared"
-            if text != self._trouble:  # once: the log may lie on the same full disk
+            if text != self._logged_error:  # once: the log may be on the same full disk
                 self._options.log(text)
-            self._trouble = text
+            self._logged_error = text
             raise ClaimsNotWritten(text) from None
-        if self._trouble:
-            self._options.log("the claim checkpoint is written again")
-        self._trouble = ""
+        if self._logged_error:
+            self._options.log("claim checkpoint writable again")
+        self._logged_error = ""

@@ -1,4 +1,9 @@
-"""One lock per name, kept only while somebody holds it or waits for it."""
+"""Prepare and unprepare the claims of pods: one task per pod, one pod at a time per claim.
+
+The order makes a crash harmless: a claim is on disk before its driver is called, and leaves the disk only after its
+driver has unprepared it. Drivers are called again for anything not known to be done; the contract makes their calls
+idempotent.
+"""
 
 import asyncio
 import logging
@@ -7,10 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from actors.devices.dra.claim_cache import ClaimCache, wanted_drivers
-from actors.devices.dra.claim_checkpoint import Keeping
-from actors.devices.dra.driver_instance import Outcome, failed
-from actors.devices.dra.driver_registry import Drivers
+from actors.devices.dra.claim_cache import ClaimCache, required_drivers
+from actors.devices.dra.claim_checkpoint import ClaimWriter
+from actors.devices.dra.driver_instance import Outcome, failed_outcome
+from actors.devices.dra.driver_registry import DriverRegistry
 from actors.devices.dra.errors import ClaimUnprepared, PreparationAborted
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, DraLimits
@@ -18,14 +23,14 @@ from protocols.errors import NodeplaneError
 from protocols.messages.devices import PrepareClaims
 
 
-class Locks:
+class KeyedLocks:
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: dict[str, int] = {}
 
     @asynccontextmanager
     async def hold(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """All of them, always in the same order, so nobody waits in a circle."""
+        """Hold all locks. They are acquired in sorted order, so that no two holders wait for each other."""
         mine, held = sorted(set(names)), []
         for name in mine:
             self._users[name] = self._users.get(name, 0) + 1
@@ -48,39 +53,45 @@ class Locks:
 
 
 @dataclass(frozen=True)
-class PreparingOptions:
+class ClaimPreparerOptions:
     cache: ClaimCache
-    drivers: Drivers
-    keeping: Keeping
+    drivers: DriverRegistry
+    writer: ClaimWriter
     metrics: DraMetrics
 
 
-class Preparing:
-    def __init__(self, options: PreparingOptions) -> None:
+class ClaimPreparer:
+    def __init__(self, options: ClaimPreparerOptions) -> None:
         self._options = options
-        self._under_way: dict[str, asyncio.Task[None]] = {}
-        self._locks = Locks()
+        self._in_progress: dict[str, asyncio.Task[None]] = {}
+        self._locks = KeyedLocks()
 
-    async def prepare(self, asked: PrepareClaims) -> dict[str, ClaimInfo]:
-        """The pod's claims by its own names for them, all usable. Raises what the pod is to be told."""
-        if not asked.renew:
-            return self._known(asked)
-        task = self._under_way.get(asked.uid)
+    async def prepare(self, requested: PrepareClaims) -> dict[str, ClaimInfo]:
+        """Prepare the pod's claims and return them by the pod's names for them.
+
+        Raises the error that the pod reports.
+        """
+        if not requested.renew:
+            return self._prepared_claims(requested)
+        task = self._in_progress.get(requested.uid)
         if task is None:
-            task = asyncio.create_task(self._prepare(asked), name=f"prepare {asked.uid}")
-            self._under_way[asked.uid] = task
-            task.add_done_callback(lambda done: self._end(asked.uid, done))
+            task = asyncio.create_task(self._prepare(requested), name=f"prepare {requested.uid}")
+            self._in_progress[requested.uid] = task
+            task.add_done_callback(lambda done: self._on_done(requested.uid, done))
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
-                raise PreparationAborted(f"pod {asked.namespace}/{asked.name} is ending") from None
+                raise PreparationAborted(f"pod {requested.namespace}/{requested.name} is ending") from None
             raise
-        return self._known(asked)
+        return self._prepared_claims(requested)
 
     async def unprepare(self, uid: str) -> None:
-        """Nothing of the pod is left with any driver, durably. Raises DriverMissing or DriverFailed: try again."""
-        task = self._under_way.get(uid)
+        """Return once every driver has durably unprepared the pod's claims.
+
+        Raises DriverMissing or DriverFailed: try again.
+        """
+        task = self._in_progress.get(uid)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -90,30 +101,30 @@ class Preparing:
             async with self._locks.hold(claim.key for claim in self._options.cache.of_pod(uid)):
                 await self._unprepare(uid)
 
-    def _known(self, asked: PrepareClaims) -> dict[str, ClaimInfo]:
-        """From what is there, of this life or an earlier one; raises ClaimUnprepared."""
+    def _prepared_claims(self, requested: PrepareClaims) -> dict[str, ClaimInfo]:
+        """Return the claims as they are, from this process or a checkpoint. Raises ClaimUnprepared."""
         found: dict[str, ClaimInfo] = {}
-        for item in asked.claims:
+        for item in requested.claims:
             claim = self._options.cache.claims.get(f"{item.namespace}/{item.name}")
-            ready = claim is not None and asked.uid in claim.pods and (claim.done or any(claim.drivers.values()))
+            ready = claim is not None and requested.uid in claim.pods and (claim.done or any(claim.drivers.values()))
             if claim is None or not ready:
-                raise ClaimUnprepared(f"ResourceClaim {item.name} is not prepared for pod {asked.name}")
+                raise ClaimUnprepared(f"ResourceClaim {item.name} is not prepared for pod {requested.name}")
             found[item.entry] = claim
         return found
 
-    async def _prepare(self, asked: PrepareClaims) -> None:
+    async def _prepare(self, requested: PrepareClaims) -> None:
         with self._options.metrics.operation("PrepareResources"):
-            for driver in wanted_drivers(asked.claims):
+            for driver in required_drivers(requested.claims):
                 self._options.drivers.serving(driver)
-            async with self._locks.hold(f"{item.namespace}/{item.name}" for item in asked.claims):
-                for item in asked.claims:
+            async with self._locks.hold(f"{item.namespace}/{item.name}" for item in requested.claims):
+                for item in requested.claims:
                     self._options.cache.check(item)
-                claims = [self._options.cache.enter(asked.uid, item) for item in asked.claims]
-                await self._options.keeping.durable()
-                await self._ask_drivers(claims)
+                claims = [self._options.cache.add(requested.uid, item) for item in requested.claims]
+                await self._options.writer.write()
+                await self._call_drivers(claims)
 
-    async def _ask_drivers(self, claims: Sequence[ClaimInfo]) -> None:
-        """Each driver once, with all that it has not done yet; all at once, so none waits for one that hangs."""
+    async def _call_drivers(self, claims: Sequence[ClaimInfo]) -> None:
+        """Call each driver once with all its pending claims; concurrently, so that none waits for one that hangs."""
         work: dict[str, list[ClaimInfo]] = {}
         for claim in {claim.key: claim for claim in claims}.values():
             for driver in sorted(claim.drivers.keys() - claim.prepared):
@@ -121,21 +132,21 @@ class Preparing:
         if not work:
             return
         outcomes = await asyncio.gather(*(self._prepare_with(driver, work[driver]) for driver in sorted(work)))
-        await self._options.keeping.durable()
+        await self._options.writer.write()
         raise_first(outcomes)
 
     async def _prepare_with(self, driver: str, claims: list[ClaimInfo]) -> Outcome:
         try:
             outcome = await self._options.drivers.serving(driver).prepare(claims)
         except NodeplaneError as error:
-            return failed(str(error))
+            return failed_outcome(str(error))
         for claim in claims:
             if claim.uid in outcome.done:
                 self._options.cache.prepared(claim, driver, outcome.done[claim.uid])
         return outcome
 
     async def _unprepare(self, uid: str) -> None:
-        claims = self._options.cache.leave(uid)
+        claims = self._options.cache.remove_pod(uid)
         work: dict[str, list[ClaimInfo]] = {}
         for claim in claims:
             for driver in sorted(claim.drivers):
@@ -143,16 +154,15 @@ class Preparing:
         outcomes = await asyncio.gather(*(self._unprepare_with(driver, work[driver]) for driver in sorted(work)))
         for claim in claims:
             if not claim.drivers:
-                self._options.cache.gone(claim)
-        await self._options.keeping.durable()
+                self._options.cache.remove(claim)
+        await self._options.writer.write()
         raise_first(outcomes)
 
     async def _unprepare_with(self, driver: str, claims: list[ClaimInfo]) -> Outcome:
-        """A driver that has let go is not asked again."""
         try:
             outcome = await self._options.drivers.serving(driver).unprepare(claims)
         except NodeplaneError as error:
-            outcome = failed("")
+            outcome = failed_outcome("")
             outcome.error = error
         for claim in claims:
             claim.prepared.discard(driver)
@@ -160,10 +170,10 @@ class Preparing:
                 claim.drivers.pop(driver, None)
         return outcome
 
-    def _end(self, uid: str, task: "asyncio.Task[None]") -> None:
-        del self._under_way[uid]
+    def _on_done(self, uid: str, task: "asyncio.Task[None]") -> None:
+        del self._in_progress[uid]
         if not task.cancelled():
-            task.exception()  # its waiters have it; none of them may be left
+            task.exception()  # retrieved, since no waiter may be left
 
 
 def raise_first(outcomes: Iterable[Outcome]) -> None:
@@ -173,57 +183,61 @@ def raise_first(outcomes: Iterable[Outcome]) -> None:
 
 
 @dataclass(frozen=True)
-class StrangersOptions:
+class OrphanCleanerOptions:
     pods: Callable[[], set[str]]
-    """Uids of all pods that claims are kept for."""
+    """Returns the uids of all pods with claims."""
     unprepare: Callable[[str], Awaitable[None]]
     limits: DraLimits
     log: logging.Logger
 
 
-class Strangers:
-    def __init__(self, options: StrangersOptions) -> None:
+class OrphanCleaner:
+    def __init__(self, options: OrphanCleanerOptions) -> None:
         self._options = options
-        self._asked: dict[str, float] = {}
+        self._requested_at: dict[str, float] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def wanted(self, uid: str) -> None:
-        """The pod's claims are asked for: it lives."""
-        self._asked[uid] = time.monotonic()
+    def requested(self, uid: str) -> None:
+        """Record that the pod's claims were requested, so it exists, and cancel its cleanup."""
+        self._requested_at[uid] = time.monotonic()
         task = self._tasks.pop(uid, None)
         if task is not None:
             task.cancel()
 
     def ended(self, uid: str) -> None:
-        self._asked.pop(uid, None)
+        self._requested_at.pop(uid, None)
 
     def reconcile(self, active: set[str]) -> None:
-        """Only right once pod sources have synced. A list may have been overtaken by a pod that came since."""
+        """Unprepare the claims of pods that are not in `active`, in the background.
+
+        Call it only once all pod sources have synced. A pod whose claims were requested lately is skipped: it may be
+        newer than the list.
+        """
         fresh = time.monotonic() - self._options.limits.fresh
         for uid in self._options.pods() - active - self._tasks.keys():
-            if self._asked.get(uid, float("-inf")) < fresh:
-                task = asyncio.create_task(self._give_back(uid), name=f"give back {uid}")
+            if self._requested_at.get(uid, float("-inf")) < fresh:
+                task = asyncio.create_task(self._unprepare_orphan(uid), name=f"unprepare {uid}")
                 self._tasks[uid] = task
-                task.add_done_callback(lambda done, uid=uid: self._forget(uid, done))  # type: ignore[misc]  # the default binds this turn's uid
+                task.add_done_callback(lambda done, uid=uid: self._forget(uid, done))  # type: ignore[misc]  # the default binds this iteration's uid
 
     def _forget(self, uid: str, task: "asyncio.Task[None]") -> None:
         if self._tasks.get(uid) is task:
             del self._tasks[uid]
 
-    async def _give_back(self, uid: str) -> None:
-        pause, told = self._options.limits.retry_first, ""
+    async def _unprepare_orphan(self, uid: str) -> None:
+        pause, logged = self._options.limits.retry_first, ""
         while True:
             try:
                 await self._options.unprepare(uid)
             except NodeplaneError as error:
-                if told != str(error):
-                    self._options.log.warning("claims of pod %s, which is gone, not given back yet: %s", uid, error)
-                told = str(error)
+                if logged != str(error):
+                    self._options.log.warning("cannot unprepare claims of deleted pod uid=%s error=%s", uid, error)
+                logged = str(error)
             else:
-                self._options.log.info("claims of pod %s, which is gone, are given back", uid)
+                self._options.log.info("claims of deleted pod unprepared uid=%s", uid)
                 return self.ended(uid)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, self._options.limits.retry_most)
+            pause = min(pause * 2, self._options.limits.retry_max)
 
     def close(self) -> None:
         for task in self._tasks.values():

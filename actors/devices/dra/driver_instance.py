@@ -1,4 +1,7 @@
-"""Which of the services a driver advertises are used. Pure."""
+"""One connection to one instance of a DRA driver: service selection, prepare and unprepare calls, health stream.
+
+Error messages are upstream's; pods show them.
+"""
 
 import asyncio
 import re
@@ -13,7 +16,7 @@ import grpc.aio
 from actors.devices.dra.errors import DriverFailed, HealthUnimplemented
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, DraLimits, PreparedDevice
-from actors.devices.model.errors import RegistrationRefused, describe
+from actors.devices.model.errors import RegistrationRejected, describe
 from protocols.errors import NodeplaneError
 from protocols.wire.dra import (
     DRA_V1,
@@ -30,29 +33,29 @@ from protocols.wire.methods import Method, unix_channel
 
 SUPPORTED = (DRA_V1, DRA_V1BETA1)
 HEALTH = (HEALTH_V1, HEALTH_V1ALPHA1, NODE_HEALTH)
-"""Best first; one is used, however many are offered."""
-LONGEST_NAME = 63
+"""Health services in order of preference; only one is used."""
+MAX_NAME_LENGTH = 63
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def choose_service(driver: str, endpoint: str, versions: Sequence[str]) -> str:
-    """The first of the driver's own list that we know; raises RegistrationRefused in upstream's words."""
-    if len(driver) > LONGEST_NAME or not _NAME.fullmatch(driver.lower()):
-        raise RegistrationRefused(f'the driver name "{driver[:253]}" is invalid: it must be a DNS subdomain')
+    """Return the first service of the driver's own list that is supported. Raises RegistrationRejected."""
+    if len(driver) > MAX_NAME_LENGTH or not _NAME.fullmatch(driver.lower()):
+        raise RegistrationRejected(f'the driver name "{driver[:253]}" is invalid: it must be a DNS subdomain')
     where = f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}"
     if not versions:
-        raise RegistrationRefused(f"{where}: empty list of supported gRPC services (aka supported versions)")
+        raise RegistrationRejected(f"{where}: empty list of supported gRPC services (aka supported versions)")
     for version in versions:
         if version in SUPPORTED:
             return version
-    raise RegistrationRefused(
+    raise RegistrationRejected(
         f"{where}: none of services supported by the plugin ({_listed(versions)}) are supported by the kubelet "
         f"({_listed(SUPPORTED)})"
     )
 
 
 def choose_health(versions: Sequence[str]) -> str:
-    """Empty when none is advertised."""
+    """Return the health service to use, or "" if the driver advertises none."""
     return next((service for service in HEALTH if service in versions), "")
 
 
@@ -60,22 +63,25 @@ def _listed(versions: Sequence[str]) -> str:
     return "[" + " ".join(f'"{version[:64]}"' for version in versions[:16]) + "]"
 
 
-MOST_DEVICES = 1024
-"""Of one claim; its allocation has at most 32, and what is kept here goes into every List of the node."""
+MAX_DEVICES = 1024
+"""Devices of one claim. An allocation has at most 32, and every List of the node carries them."""
 PREPARE_METHOD, UNPREPARE_METHOD = "NodePrepareResources", "NodeUnprepareResources"
 
 
 class Outcome:
-    """Of one call for several claims: which went well, and the first thing that did not."""
+    """Result of one call for several claims: the successes, and the first error."""
 
     def __init__(self) -> None:
         self.done: dict[str, tuple[PreparedDevice, ...]] = {}
-        """By claim uid."""
+        """Prepared devices by claim uid."""
         self.error: NodeplaneError | None = None
 
 
 def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> Outcome:
-    """`reply` is any version's answer to `method`. One bad claim does not undo the good ones."""
+    """Evaluate any version's response to `method`.
+
+    One failed claim does not undo the others.
+    """
     outcome, claims = Outcome(), {claim.uid: claim for claim in asked}
     for uid in sorted(reply.claims):
         answer = reply.claims[uid]
@@ -83,7 +89,7 @@ def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> Outcome:
             _fail(outcome, f"{method} returned result for unknown claim UID {uid}")
         elif answer.error:
             _fail(outcome, f"{method} failed for ResourceClaim {claims[uid].name}: {answer.error}")
-        elif method == PREPARE_METHOD and len(answer.devices) > MOST_DEVICES:
+        elif method == PREPARE_METHOD and len(answer.devices) > MAX_DEVICES:
             _fail(outcome, f"{method} returned {len(answer.devices)} devices for ResourceClaim {claims[uid].name}")
         else:
             outcome.done[uid] = tuple(_device(item) for item in answer.devices) if method == PREPARE_METHOD else ()
@@ -109,7 +115,7 @@ def _device(device: Any) -> PreparedDevice:
 
 
 NEVER_IDLE = ("grpc.client_idle_timeout_ms", 2**31 - 1)
-"""An idle connection would be let go, and with it the knowledge whether the driver lives."""
+"""gRPC would close an idle connection, and with it the knowledge whether the driver is alive."""
 RECONNECT = (
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 200),
@@ -118,7 +124,7 @@ RECONNECT = (
 
 
 @dataclass(frozen=True)
-class InstanceOptions:
+class DriverInstanceOptions:
     driver: str
     endpoint: str
     service: str
@@ -126,58 +132,58 @@ class InstanceOptions:
     health: str
     """Its health service; empty = none."""
     number: int
-    """Newer instances have greater ones."""
+    """Newer instances have greater numbers."""
     limits: DraLimits
     metrics: DraMetrics
-    changed: Callable[[], None]
-    """It is connected, or no longer."""
+    on_changed: Callable[[], None]
+    """Called after the connection state changed."""
 
 
-class Instance:
-    """Identity matters: a driver that registers again on the same socket is another instance."""
+class DriverInstance:
+    """Compared by identity: a driver that registers again on the same socket is another instance."""
 
-    def __init__(self, options: InstanceOptions) -> None:
+    def __init__(self, options: DriverInstanceOptions) -> None:
         self.options = options
         self.connected = False
-        self.gone = False
-        self._state = asyncio.Event()
+        self.closed = False
+        self._changed = asyncio.Event()
         self._channel = unix_channel(options.endpoint, NEVER_IDLE, *RECONNECT)
         self._task = asyncio.create_task(self._watch(), name=f"connection to {options.driver}")
 
     async def close(self) -> None:
-        self.gone = True
+        self.closed = True
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._turn(False)
+        self._set_connected(False)
         await self._channel.close()
 
-    async def changed(self) -> None:
-        """Until the connection comes or goes."""
-        await self._state.wait()
+    async def wait_changed(self) -> None:
+        """Wait for the next change of the connection state."""
+        await self._changed.wait()
 
     async def _watch(self) -> None:
-        """Dial now, and at once after a loss: whether a driver lives is known without asking it anything."""
+        """Follow the connection state, and reconnect at once: it shows whether the driver is alive without any call."""
         while True:
             state = self._channel.get_state(try_to_connect=True)
-            self._turn(state is grpc.ChannelConnectivity.READY)
+            self._set_connected(state is grpc.ChannelConnectivity.READY)
             await self._channel.wait_for_state_change(state)
 
-    def _turn(self, connected: bool) -> None:
+    def _set_connected(self, connected: bool) -> None:
         if connected == self.connected:
             return
         self.connected = connected
-        self._state.set()
-        self._state = asyncio.Event()
-        self.options.changed()
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self.options.on_changed()
 
     async def prepare(self, claims: Sequence[ClaimInfo]) -> Outcome:
-        return await self._ask(PREPARE_METHOD, PREPARE[self.options.service], claims)
+        return await self._call(PREPARE_METHOD, PREPARE[self.options.service], claims)
 
     async def unprepare(self, claims: Sequence[ClaimInfo]) -> Outcome:
-        return await self._ask(UNPREPARE_METHOD, UNPREPARE[self.options.service], claims)
+        return await self._call(UNPREPARE_METHOD, UNPREPARE[self.options.service], claims)
 
-    async def _ask(self, name: str, method: Method[Any, Any], claims: Sequence[ClaimInfo]) -> Outcome:
-        """All claims in one call; whatever goes wrong stands in the outcome."""
+    async def _call(self, name: str, method: Method[Any, Any], claims: Sequence[ClaimInfo]) -> Outcome:
+        """Send all claims in one call. Errors are part of the outcome."""
         request = method.request()
         for claim in claims:
             request.claims.add(namespace=claim.namespace, uid=claim.uid, name=claim.name)
@@ -186,13 +192,13 @@ class Instance:
             reply = await method.unary(self._channel)(request, timeout=self.options.limits.call)
         except grpc.aio.AioRpcError as error:
             code = error.code().name
-            return failed(f"{name}: {describe(error)}")
+            return failed_outcome(f"{name}: {describe(error)}")
         finally:
             self.options.metrics.call(self.options.driver, method.path, _camel(code), time.perf_counter() - begin)
         return read_reply(name, claims, reply)
 
     async def health(self) -> AsyncIterator[Any]:
-        """The messages of its health stream until it ends; raises DriverFailed or HealthUnimplemented then."""
+        """Yield the messages of the health stream. Raises DriverFailed or HealthUnimplemented at its end."""
         method = WATCH_DEVICES_STATUS if self.options.health == NODE_HEALTH else WATCH_RESOURCES[self.options.health]
         try:
             async for message in method.stream(self._channel)(method.request()):
@@ -204,12 +210,12 @@ class Instance:
         raise DriverFailed("its health stream ended: the driver closed it")
 
 
-def failed(text: str) -> Outcome:
+def failed_outcome(text: str) -> Outcome:
     outcome = Outcome()
     outcome.error = DriverFailed(text)
     return outcome
 
 
 def _camel(code: str) -> str:
-    """OK, DeadlineExceeded: as Go's libraries write them."""
+    """Return a code as Go's libraries spell it: OK, DeadlineExceeded."""
     return code if code == "OK" else "".join(word.capitalize() for word in code.split("_"))

@@ -1,4 +1,4 @@
-"""Listens to the health streams of driver instances, one task each, as long as the instance is registered."""
+"""All registered DRA driver instances: registration, selection of the serving instance, and their health streams."""
 
 import asyncio
 import itertools
@@ -10,193 +10,192 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from actors.devices.dra.driver_instance import Instance, InstanceOptions, choose_health, choose_service
+from actors.devices.dra.driver_instance import DriverInstance, DriverInstanceOptions, choose_health, choose_service
 from actors.devices.dra.errors import DriverFailed, DriverMissing, HealthUnimplemented
-from actors.devices.dra.health import HealthBook, Said
+from actors.devices.dra.health import DeviceReport, HealthCache
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import DraLimits
-from actors.devices.model.errors import RegistrationRefused
+from actors.devices.model.errors import RegistrationRejected
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DraDriver
 from protocols.wire.dra import NODE_HEALTH
 
-AT_ONCE = 2000
-"""Devices read before others have their turn: a list of 100,000 does not hold up the loop."""
-LONGEST_TIMEOUT = 366 * 86400.0
+READ_BATCH = 2000
+"""Devices read before other tasks get their turn, so that a list of 100,000 does not block the loop."""
+MAX_TIMEOUT_S = 366 * 86400.0
 _HEALTH = {0: UNKNOWN, 1: HEALTHY, 2: UNHEALTHY}
 
 
 @dataclass(frozen=True)
-class HearingOptions:
-    book: HealthBook
+class HealthMonitorOptions:
+    health_cache: HealthCache
     clock: Callable[[], float]
     changed: Callable[[str], None]
-    """Something a driver says may be new."""
+    """Called with the driver's name after its reports may have changed."""
     metrics: DraMetrics
     log: logging.Logger
     reopen: float
 
 
-class Hearing:
-    def __init__(self, options: HearingOptions) -> None:
+class HealthMonitor:
+    def __init__(self, options: HealthMonitorOptions) -> None:
         self._options = options
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
-    def begin(self, instance: Instance) -> None:
-        """Drivers that advertise no health are not asked."""
+    def follow(self, instance: DriverInstance) -> None:
+        """Follow the health stream of an instance, if its driver advertises one."""
         if instance.options.health:
             name = f"health of {instance.options.driver}"
             self._tasks[instance.options.number] = asyncio.create_task(self._run(instance), name=name)
 
-    async def end(self, instance: Instance) -> None:
+    async def unfollow(self, instance: DriverInstance) -> None:
         task = self._tasks.pop(instance.options.number, None)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _run(self, instance: Instance) -> None:
-        while not instance.gone:
+    async def _run(self, instance: DriverInstance) -> None:
+        while not instance.closed:
             while not instance.connected:
-                await instance.changed()
+                await instance.wait_changed()
             try:
-                await self._listen(instance)
+                await self._read_stream(instance)
             except HealthUnimplemented as error:
-                self._tell(instance.options.driver, f"{error}; it is not asked again")
+                self._log_once(instance.options.driver, f"{error}; it is not called again")
                 return
             except DriverFailed as error:
-                self._tell(instance.options.driver, str(error))
-            with suppress(TimeoutError):  # a connection that comes anew need not wait
-                async with asyncio.timeout(self._options.reopen):  # wait_for may swallow the end of this task
-                    await instance.changed()
+                self._log_once(instance.options.driver, str(error))
+            with suppress(TimeoutError):  # a new connection need not wait
+                async with asyncio.timeout(self._options.reopen):  # wait_for may swallow a cancellation (bpo-37658)
+                    await instance.wait_changed()
 
-    async def _listen(self, instance: Instance) -> None:
-        book, driver, number = self._options.book, instance.options.driver, instance.options.number
-        book.opened(driver, number)
+    async def _read_stream(self, instance: DriverInstance) -> None:
+        health_cache, driver, number = self._options.health_cache, instance.options.driver, instance.options.number
+        health_cache.open_stream(driver, number)
         try:
             async for message in instance.health():
                 self._options.metrics.messages.labels(driver).inc()
-                await self._take(instance, message)
+                await self._apply(instance, message)
         finally:
-            book.closed(driver, number)
+            health_cache.close_stream(driver, number)
             self._options.changed(driver)
 
-    async def _take(self, instance: Instance, message: Any) -> None:
-        book, driver, number = self._options.book, instance.options.driver, instance.options.number
+    async def _apply(self, instance: DriverInstance, message: Any) -> None:
+        health_cache, driver, number = self._options.health_cache, instance.options.driver, instance.options.number
         complete = instance.options.health == NODE_HEALTH
         if complete:
-            book.replaced(driver, number)
+            health_cache.clear(driver, number)
         devices = _statuses(message) if complete else _healths(message)
         now = self._options.clock()
-        book.heard(driver, number, islice(devices, AT_ONCE), now)
-        while part := list(islice(devices, AT_ONCE)):
+        health_cache.apply(driver, number, islice(devices, READ_BATCH), now)
+        while part := list(islice(devices, READ_BATCH)):
             await asyncio.sleep(0)
-            book.heard(driver, number, part, now)
-        self._told.pop(driver, None)
-        book.forget_expired(driver, number, now)
+            health_cache.apply(driver, number, part, now)
+        self._logged.pop(driver, None)
+        health_cache.drop_expired(driver, number, now)
         self._options.changed(driver)
 
-    def _tell(self, driver: str, text: str) -> None:
-        """Once per trouble, not once per try."""
-        if self._told.get(driver) != text:
-            self._options.log.warning("DRA driver %s: %s", driver, text)
-        self._told[driver] = text
+    def _log_once(self, driver: str, text: str) -> None:
+        """Log an error once per streak."""
+        if self._logged.get(driver) != text:
+            self._options.log.warning("DRA driver health stream failed driver=%s error=%s", driver, text)
+        self._logged[driver] = text
 
 
-def _healths(message: Any) -> Iterator[Said]:
-    """DRAResourceHealth. The driver's own clock is not ours to believe, nor are numbers of the future."""
+def _healths(message: Any) -> Iterator[DeviceReport]:
+    """Read DRAResourceHealth. The driver's timestamps are ignored, and its timeouts are clamped."""
     for item in message.devices:
-        timeout = float(min(max(item.health_check_timeout_seconds, 0), LONGEST_TIMEOUT))
+        timeout = float(min(max(item.health_check_timeout_seconds, 0), MAX_TIMEOUT_S))
         health = _HEALTH.get(item.health, UNKNOWN)
-        yield Said(item.device.pool_name, item.device.device_name, health, item.message, timeout)
+        yield DeviceReport(item.device.pool_name, item.device.device_name, health, item.message, timeout)
 
 
-def _statuses(message: Any) -> Iterator[Said]:
-    """NodeHealth: as long as the stream lives, what it said last is so."""
+def _statuses(message: Any) -> Iterator[DeviceReport]:
+    """Read NodeHealth: a report is valid as long as the stream is open."""
     for item in message.devices:
-        yield Said(item.pool_name, item.device_name, item.health, item.message, float("inf"))
+        yield DeviceReport(item.pool_name, item.device_name, item.health, item.message, float("inf"))
 
 
-MOST_INSTANCES = 16
-"""Of one driver, that answer; of those that do not, the oldest are dropped."""
+MAX_INSTANCES = 16
+"""Connected instances of one driver. Of disconnected ones the oldest are dropped."""
 
 
 @dataclass(frozen=True)
-class DriversOptions:
-    hearing: Hearing
+class DriverRegistryOptions:
+    health_monitor: HealthMonitor
     limits: DraLimits
     metrics: DraMetrics
     changed: Callable[[DraDriver], None]
     log: logging.Logger
-    listen: bool
-    """Whether drivers are asked for the health of their devices."""
+    follow_health: bool
+    """Whether to follow health streams."""
 
 
-class Drivers:
-    """A watcher.types.Handler."""
+class DriverRegistry:
+    """Implements the watcher's Handler."""
 
-    def __init__(self, options: DriversOptions) -> None:
+    def __init__(self, options: DriverRegistryOptions) -> None:
         self._options = options
-        self._instances: dict[str, list[Instance]] = {}
+        self._instances: dict[str, list[DriverInstance]] = {}
         self._numbers = itertools.count(1)
-        self._patient_until = time.monotonic() + options.limits.come_back
+        self._wait_until = time.monotonic() + options.limits.reconnect_wait
         self._change = asyncio.Event()
 
-    # told by the watcher
+    # called by the watcher
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         choose_service(name, endpoint, versions)
         mine = self._instances.get(name, [])
         if any(instance.options.endpoint == endpoint for instance in mine):
-            raise RegistrationRefused(f"endpoint {endpoint} already registered for DRA driver plugin {name}")
-        if len([instance for instance in mine if instance.connected]) >= MOST_INSTANCES:
-            raise RegistrationRefused(f"DRA driver plugin {name} has {MOST_INSTANCES} instances already")
+            raise RegistrationRejected(f"endpoint {endpoint} already registered for DRA driver plugin {name}")
+        if len([instance for instance in mine if instance.connected]) >= MAX_INSTANCES:
+            raise RegistrationRejected(f"DRA driver plugin {name} has {MAX_INSTANCES} instances already")
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """It need not answer yet; it is dialled from now on until it is taken off."""
+        """Add an instance. It need not be reachable yet; it is dialled until it is deregistered."""
         self.validate(name, endpoint, versions)
-        await self._make_room(name)
-        instance = Instance(
-            InstanceOptions(
+        await self._drop_disconnected(name)
+        instance = DriverInstance(
+            DriverInstanceOptions(
                 driver=name,
                 endpoint=endpoint,
                 service=choose_service(name, endpoint, versions),
-                health=choose_health(versions) if self._options.listen else "",
+                health=choose_health(versions) if self._options.follow_health else "",
                 number=next(self._numbers),
                 limits=self._options.limits,
                 metrics=self._options.metrics,
-                changed=lambda: self._turned(name),
+                on_changed=lambda: self._publish(name),
             )
         )
         self._instances.setdefault(name, []).append(instance)
-        self._options.hearing.begin(instance)
-        self._turned(name)
+        self._options.health_monitor.follow(instance)
+        self._publish(name)
 
-    async def _make_room(self, name: str) -> None:
-        """A driver that dies again and again leaves sockets behind at which nobody answers."""
+    async def _drop_disconnected(self, name: str) -> None:
         mine = self._instances.get(name, [])
         dead = [item for item in mine if not item.connected]
-        for instance in dead[: max(0, len(mine) - MOST_INSTANCES + 1)]:
+        for instance in dead[: max(0, len(mine) - MAX_INSTANCES + 1)]:
             await self.deregister(name, instance.options.endpoint)
 
     async def deregister(self, name: str, endpoint: str) -> None:
         for instance in [item for item in self._instances.get(name, []) if item.options.endpoint == endpoint]:
             self._instances[name].remove(instance)
-            await self._options.hearing.end(instance)
+            await self._options.health_monitor.unfollow(instance)
             await instance.close()
-        self._turned(name)
+        self._publish(name)
 
-    # asked by who prepares
+    # called by claim preparation
 
-    def serving(self, driver: str) -> Instance:
-        """The newest connected instance, else the newest; raises DriverMissing."""
+    def serving(self, driver: str) -> DriverInstance:
+        """Return the newest connected instance, else the newest one. Raises DriverMissing."""
         instances = self._instances.get(driver)
         if not instances:
             raise DriverMissing(f"DRA driver {driver} is not registered")
         return max(instances, key=lambda item: (item.connected, item.options.number))
 
-    async def returned(self, driver: str) -> None:
-        """Wait for a driver that may have been here before the manager began anew, but not for long."""
-        while not self._view(driver).connected and (left := self._patient_until - time.monotonic()) > 0:
+    async def wait_registered(self, driver: str) -> None:
+        """Wait, until a deadline after the manager's start, for a driver that may register again."""
+        while not self._view(driver).connected and (left := self._wait_until - time.monotonic()) > 0:
             self._change.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
@@ -205,10 +204,10 @@ class Drivers:
     async def close(self) -> None:
         everyone = [instance for mine in self._instances.values() for instance in mine]
         for instance in everyone:
-            await self._options.hearing.end(instance)
+            await self._options.health_monitor.unfollow(instance)
         await asyncio.gather(*(instance.close() for instance in everyone))
 
-    def _turned(self, driver: str) -> None:
+    def _publish(self, driver: str) -> None:
         self._change.set()
         self._options.changed(self._view(driver))
 

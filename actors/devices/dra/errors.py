@@ -1,4 +1,4 @@
-"""What can go wrong between claims and drivers; the texts are upstream's, pods show them."""
+"""Errors between claims and drivers. The messages are upstream's; pods show them."""
 
 from typing import ClassVar
 
@@ -20,36 +20,36 @@ class ClaimConflict(NodeplaneError):
 
 
 class ClaimUnprepared(NodeplaneError):
-    """Raised when what is prepared already was asked for, and something of it is not."""
+    """Raised when prepared claims are requested but some are not prepared."""
 
     http: ClassVar[int] = 404
     grpc: ClassVar[str] = "NOT_FOUND"
 
 
 class DriverFailed(NodeplaneError):
-    """Raised when a driver refuses, fails, exceeds its deadline, or answers something else than it was asked."""
+    """Raised when a driver rejects a call, fails, exceeds its deadline, or returns a wrong answer."""
 
     http: ClassVar[int] = 502
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class PreparationAborted(NodeplaneError):
-    """Raised to whoever waits for a pod's claims when they are to be given back meanwhile."""
+    """Raised for a pending preparation when the pod's claims are unprepared meanwhile."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "ABORTED"
 
 
 class ClaimsNotWritten(NodeplaneError):
-    """Raised when the disk refuses the claim checkpoint: no driver is asked for anything new. Worth a retry."""
+    """Raised when the claim checkpoint cannot be written: no driver is called for anything new. Retryable."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class ClaimStateCorrupt(NodeplaneError):
-    """Raised when the claim checkpoint's bytes are not what was written; the file is kept aside."""
+    """Raised when the claim checkpoint is corrupt; the file is renamed."""
 
 
 class HealthUnimplemented(NodeplaneError):
-    """Raised when a driver has no health service after all: it is not asked again."""
+    """Raised when a driver does not implement the health service it advertises; it is not called again."""

@@ -1,4 +1,8 @@
-"""Health that people force on devices of drivers (`nodeplane chaos device`), whatever these say. Pure."""
+"""Health of DRA devices, from drivers' reports and overrides. Pure: callers pass the current time in seconds.
+
+Invariant: Healthy or Unhealthy is only what the newest instance of the driver with an open health stream reported
+within the device's timeout, unless it is overridden. Everything else is Unknown.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,40 +14,44 @@ from actors.devices.model.errors import InvalidHealth, UnknownDevice
 from actors.devices.model.types import CHAOS
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
 
-WORDS = {"healthy": HEALTHY, "unhealthy": UNHEALTHY, "unknown": UNKNOWN}
+MAX_MESSAGE_BYTES = 1024
+ELLIPSIS = "..."
+RESTORED = 0
+"""Number of the pseudo stream with reports from before a restart; those of instances are greater."""
+STATES = {"healthy": HEALTHY, "unhealthy": UNHEALTHY, "unknown": UNKNOWN}
 
 
-class Forced:
-    """Bounded by the devices there are: only such that are known are forced."""
+class HealthOverrides:
+    """Health forced by `nodeplane chaos device`. Bounded: only known devices can be overridden."""
 
     def __init__(self, orders: Iterable[Override] = ()) -> None:
-        self._orders = {named(order.id): order.health for order in orders}
+        self._by_device = {parse_device_name(order.id): order.health for order in orders}
 
-    def of(self, name: DeviceName) -> str | None:
-        """None: what its driver says."""
-        return self._orders.get(name)
+    def get(self, name: DeviceName) -> str | None:
+        """Return the forced health, or None if the driver's report applies."""
+        return self._by_device.get(name)
 
-    def put(self, name: DeviceName, health: str | None) -> str | None:
-        """Returns what was forced before."""
-        before = self._orders.pop(name, None)
+    def set(self, name: DeviceName, health: str | None) -> str | None:
+        """Set or, with None, remove an override. Return the earlier one."""
+        before = self._by_device.pop(name, None)
         if health is not None:
-            self._orders[name] = health
+            self._by_device[name] = health
         return before
 
-    def orders(self) -> tuple[Override, ...]:
-        """As they outlive the process: of no resource."""
-        return tuple(Override("", name.text, health) for name, health in self._orders.items())
+    def stored(self) -> tuple[Override, ...]:
+        """Return the overrides as they are stored in the checkpoint, with an empty resource."""
+        return tuple(Override("", name.text, health) for name, health in self._by_device.items())
 
 
-def forced_health(word: str) -> str | None:
-    """Of an order; None ends it. Raises InvalidHealth."""
-    if word and word not in WORDS:
-        raise InvalidHealth(f'health "{word}" does not exist; use {", ".join(WORDS)} or nothing')
-    return WORDS.get(word)
+def parse_health(word: str) -> str | None:
+    """Return the health that an order names, or None to end the override. Raises InvalidHealth."""
+    if word and word not in STATES:
+        raise InvalidHealth(f'health "{word}" does not exist; use {", ".join(STATES)} or nothing')
+    return STATES.get(word)
 
 
-def named(text: str) -> DeviceName:
-    """From DRIVER/POOL/DEVICE; a pool's name may have slashes. Raises UnknownDevice."""
+def parse_device_name(text: str) -> DeviceName:
+    """Parse DRIVER/POOL/DEVICE; a pool's name may contain slashes. Raises UnknownDevice."""
     driver, _, rest = text.partition("/")
     pool, _, device = rest.rpartition("/")
     if not (driver and pool and device):
@@ -51,24 +59,18 @@ def named(text: str) -> DeviceName:
     return DeviceName(driver, pool, device)
 
 
-LONGEST_MESSAGE = 1024
-CUT = "..."
-RECALLED = 0
-"""Number of the voice of an earlier life; those of instances are greater."""
-
-
-class Said(NamedTuple):
-    """One device in one message of a driver."""
+class DeviceReport(NamedTuple):
+    """Report about one device in a driver's message."""
 
     pool: str
     device: str
     health: str
     message: str = ""
     timeout: float = 0.0
-    """Seconds; 0 = the node's own; infinite = as long as the stream lives."""
+    """Seconds; 0 = the default; infinite = as long as the stream is open."""
 
 
-class Report(NamedTuple):
+class HealthReport(NamedTuple):
     health: str
     message: str
     deadline: float
@@ -76,63 +78,66 @@ class Report(NamedTuple):
 
 
 @dataclass
-class Voice:
-    """One instance of a driver with a living stream."""
+class HealthStream:
+    """Open health stream of one driver instance."""
 
     number: int
-    spoken: bool = False
-    reports: dict[tuple[str, str], Report] = field(default_factory=dict)
+    reported: bool = False
+    reports: dict[tuple[str, str], HealthReport] = field(default_factory=dict)
 
 
-class HealthBook:
-    def __init__(self, timeout: float, forced: Forced | None = None) -> None:
+class HealthCache:
+    def __init__(self, timeout: float, overrides: HealthOverrides | None = None) -> None:
         self._timeout = timeout
-        self._forced = forced or Forced()
-        self._voices: dict[str, dict[int, Voice]] = {}
+        self._overrides = overrides or HealthOverrides()
+        self._streams: dict[str, dict[int, HealthStream]] = {}
 
-    def opened(self, driver: str, number: int) -> None:
-        """A stream begins; it counts from its first message on. Greater numbers are newer instances."""
-        self._voices.setdefault(driver, {})[number] = Voice(number)
+    def open_stream(self, driver: str, number: int) -> None:
+        """Add a stream. It counts from its first message on; greater numbers are newer instances."""
+        self._streams.setdefault(driver, {})[number] = HealthStream(number)
 
-    def closed(self, driver: str, number: int) -> None:
-        """It ended, for whatever reason: what it said is void."""
-        voices = self._voices.get(driver, {})
-        voices.pop(number, None)
-        voices.pop(RECALLED, None)
-        if not voices:
-            self._voices.pop(driver, None)
+    def close_stream(self, driver: str, number: int) -> None:
+        """Remove a stream with all its reports."""
+        streams = self._streams.get(driver, {})
+        streams.pop(number, None)
+        streams.pop(RESTORED, None)
+        if not streams:
+            self._streams.pop(driver, None)
 
-    def recall(self, driver: str, reports: dict[tuple[str, str], Report], until: float) -> None:
-        """What an earlier life of ours heard: true until it expires, or the driver speaks, or its stream ends; and no
-        longer than `until`, for the driver may have ended while nobody listened."""
+    def restore(self, driver: str, reports: dict[tuple[str, str], HealthReport], until: float) -> None:
+        """Restore reports from before a restart.
+
+        They are valid until they expire, the driver reports, or its stream ends; but not after `until`, since the
+        driver may have died while this process was down.
+        """
         kept = {
-            key: report._replace(health=known(report.health), deadline=min(report.deadline, until))
+            key: report._replace(health=known_state(report.health), deadline=min(report.deadline, until))
             for key, report in reports.items()
         }
-        self._voices.setdefault(driver, {})[RECALLED] = Voice(RECALLED, spoken=True, reports=kept)
+        self._streams.setdefault(driver, {})[RESTORED] = HealthStream(RESTORED, reported=True, reports=kept)
 
-    def heard(self, driver: str, number: int, devices: Iterable[Said], now: float) -> None:
-        """A part of a message, or all of it. Devices it does not name keep what they have until it expires."""
-        voice = self._voices[driver][number]
-        voice.spoken = True
-        self._voices[driver].pop(RECALLED, None)
-        for said in devices:
-            timeout = said.timeout if said.timeout > 0 else self._timeout
-            voice.reports[said.pool, said.device] = Report(
-                known(said.health), cut(said.message), now + timeout, timeout
+    def apply(self, driver: str, number: int, devices: Iterable[DeviceReport], now: float) -> None:
+        """Apply a message or a part of it. Devices it does not name keep their report until it expires."""
+        stream = self._streams[driver][number]
+        stream.reported = True
+        self._streams[driver].pop(RESTORED, None)
+        for device in devices:
+            timeout = device.timeout if device.timeout > 0 else self._timeout
+            stream.reports[device.pool, device.device] = HealthReport(
+                known_state(device.health), truncate_message(device.message), now + timeout, timeout
             )
 
-    def replaced(self, driver: str, number: int) -> None:
-        """The next message is complete: what it does not name is Unknown at once."""
-        self._voices[driver][number].reports.clear()
+    def clear(self, driver: str, number: int) -> None:
+        """Drop all reports of a stream whose next message is complete."""
+        self._streams[driver][number].reports.clear()
 
-    def forget_expired(self, driver: str, number: int, now: float) -> None:
-        """Devices a driver has long ceased to tell of take no room."""
-        voice = self._voices[driver][number]
-        voice.reports = {key: report for key, report in voice.reports.items() if report.deadline > now}
+    def drop_expired(self, driver: str, number: int, now: float) -> None:
+        """Drop reports that have expired, to bound memory."""
+        stream = self._streams[driver][number]
+        stream.reports = {key: report for key, report in stream.reports.items() if report.deadline > now}
 
     def health(self, name: DeviceName, now: float) -> tuple[str, str]:
-        if (forced := self._forced.of(name)) is not None:
+        if (forced := self._overrides.get(name)) is not None:
             return forced, CHAOS
         report = self.report(name)
         if report is None or report.deadline <= now:
@@ -140,26 +145,26 @@ class HealthBook:
         return report.health, report.message
 
     def deadline(self, names: Iterable[DeviceName], now: float) -> float | None:
-        """When the next of these expires; None = none ever does."""
+        """Return when the next of these reports expires, or None."""
         reports = (report for name in names if (report := self.report(name)) is not None)
         ends = [report.deadline for report in reports if now < report.deadline < float("inf")]
         return min(ends, default=None)
 
-    def report(self, name: DeviceName) -> Report | None:
-        """What counts of what drivers say of a device; it may have expired."""
-        voices = [voice for voice in self._voices.get(name.driver, {}).values() if voice.spoken]
-        if not voices:
+    def report(self, name: DeviceName) -> HealthReport | None:
+        """Return the effective health report for a device, which may have expired."""
+        streams = [stream for stream in self._streams.get(name.driver, {}).values() if stream.reported]
+        if not streams:
             return None
-        return max(voices, key=lambda voice: voice.number).reports.get((name.pool, name.device))
+        return max(streams, key=lambda stream: stream.number).reports.get((name.pool, name.device))
 
 
-def known(health: str) -> str:
+def known_state(health: str) -> str:
     return health if health in (HEALTHY, UNHEALTHY) else UNKNOWN
 
 
-def cut(message: str) -> str:
-    """At most LONGEST_MESSAGE bytes of UTF-8, never half a character."""
+def truncate_message(message: str) -> str:
+    """Return at most MAX_MESSAGE_BYTES of UTF-8, never split within a character."""
     raw = message.encode(errors="replace")
-    if len(raw) <= LONGEST_MESSAGE:
+    if len(raw) <= MAX_MESSAGE_BYTES:
         return raw.decode()
-    return raw[: LONGEST_MESSAGE - len(CUT)].decode(errors="ignore") + CUT
+    return raw[: MAX_MESSAGE_BYTES - len(ELLIPSIS)].decode(errors="ignore") + ELLIPSIS

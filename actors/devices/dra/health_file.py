@@ -1,5 +1,7 @@
-"""The health of devices in use on disk, in kubelet's format: a new life of ours need not call Unknown what a driver
-said a moment ago. A convenience, not a promise: without the file, or with one that is no use, all begins Unknown."""
+"""Persist the health of devices in use, in kubelet's format, so that a restart does not make them Unknown.
+
+Best effort: without a usable file all devices begin Unknown.
+"""
 
 import asyncio
 import datetime
@@ -12,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from actors.devices.dra.health import HealthBook, Report
+from actors.devices.dra.health import HealthCache, HealthReport
 from actors.devices.dra.types import DeviceName
 from protocols.files import write_atomic
 
-SOONEST_S, LATEST_S = 0.2, 10.0
-"""Pauses between writes: when something changed, and when drivers only said the same again."""
+CHANGE_PAUSE_S, REPEAT_PAUSE_S = 0.2, 10.0
+"""Pauses between writes: after a change, and after drivers only repeated their reports."""
 SECOND_NS = 1_000_000_000
 
 
@@ -36,83 +38,85 @@ class Driver(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 @dataclass(frozen=True)
-class KeptHealthOptions:
+class HealthFileOptions:
     path: Path
-    book: HealthBook
+    health_cache: HealthCache
     names: Callable[[], set[DeviceName]]
-    """Devices of all claims in use."""
+    """Returns the devices of all claims in use."""
     clock: Callable[[], float]
     timeout: float
-    """For what is true as long as its stream lives."""
-    come_back: float
-    """How long a driver has after our start to tell again."""
+    """Timeout written for reports that are valid as long as their stream is open."""
+    reconnect_wait: float
+    """Time a driver has after the start to report again."""
     log: logging.Logger
 
 
-class KeptHealth:
-    def __init__(self, options: KeptHealthOptions) -> None:
+class HealthFile:
+    def __init__(self, options: HealthFileOptions) -> None:
         self._options = options
-        self._said = asyncio.Event()
+        self._reported = asyncio.Event()
         self._changed = asyncio.Event()
-        self._trouble = ""
+        self._logged_error = ""
 
     def load(self) -> None:
-        """What has not expired meanwhile counts until a driver speaks. Blocks: only before the loop is busy."""
-        until = self._options.clock() + self._options.come_back
+        """Restore reports that have not expired. Blocks: call it before the event loop is busy."""
+        until = self._options.clock() + self._options.reconnect_wait
         try:
             drivers = msgspec.json.decode(self._options.path.read_bytes(), type=dict[str, Driver])
             for driver, state in drivers.items():
                 reports = {(e.pool_name, e.device_name): self._report(e) for e in state.devices.values()}
-                self._options.book.recall(driver, reports, until)
+                self._options.health_cache.restore(driver, reports, until)
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
-            self._options.log.warning("health state %s not used: %s", self._options.path, error)
+            self._options.log.warning("cannot restore device health file=%s error=%s", self._options.path, error)
 
-    def said(self, changed: bool) -> None:
-        """Drivers spoke; `changed`: something is other than before."""
-        (self._changed if changed else self._said).set()
+    def reported(self, changed: bool) -> None:
+        """Record that drivers reported; `changed` if any health differs from before."""
+        (self._changed if changed else self._reported).set()
 
     async def run(self) -> None:
-        """Never ends. Sleeps while no driver speaks."""
+        """Write the file after reports, forever."""
         while True:
             await self._wait()
-            self._said.clear()
+            self._reported.clear()
             self._changed.clear()
             raw = self._encode()
             try:
-                await whole(asyncio.to_thread(write_atomic, self._options.path, raw, 0o600))
-                self._trouble = ""
+                await uninterrupted(asyncio.to_thread(write_atomic, self._options.path, raw, 0o600))
+                self._logged_error = ""
             except OSError as error:
-                if self._trouble != str(error):
-                    self._options.log.warning("cannot write %s: %s", self._options.path, error.strerror)
-                self._trouble = str(error)
-            await asyncio.sleep(SOONEST_S)
+                if self._logged_error != str(error):
+                    self._options.log.warning(
+                        "cannot persist device health file=%s error=%s", self._options.path, error.strerror
+                    )
+                self._logged_error = str(error)
+            await asyncio.sleep(CHANGE_PAUSE_S)
 
     async def _wait(self) -> None:
-        waits = [asyncio.create_task(self._changed.wait()), asyncio.create_task(self._spoken())]
+        waits = [asyncio.create_task(self._changed.wait()), asyncio.create_task(self._repeated())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in waits:
                 task.cancel()
 
-    async def _spoken(self) -> None:
-        await self._said.wait()
-        await asyncio.sleep(LATEST_S)
+    async def _repeated(self) -> None:
+        await self._reported.wait()
+        await asyncio.sleep(REPEAT_PAUSE_S)
 
     def _encode(self) -> bytes:
         drivers: dict[str, dict[str, Entry]] = {}
         now, wall = self._options.clock(), time.time()
         for name in sorted(self._options.names()):
-            report = self._options.book.report(name)
+            report = self._options.health_cache.report(name)
             if report is not None and report.deadline > now:
                 drivers.setdefault(name.driver, {})[f"{name.pool}/{name.device}"] = self._entry(
                     name, report, wall - now
                 )
         return msgspec.json.encode({driver: Driver(devices) for driver, devices in drivers.items()})
 
-    def _entry(self, name: DeviceName, report: Report, offset: float) -> Entry:
+    def _entry(self, name: DeviceName, report: HealthReport, offset: float) -> Entry:
         endless = report.timeout == float("inf")
         timeout = self._options.timeout if endless else report.timeout
         seen = self._options.clock() if endless else report.deadline - report.timeout
@@ -125,15 +129,15 @@ class KeptHealth:
             message=report.message,
         )
 
-    def _report(self, entry: Entry) -> Report:
+    def _report(self, entry: Entry) -> HealthReport:
         seen = datetime.datetime.fromisoformat(entry.last_updated).timestamp()
         timeout = entry.health_check_timeout / SECOND_NS
-        age = max(0.0, time.time() - seen)  # a clock that was set back makes nothing older or younger than it is
-        return Report(entry.health, entry.message, self._options.clock() + timeout - age, timeout)
+        age = max(0.0, time.time() - seen)  # the wall clock may have been set back
+        return HealthReport(entry.health, entry.message, self._options.clock() + timeout - age, timeout)
 
 
-async def whole(writing: Coroutine[Any, Any, None]) -> None:
-    """A thread cannot be cancelled: whoever is, leaves when it has ended."""
+async def uninterrupted(writing: Coroutine[Any, Any, None]) -> None:
+    """Wait for a thread's work even if cancelled: a thread cannot be interrupted."""
     task = asyncio.create_task(writing)
     try:
         await asyncio.shield(task)

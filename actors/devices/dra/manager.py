@@ -1,4 +1,4 @@
-"""DRA put together: claims from their checkpoint, drivers from the watcher, and what each request does to them."""
+"""Dynamic resource allocation on this node: wires claims, drivers and health, and serves the requests."""
 
 import asyncio
 import logging
@@ -8,14 +8,26 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from actors.devices.dra.claim_cache import ClaimCache, PodClaims, cdi_devices, pod_claims, rebuilt, wanted_drivers
-from actors.devices.dra.claim_checkpoint import ClaimFile, Keeping, KeepingOptions
-from actors.devices.dra.claim_preparer import Preparing, PreparingOptions, Strangers, StrangersOptions
-from actors.devices.dra.driver_registry import Drivers, DriversOptions, Hearing, HearingOptions
-from actors.devices.dra.health import Forced, HealthBook, forced_health, named
-from actors.devices.dra.health_file import KeptHealth, KeptHealthOptions
+from actors.devices.dra.claim_cache import (
+    ClaimCache,
+    PodClaims,
+    cdi_devices,
+    pod_claims,
+    reconstruct_claims,
+    required_drivers,
+)
+from actors.devices.dra.claim_checkpoint import ClaimFile, ClaimWriter, ClaimWriterOptions
+from actors.devices.dra.claim_preparer import ClaimPreparer, ClaimPreparerOptions, OrphanCleaner, OrphanCleanerOptions
+from actors.devices.dra.driver_registry import (
+    DriverRegistry,
+    DriverRegistryOptions,
+    HealthMonitor,
+    HealthMonitorOptions,
+)
+from actors.devices.dra.health import HealthCache, HealthOverrides, parse_device_name, parse_health
+from actors.devices.dra.health_file import HealthFile, HealthFileOptions
 from actors.devices.dra.metrics import DraMetrics
-from actors.devices.dra.streams import DraStreams, DraStreamsOptions, Remembered
+from actors.devices.dra.streams import DraStreams, DraStreamsOptions, FinishedPodDevices
 from actors.devices.dra.types import ClaimInfo, DeviceName, DraLimits
 from actors.devices.model.errors import CheckpointNotWritten, UnknownDevice
 from protocols.bus import Bus, Call
@@ -29,8 +41,8 @@ from protocols.messages.devices import (
 )
 
 
-async def _at_once() -> None:
-    """Nothing has to be written."""
+async def _nothing_to_write() -> None:
+    """Do nothing: the default for tests without a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -41,130 +53,143 @@ class DraOptions:
     registry: CollectorRegistry
     log: logging.Logger
     limits: DraLimits
-    listen: bool
-    """Whether drivers are asked for the health of their devices."""
-    allocated: Callable[[str, PodClaims], Awaitable[None]]
-    """The pod's allocation is to show these claims."""
+    follow_health: bool
+    """Whether to follow the health streams of drivers."""
+    publish_claims: Callable[[str, PodClaims], Awaitable[None]]
+    """Publishes the claims in the pod's allocation."""
     allocations: Callable[[], list[PodAllocation]]
-    """What each pod is known to hold."""
-    tell: Callable[[str, str], None]
-    """Reason and line of what people should hear of."""
-    forced: Forced = field(default_factory=Forced)
-    """Kept by somebody else; changed here only."""
-    remembered: Callable[[], Awaitable[None]] = _at_once
-    """Returns when `forced` is on disk; raises CheckpointNotWritten."""
+    """Returns the allocations of all pods."""
+    report_problem: Callable[[str, str], None]
+    """Reports a reason and a message to users."""
+    overrides: HealthOverrides = field(default_factory=HealthOverrides)
+    """Stored by the device manager, changed only here."""
+    wait_written: Callable[[], Awaitable[None]] = _nothing_to_write
+    """Returns once `overrides` is on disk; raises CheckpointNotWritten."""
 
 
 class DraManager:
-    """Made in one go, so its streams never show a state half loaded."""
+    """Built synchronously, so that its streams never show a half-loaded state."""
 
     def __init__(self, options: DraOptions) -> None:
         self._options = options
         file = ClaimFile(options.checkpoint)
-        self.troubles: list[str] = []
+        self.warnings: list[str] = []
         self._cache = ClaimCache(self._load(file))
-        self._book = HealthBook(options.limits.health, options.forced)
+        self._health_cache = HealthCache(options.limits.health, options.overrides)
         metrics = DraMetrics(options.registry, self._cache.in_use)
         clock = asyncio.get_running_loop().time
-        self._remembered = Remembered(options.bus, lambda: self._streams.claims_changed())
-        self._kept = KeptHealth(
-            KeptHealthOptions(
+        self._finished_pod_devices = FinishedPodDevices(options.bus, lambda: self._streams.update_devices())
+        self._health_file = HealthFile(
+            HealthFileOptions(
                 path=options.health_state,
-                book=self._book,
+                health_cache=self._health_cache,
                 names=self._devices,
                 clock=clock,
                 timeout=options.limits.health,
-                come_back=options.limits.come_back,
+                reconnect_wait=options.limits.reconnect_wait,
                 log=options.log,
             )
         )
-        self._kept.load()
-        self._streams = DraStreams(DraStreamsOptions(options.bus, self._book, self._devices, clock, self._kept.said))
-        hearing = Hearing(
-            HearingOptions(self._book, clock, self._streams.refresh, metrics, options.log, options.limits.reopen)
+        self._health_file.load()
+        self._streams = DraStreams(
+            DraStreamsOptions(options.bus, self._health_cache, self._devices, clock, self._health_file.reported)
         )
-        self.drivers = Drivers(
-            DriversOptions(hearing, options.limits, metrics, self._streams.driver, options.log, options.listen)
+        monitor = HealthMonitor(
+            HealthMonitorOptions(
+                self._health_cache, clock, self._streams.refresh, metrics, options.log, options.limits.reopen
+            )
         )
-        self._keeping = Keeping(
-            KeepingOptions(
+        self.drivers = DriverRegistry(
+            DriverRegistryOptions(
+                monitor, options.limits, metrics, self._streams.driver, options.log, options.follow_health
+            )
+        )
+        self._writer = ClaimWriter(
+            ClaimWriterOptions(
                 claims=lambda: list(self._cache.claims.values()),
                 save=file.save,
                 log=lambda line: options.log.error("%s", line),
             )
         )
-        self._preparing = Preparing(PreparingOptions(self._cache, self.drivers, self._keeping, metrics))
-        self._strangers = Strangers(StrangersOptions(self._cache.pods, self._give_back, options.limits, options.log))
+        self._preparer = ClaimPreparer(ClaimPreparerOptions(self._cache, self.drivers, self._writer, metrics))
+        self._orphan_cleaner = OrphanCleaner(
+            OrphanCleanerOptions(self._cache.pods, self._unprepare_pod, options.limits, options.log)
+        )
 
     def _load(self, file: ClaimFile) -> list[ClaimInfo]:
-        """Without a file, from what pods are known to hold: no driver must be left with what nobody gives back."""
-        claims, trouble = file.load()
+        """Load the claims. Without a file reconstruct them from allocations, so that drivers unprepare them later."""
+        claims, warning = file.load()
         if claims is not None:
             return claims
-        claims = rebuilt(self._options.allocations())
-        if trouble or claims:
-            line = f"{trouble or f'claim state {file.path} is gone'}; {len(claims)} claims are known from their pods"
-            self.troubles.append(line)
-            self._options.tell("ClaimCheckpoint", line)
+        claims = reconstruct_claims(self._options.allocations())
+        if warning or claims:
+            line = f"{warning or f'claim state {file.path} is gone'}; {len(claims)} claims are known from their pods"
+            self.warnings.append(line)
+            self._options.report_problem("ClaimCheckpoint", line)
         return claims
 
     def _devices(self) -> set[DeviceName]:
-        """Those whose health somebody wants to know."""
-        return self._cache.devices() | self._remembered.names()
+        """Return the devices whose health is published."""
+        return self._cache.devices() | self._finished_pod_devices.names()
 
     async def run(self) -> None:
-        """What goes on beside requests; never ends."""
-        self._streams.claims_changed()
-        await self._kept.run()
+        """Publish and persist health, forever."""
+        self._streams.update_devices()
+        await self._health_file.run()
 
-    async def prepare(self, asked: PrepareClaims, call: Call) -> PreparedClaims:
-        self._strangers.wanted(asked.uid)
-        for driver in wanted_drivers(asked.claims):
-            await self.drivers.returned(driver)
+    async def prepare(self, request: PrepareClaims, call: Call) -> PreparedClaims:
+        self._orphan_cleaner.requested(request.uid)
+        for driver in required_drivers(request.claims):
+            await self.drivers.wait_registered(driver)
         try:
-            claims = await self._preparing.prepare(asked)
+            claims = await self._preparer.prepare(request)
         finally:
-            self._streams.claims_changed()
-        mine = pod_claims(asked, claims)
-        await self._options.allocated(asked.uid, mine)
+            self._streams.update_devices()
+        mine = pod_claims(request, claims)
+        await self._options.publish_claims(request.uid, mine)
         return PreparedClaims(cdi_devices={name: cdi_devices(held) for name, held in mine.containers.items()})
 
-    async def unprepare(self, asked: UnprepareClaims, call: Call) -> Empty:
-        await self._give_back(asked.uid)
-        self._strangers.ended(asked.uid)
+    async def unprepare(self, request: UnprepareClaims, call: Call) -> Empty:
+        await self._unprepare_pod(request.uid)
+        self._orphan_cleaner.ended(request.uid)
         return Empty()
 
     def reconcile(self, active: set[str]) -> None:
-        """Give back the claims of every pod that is not `active`, in the background."""
-        self._strangers.reconcile(active)
+        """Unprepare the claims of every pod that is not in `active`, in the background."""
+        self._orphan_cleaner.reconcile(active)
 
     async def chaos(self, order: ChaosDevice, call: Call) -> Empty:
-        """Force a device's health, whatever its driver says. Raises UnknownDevice, InvalidHealth, or
-        CheckpointNotWritten: the device is as before then."""
-        name, health = named(order.id), forced_health(order.health)
-        if health is not None and name not in self._devices() and self._book.report(name) is None:
+        """Override a device's health.
+
+        Raises:
+            UnknownDevice: No claim and no driver on this node has the device.
+            InvalidHealth: The health does not exist.
+            CheckpointNotWritten: The override is not durable, and was taken back.
+        """
+        name, health = parse_device_name(order.id), parse_health(order.health)
+        if health is not None and name not in self._devices() and self._health_cache.report(name) is None:
             raise UnknownDevice(
-                f"{name.text} is not known here: no claim on this node has it, and no driver tells of its health; "
+                f"{name.text} is unknown: no claim on this node has it, and no driver reports its health; "
                 "see `nodeplane devices --drivers`"
             )
-        before = self._options.forced.put(name, health)
+        before = self._options.overrides.set(name, health)
         self._streams.refresh(name.driver)
         try:
-            await self._options.remembered()
+            await self._options.wait_written()
         except CheckpointNotWritten:
-            self._options.forced.put(name, before)
+            self._options.overrides.set(name, before)
             self._streams.refresh(name.driver)
             raise
         return Empty()
 
     async def close(self) -> None:
-        self._strangers.close()
+        self._orphan_cleaner.close()
         self._streams.close()
         await self.drivers.close()
-        await self._keeping.close()
+        await self._writer.close()
 
-    async def _give_back(self, uid: str) -> None:
+    async def _unprepare_pod(self, uid: str) -> None:
         try:
-            await self._preparing.unprepare(uid)
+            await self._preparer.unprepare(uid)
         finally:
-            self._streams.claims_changed()
+            self._streams.update_devices()

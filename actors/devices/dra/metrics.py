@@ -1,4 +1,4 @@
-"""Figures of DRA on the node, under upstream's names."""
+"""Metrics of dynamic resource allocation on the node, under upstream's names."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 BUCKETS = tuple(round(0.1 * (40 / 0.1) ** (step / 14), 6) for step in range(15))
-"""15 of them, growing by the same factor, from 0.1 to 40 seconds."""
+"""15 exponential buckets from 0.1 to 40 seconds."""
 
 
 class DraMetrics:
@@ -38,7 +38,7 @@ class DraMetrics:
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
-        """PrepareResources or UnprepareResources of one pod."""
+        """Measure PrepareResources or UnprepareResources of one pod."""
         begin, failed = time.perf_counter(), "true"
         try:
             yield
@@ -51,7 +51,7 @@ class DraMetrics:
 
 
 class InUse(Collector):
-    """dra_resource_claims_in_use."""
+    """Collects dra_resource_claims_in_use."""
 
     def __init__(self, count: Callable[[], Mapping[str, int]]) -> None:
         self._count = count

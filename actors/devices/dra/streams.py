@@ -1,11 +1,11 @@
-"""Devices of pods that are over: their claims were given back, but their statuses still tell how the devices are."""
+"""Streams of DRA: the drivers, and the health of every device that a claim in use or a finished pod names."""
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from actors.devices.dra.health import HealthBook
+from actors.devices.dra.health import HealthCache
 from actors.devices.dra.types import DeviceName
 from protocols.bus import Bus, Op, Replica, StateSource
 from protocols.messages import devices as messages
@@ -15,8 +15,8 @@ from protocols.messages.held import CLAIM, HeldResource, PodHeld
 from protocols.messages.podworker import EndedPod
 
 
-class Remembered:
-    """`changed`: other devices than before are to be told of."""
+class FinishedPodDevices:
+    """Devices of finished pods. Their claims are unprepared, but their statuses still show device health."""
 
     def __init__(self, bus: Bus, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -24,15 +24,15 @@ class Remembered:
         bus.follow(owner=podworker.OWNER, stream=podworker.ENDED_PODS, sink=self._pods, type=EndedPod)
 
     def names(self) -> set[DeviceName]:
-        return {name for pod in self._pods.items.values() for name in claimed(pod.held)}
+        return {name for pod in self._pods.items.values() for name in claim_devices(pod.held)}
 
     def _on_pod(self, op: Op, uid: str, new: EndedPod | None, old: EndedPod | None) -> None:
-        if any(pod is not None and claimed(pod.held) for pod in (new, old)):
+        if any(pod is not None and claim_devices(pod.held) for pod in (new, old)):
             self._changed()
 
 
-def claimed(held: PodHeld) -> set[DeviceName]:
-    """Devices of claims, of all that a pod held."""
+def claim_devices(held: PodHeld) -> set[DeviceName]:
+    """Return the DRA devices among all resources a pod held."""
     resources = [*held.pod, *(resource for container in held.containers for resource in container.resources)]
     return {name for resource in resources for name in _names(resource)}
 
@@ -45,19 +45,19 @@ def _names(resource: HeldResource) -> list[DeviceName]:
 
 
 RING = 4096
-LATE_S = 0.01
-"""A timer may come a little early; an expiry may be told a little late."""
+TIMER_SLACK_S = 0.01
+"""A timer may fire a little early; an expiry may be published a little late."""
 
 
 @dataclass(frozen=True)
 class DraStreamsOptions:
     bus: Bus
-    book: HealthBook
+    health_cache: HealthCache
     names: Callable[[], set[DeviceName]]
-    """Devices to be told of."""
+    """Returns the devices whose health is published."""
     clock: Callable[[], float]
-    said: Callable[[bool], None]
-    """Drivers spoke; true: of something that changed."""
+    on_reports: Callable[[bool], None]
+    """Called after drivers reported; True if any health changed."""
 
 
 class DraStreams:
@@ -66,7 +66,7 @@ class DraStreams:
         self._health: dict[str, DeviceHealth] = {}
         self._drivers: dict[str, DraDriver] = {}
         self._names = options.names()
-        self._health.update({name.text: self._recalled(name) for name in self._names})
+        self._health.update({name.text: self._initial_health(name) for name in self._names})
         self._timer: asyncio.TimerHandle | None = None
         own = options.bus.own
         self._health_stream = own(messages.DRA_HEALTH, StateSource(self._health), ring=RING)
@@ -77,8 +77,8 @@ class DraStreams:
             self._drivers[driver.name] = driver
             self._driver_stream.publish(Op.UPSERT, driver.name, driver)
 
-    def claims_changed(self) -> None:
-        """Other devices than before may be in use."""
+    def update_devices(self) -> None:
+        """Add and remove devices after claims or finished pods changed."""
         names = self._options.names()
         gone, self._names = self._names - names, names
         for name in sorted(gone):
@@ -87,36 +87,36 @@ class DraStreams:
         self._refresh(names)
 
     def refresh(self, driver: str) -> None:
-        """The driver said something, or fell silent."""
+        """Publish the driver's devices after its reports changed."""
         self._refresh([name for name in self._names if name.driver == driver])
 
     def _refresh(self, names: Iterable[DeviceName]) -> None:
-        """Publish what differs. The latest state only: who looks late finds what is so now."""
+        """Publish the current state of those that differ."""
         now, wall, changed = self._options.clock(), time.time_ns(), False
         for name in names:
-            health, message = self._options.book.health(name, now)
+            health, message = self._options.health_cache.health(name, now)
             old = self._health.get(name.text)
             if old is None or (old.health, old.message) != (health, message):
                 value = DeviceHealth(resource="", id=name.text, health=health, message=message, changed_ns=wall)
                 self._health[name.text] = value
                 self._health_stream.publish(Op.UPSERT, name.text, value)
                 changed = True
-        self._options.said(changed)
+        self._options.on_reports(changed)
         self._set_timer(now)
 
     def _set_timer(self, now: float) -> None:
-        """One timer, for the earliest expiry of a device in use: silence is seen without anybody asking."""
+        """Set one timer for the earliest expiry of a device in use."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline = self._options.book.deadline(self._names, now)
+        deadline = self._options.health_cache.deadline(self._names, now)
         if deadline is not None:
-            delay = deadline - now + LATE_S
+            delay = deadline - now + TIMER_SLACK_S
             self._timer = asyncio.get_running_loop().call_later(delay, lambda: self._refresh(self._names))
 
-    def _recalled(self, name: DeviceName) -> DeviceHealth:
-        """A device of a claim of an earlier life, of which no driver has told yet in this one."""
-        health, message = self._options.book.health(name, self._options.clock())
+    def _initial_health(self, name: DeviceName) -> DeviceHealth:
+        """Return the health of a device that was in use before a restart."""
+        health, message = self._options.health_cache.health(name, self._options.clock())
         return DeviceHealth(resource="", id=name.text, health=health, message=message, changed_ns=time.time_ns())
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The vocabulary of DRA on the node."""
+"""Types of dynamic resource allocation on the node."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,33 +15,33 @@ class DeviceName(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Key of the `dra_health` stream and resourceID of a pod's status."""
+        """Key of the `dra_health` stream, and resourceID in pod status."""
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
 class PreparedDevice(msgspec.Struct, frozen=True):
-    """One device of a claim, as its driver prepared it."""
+    """One device of a claim as its driver prepared it."""
 
     pool: str
     device: str
     requests: tuple[str, ...] = ()
-    """Empty: of every request."""
+    """Empty: all requests."""
     cdi_devices: tuple[str, ...] = ()
     share_id: str = ""
 
 
 @dataclass
 class ClaimInfo:
-    """A claim somebody on this node uses or may have begun to use. Outlives the process, but for `prepared`."""
+    """A claim that a pod on this node uses or may use. All but `prepared` survives a restart."""
 
     namespace: str
     name: str
     uid: str
     pods: set[str] = field(default_factory=set)
     drivers: dict[str, tuple[PreparedDevice, ...]] = field(default_factory=dict)
-    """Every driver of its allocation, with what that driver prepared."""
+    """Every driver of the allocation, with the devices it prepared."""
     prepared: set[str] = field(default_factory=set)
-    """Drivers that have said in this life of ours that theirs is done."""
+    """Drivers that have confirmed the preparation to this process."""
 
     @property
     def key(self) -> str:
@@ -53,19 +53,19 @@ class ClaimInfo:
 
 
 class DraLimits(msgspec.Struct, frozen=True):
-    """Times, in seconds."""
+    """Times in seconds."""
 
     call: float = 45.0
-    """NodePrepareResources and NodeUnprepareResources."""
+    """Deadline of NodePrepareResources and NodeUnprepareResources."""
     health: float = 30.0
-    """Silence after which the health of a device is Unknown, unless its driver names another time."""
+    """Silence after which a device is Unknown, unless its driver sets another timeout."""
     reopen: float = 5.0
-    """Pause before a health stream that ended is opened again over the same connection."""
+    """Pause before a health stream that ended is opened again on the same connection."""
     fresh: float = 15.0
-    """A pod whose claims were asked for within this time is no stranger, whatever an older list of pods says."""
-    come_back: float = 5.0
-    """From the manager's own start until a driver that has not come yet is taken for missing: no pod is to wait longer
-    for its next try because the manager died."""
+    """A pod whose claims were requested within this time is not orphaned, whatever an older list of pods shows."""
+    reconnect_wait: float = 5.0
+    """Time after the manager's start until a driver that has not registered counts as missing. It is short: pods wait
+    for it before their next try."""
     retry_first: float = 1.0
-    retry_most: float = 60.0
-    """Pauses between tries to give back what a pod that is long gone has left."""
+    retry_max: float = 60.0
+    """Bounds of the backoff between tries to unprepare the claims of a deleted pod."""

@@ -1,1 +1,1 @@
-"""Who holds which device (ledger), the events that led there (history), and both on disk before anybody is told."""
+"""Allocations of devices to pods, their history, and the checkpoint files."""

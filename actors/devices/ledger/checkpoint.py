@@ -1,6 +1,6 @@
-"""The device manager's memory on disk: kubelet's checkpoint, and ours with what that one has no place for.
+"""The device manager's files: kubelet's checkpoint, and ours with the state that has no place in that one.
 
-Both are replaced as a whole, ours first. The methods block: call them in a thread once the loop runs.
+Both are replaced as a whole, ours first. The methods block: call them in a thread once the event loop runs.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import msgspec
 
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.kubelet_checkpoint import EntryTexts
-from actors.devices.ledger.recovery import KUBELETS, OURS, Recovered, recover
+from actors.devices.ledger.recovery import KUBELETS, OURS, RecoveredState, recover
 from actors.devices.ledger.state import State, encode
 from actors.devices.model.go_checksum import Constant
 from protocols.files import sweep_once, write_atomic
@@ -21,24 +21,24 @@ from protocols.sockets import DIRECTORY_MODE, prepare_directory
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is to be on disk."""
+    """State to be written."""
 
     state: State
     healthy: Mapping[str, list[str]]
-    """Healthy ids of every resource that is registered, sorted."""
+    """Sorted healthy ids of every registered resource."""
 
 
 class CheckpointFiles:
     def __init__(self, ours: Path, kubelets: Path) -> None:
-        """Directories: our own, and the one of the plugins' sockets."""
+        """Use our own directory, and that of the plugins' sockets for kubelet's checkpoint."""
         self.ours = ours / "checkpoint.json"
         self.kubelets = kubelets / kubelet.NAME
         self._texts = EntryTexts()
         self._registered: tuple[Mapping[str, list[str]], Constant] = ({}, kubelet.registered_text({}))
         self._written = ""
 
-    def load(self) -> Recovered:
-        """What holds now, and lines to tell; a file that cannot be used is kept aside under another name."""
+    def load(self) -> RecoveredState:
+        """Return the recovered state with warnings. A file that cannot be used is copied aside."""
         for path, mode in ((self.ours, 0o700), (self.kubelets, DIRECTORY_MODE)):
             prepare_directory(path.parent, mode)
             sweep_once(path.parent)
@@ -46,11 +46,11 @@ class CheckpointFiles:
         found = recover(ours, kubelets)
         self._written = digest(kubelets) if kubelets is not None else ""
         raw = {OURS: ours or b"", KUBELETS: kubelets or b""}
-        lines = [self._keep_aside(whose, raw[whose], why) for whose, why in found.damaged.items()]
-        return Recovered(found.state, found.registered, (*lines, *found.lines), found.lost, found.foreign)
+        warnings = [self._copy_aside(whose, raw[whose], why) for whose, why in found.damaged.items()]
+        return RecoveredState(found.state, found.registered, (*warnings, *found.warnings), found.lost, found.foreign)
 
     def save(self, snapshot: Snapshot) -> None:
-        """Raises OSError; then the next save writes both again."""
+        """Raises OSError; then the next save writes both files again."""
         raw = self._kubelets(snapshot)
         now, before = digest(raw), self._written
         write_atomic(self.ours, encode(msgspec.structs.replace(snapshot.state, kubelet=now, before=before)), mode=0o600)
@@ -65,14 +65,14 @@ class CheckpointFiles:
         data = kubelet.Data(tuple(entries) or None, dict(snapshot.healthy))
         return kubelet.seal(data, kubelet.sign(texts or None, self._registered[1]))
 
-    def _keep_aside(self, whose: str, raw: bytes, why: str) -> str:
-        """A copy, since the next save replaces the file itself; both in our own directory, one of each."""
+    def _copy_aside(self, whose: str, raw: bytes, why: str) -> str:
+        """Copy a corrupt file into our directory, since the next save replaces it; at most one copy of each."""
         path = self.ours if whose == OURS else self.kubelets
         aside = self.ours.with_name(f"{path.name}.corrupt")
         write_atomic(aside, raw, mode=0o600)
         if whose == OURS:
             path.unlink(missing_ok=True)
-        return f"checkpoint {path} is corrupt: {why}; kept as {aside}"
+        return f"checkpoint {path} is corrupt: {why}; copied to {aside}"
 
 
 def _read(path: Path) -> bytes | None:

@@ -1,6 +1,6 @@
-"""Checkpoint before acknowledgement: changes are written in their order, and only then published and answered.
+"""Checkpoint before acknowledgement: changes are written in order, and only then published and answered.
 
-Changes that come while the disk works share the next write, so an fsync serves as many pods as wait for it.
+Changes that arrive during a write share the next one, so an fsync serves all pods that wait for it.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from actors.devices.model.types import PodRecord
 from protocols.ledger import History
 from protocols.messages.devices import LedgerEvent
 
-LAZY_S = 0.5
-"""Nobody waits for the health of devices to be on disk: flapping ones cost two writes a second, not hundreds."""
+WRITE_DELAY_S = 0.5
+"""Delay of writes that nobody waits for: flapping devices cost two writes a second, not hundreds."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A pod admitted, changed or released, not yet durable."""
+    """A pod admitted, changed or released, not durable yet."""
 
     record: PodRecord
     new: bool
@@ -33,64 +33,65 @@ class Change:
 
 
 @dataclass(frozen=True)
-class CommitOptions:
+class CommitterOptions:
     snapshot: Callable[[], Snapshot]
-    """The state now, with every change handed in so far; position and events are filled in here."""
+    """Returns the state with all changes handed in so far, without position and events."""
     save: Callable[[Snapshot], None]
     """Blocks until it is on disk; raises OSError."""
     publish: Callable[[LedgerEvent], None]
     undo: Callable[[PodRecord], None]
-    """Take an admission back that could not be written."""
+    """Takes back an admission that could not be written."""
     log: Callable[[str], None]
     retry: float
 
 
-class Commits:
+class Committer:
     """The only writer of the checkpoint; `history` ends at the position on disk."""
 
-    def __init__(self, history: History, options: CommitOptions) -> None:
+    def __init__(self, history: History, options: CommitterOptions) -> None:
         self._history = history
         self._options = options
         self._pending: list[Change] = []
         self._dirty = False
         self._wake = asyncio.Event()
-        self._trouble = ""
-        self._lazy: asyncio.TimerHandle | None = None
+        self._logged_error = ""
+        self._delayed: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
     def change(self, record: PodRecord, deleted: bool = False, update: bool = False) -> "asyncio.Future[None]":
-        """Called in the same step as the ledger's change. The future ends when it is durable and published.
+        """Hand in a change, in the same step as the ledger's. The future completes once it is durable and published.
 
-        A record without its pod's name is durable, but no event: nobody ever heard of that pod."""
+        A record without its pod's name is durable but not an event: it was never published.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pending.append(Change(record, not (deleted or update), deleted, done))
-        self.touch()
+        self.request_write()
         return done
 
-    def touch(self) -> None:
-        """Something else of the state changed: write it soon."""
+    def request_write(self) -> None:
+        """Write the state soon, since something besides an allocation changed."""
         self._dirty = True
         self._idle.clear()
         self._wake.set()
 
-    def touch_lazily(self) -> None:
-        """Something changed that only a later life reads, and that plugins will tell it anyway."""
-        if self._lazy is None:
-            self._lazy = asyncio.get_running_loop().call_later(LAZY_S, self._no_longer_lazy)
+    def request_write_later(self) -> None:
+        """Write the state within WRITE_DELAY_S: only a restart reads it, and plugins report it again anyway."""
+        if self._delayed is None:
+            self._delayed = asyncio.get_running_loop().call_later(WRITE_DELAY_S, self._end_delay)
 
-    def _no_longer_lazy(self) -> None:
-        if self._lazy is not None:
-            self._lazy.cancel()
-            self._lazy = None
-            self.touch()
+    def _end_delay(self) -> None:
+        if self._delayed is not None:
+            self._delayed.cancel()
+            self._delayed = None
+            self.request_write()
 
-    async def flushed(self) -> None:
-        """Wait until all that was handed in is on disk; raises CheckpointNotWritten when the disk refuses it."""
-        self._no_longer_lazy()
+    async def wait_written(self) -> None:
+        """Wait until everything handed in is on disk. Raises CheckpointNotWritten."""
+        self._end_delay()
         await self._idle.wait()
-        if self._trouble:
-            raise CheckpointNotWritten(self._trouble)
+        if self._logged_error:
+            raise CheckpointNotWritten(self._logged_error)
 
     async def run(self) -> None:
         while True:
@@ -102,15 +103,15 @@ class Commits:
 
     async def _write(self) -> None:
         batch, self._pending, self._dirty = self._pending, [], False
-        told = [change for change in batch if change.record.named]
-        events = [change.event(mark) for mark, change in enumerate(told, start=self._history.mark + 1)]
+        published = [change for change in batch if change.record.has_pod_name]
+        events = [change.event(mark) for mark, change in enumerate(published, start=self._history.mark + 1)]
         try:
             await asyncio.to_thread(self._options.save, self._snapshot(events))
         except OSError as error:
-            self._refuse(batch, f"cannot write the device checkpoint: {error.strerror}; nothing new is allocated")
+            self._fail(batch, f"cannot write the device checkpoint: {error.strerror}; nothing new is allocated")
             await asyncio.sleep(self._options.retry)
         else:
-            self._mended()
+            self._log_recovery()
             self._acknowledge(batch, events)
 
     def _snapshot(self, events: list[LedgerEvent]) -> Snapshot:
@@ -119,10 +120,10 @@ class Commits:
         state = msgspec.structs.replace(now.state, mark=mark, recent=self._history.kept(events))
         return Snapshot(state, now.healthy)
 
-    def _mended(self) -> None:
-        if self._trouble:
-            self._options.log("the device checkpoint is written again")
-        self._trouble = ""
+    def _log_recovery(self) -> None:
+        if self._logged_error:
+            self._options.log("device checkpoint writable again")
+        self._logged_error = ""
 
     def _acknowledge(self, batch: list[Change], events: list[LedgerEvent]) -> None:
         for event in events:
@@ -132,10 +133,10 @@ class Commits:
             if not change.done.done():
                 change.done.set_result(None)
 
-    def _refuse(self, batch: list[Change], why: str) -> None:
-        """Admissions are taken back; releases and updates hold and wait for the disk."""
-        if why != self._trouble:
-            self._options.log(why)  # once, not at every retry: the log may lie on the same full disk
+    def _fail(self, batch: list[Change], why: str) -> None:
+        """Take back admissions; keep releases and updates pending until the disk works."""
+        if why != self._logged_error:
+            self._options.log(why)  # once: the log may be on the same full disk
         for change in batch:
             if change.new:
                 self._options.undo(change.record)
@@ -143,5 +144,5 @@ class Commits:
                     change.done.set_exception(CheckpointNotWritten(why))
         self._pending = [change for change in batch if not change.new] + self._pending
         self._dirty = True
-        self._trouble = why
-        self._idle.set()  # whoever waits is told; the writing goes on
+        self._logged_error = why
+        self._idle.set()  # whoever waits is published; the writing goes on

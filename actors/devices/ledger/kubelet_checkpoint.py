@@ -1,6 +1,6 @@
-"""Kubelet's own checkpoint of its device manager, byte for byte: `kubelet_internal_checkpoint`. Pure.
+"""kubelet's device manager checkpoint, byte for byte: `kubelet_internal_checkpoint`, and its mapping to records. Pure.
 
-Its checksum is taken of a Go text form of the data, so null, empty and absent are three different things here.
+Its checksum is computed over Go's %#v text of the data, so null, empty and absent are three different things.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,21 +16,21 @@ NAME = "kubelet_internal_checkpoint"
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one container has of one resource."""
+    """One resource of one container."""
 
     pod: str = msgspec.field(name="PodUID")
     container: str = msgspec.field(name="ContainerName")
     resource: str = msgspec.field(name="ResourceName")
     devices: dict[int, list[str] | None] | None = msgspec.field(name="DeviceIDs")
-    """Ids by NUMA node, -1 = no topology; a device on several nodes stands under each."""
+    """Ids by NUMA node, -1 without topology; a device on several nodes is listed under each."""
     response: bytes | None = msgspec.field(name="AllocResp")
-    """The plugin's ContainerAllocateResponse as it came over the wire."""
+    """The plugin's raw ContainerAllocateResponse."""
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entries: tuple[Entry, ...] | None = msgspec.field(name="PodDeviceEntries")
     registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices")
-    """Healthy ids by resource; a plugin that is gone but not forgotten has an empty list."""
+    """Healthy ids by resource; empty for a disconnected plugin within its grace period."""
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +68,7 @@ def sign(entries: Iterable[bytes] | None, registered: Constant) -> int:
 
 
 def registered_text(listed: Mapping[str, list[str] | None] | None) -> Constant:
-    """The end of the text; it changes seldom and may be long."""
+    """Return the end of the checksummed text, which may be long and seldom changes."""
     pairs = None if listed is None else sorted((name.encode(), _strings(ids)) for name, ids in listed.items())
     return Constant(b" RegisteredDevices:(map[string][]string)" + _map(pairs) + b"}")
 
@@ -96,11 +96,11 @@ def _map(pairs: Iterable[tuple[bytes, bytes]] | None) -> bytes:
 
 NO_NODE = -1
 FOREIGN_BOOT = "another life"
-"""Of records that are not ours: a pod that does not run is looked at again before it starts."""
+"""Boot id of records that are not ours: their pods are checked before they start again."""
 
 
 def entries_of(record: PodRecord) -> list[Entry]:
-    """One entry per container and resource, in the record's order."""
+    """Return one entry per container and resource, in the record's order."""
     uid = record.allocation.uid
     return [
         Entry(uid, container.name, resource, nodes, record.responses.get(container.name, {}).get(resource, b""))
@@ -118,7 +118,7 @@ def _by_resource(devices: Iterable[AllocatedDevice]) -> dict[str, dict[int, list
 
 
 def records_of(data: Data) -> dict[str, PodRecord]:
-    """By uid, without names: a kubelet finds those at the API."""
+    """Return records by uid, without pod names: the checkpoint has none."""
     pods: dict[str, list[Entry]] = {}
     for entry in data.entries or ():
         pods.setdefault(entry.pod, []).append(entry)
@@ -145,7 +145,7 @@ def _devices(nodes: dict[DeviceKey, set[int]]) -> tuple[AllocatedDevice, ...]:
 
 
 class EntryTexts:
-    """What each record means for the file; made once, since a record never changes."""
+    """Cache of each record's entries and checksummed text. Records are immutable."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[PodRecord, list[Entry], list[bytes]]] = {}

@@ -1,71 +1,70 @@
-"""Who holds which device. Pure; one writer.
+"""The allocated devices of each pod. Pure; one writer.
 
-Invariant, after every call: a device belongs to at most one pod, counting reservations of admissions under way.
+Invariant after every call: a device belongs to at most one pod, including reservations of admissions in progress.
 """
 
 from collections.abc import Iterable
 
-from actors.devices.model.errors import DevicesTaken
+from actors.devices.model.errors import DevicesInUse
 from actors.devices.model.types import DeviceKey, PodRecord
 from protocols.messages.devices import AllocatedDevice, PodAllocation
 
 
 def held_by(allocation: PodAllocation) -> set[DeviceKey]:
-    """Devices of a pod; an init container's may also be an app container's, so a set."""
+    """Return a pod's devices. Init and app containers may share devices, hence a set."""
     return {DeviceKey(device.resource, device.id) for item in allocation.containers for device in item.devices}
 
 
 class Ledger:
-    """Admitted pods by uid, and the owner of every device that is held or reserved."""
+    """Admitted pods by uid, and the owner of every allocated or reserved device."""
 
     def __init__(self, records: Iterable[PodRecord] = ()) -> None:
         self.pods: dict[str, PodRecord] = {}
         self.owners: dict[DeviceKey, str] = {}
         self._held: dict[str, set[DeviceKey]] = {}
         self._taken: dict[str, set[str]] = {}
-        """Ids by resource: the keys of `owners` once more, for the questions that are asked of each device."""
+        """The keys of `owners` by resource, for lookups of single devices."""
         for record in records:
             self.admit(record)
 
     def free(self, resource: str, ids: Iterable[str]) -> list[str]:
-        """Those of `ids` that nobody holds or has reserved, in the given order."""
+        """Return those of `ids` that are neither allocated nor reserved, in the given order."""
         taken = self._taken.get(resource, set())
         return [id for id in ids if id not in taken]
 
     def holds(self, resource: str) -> bool:
-        """Whether any pod has, or is about to have, a device of it."""
+        """Return True if a device of the resource is allocated or reserved."""
         return bool(self._taken.get(resource))
 
     def reserve(self, uid: str, keys: Iterable[DeviceKey]) -> None:
-        """All of `keys` for one pod or none; raises DevicesTaken."""
-        wanted = set(keys)
-        taken = sorted(key.text for key in wanted if self.owners.get(key, uid) != uid)
+        """Reserve all of `keys` for one pod or none. Raises DevicesInUse."""
+        requested = set(keys)
+        taken = sorted(key.text for key in requested if self.owners.get(key, uid) != uid)
         if taken:
-            raise DevicesTaken(f"devices already in use: {', '.join(taken)}")
-        self.owners.update(dict.fromkeys(wanted, uid))
-        self._held.setdefault(uid, set()).update(wanted)
-        for key in wanted:
+            raise DevicesInUse(f"devices already in use: {', '.join(taken)}")
+        self.owners.update(dict.fromkeys(requested, uid))
+        self._held.setdefault(uid, set()).update(requested)
+        for key in requested:
             self._taken.setdefault(key.resource, set()).add(key.id)
 
     def cancel(self, uid: str) -> None:
-        """Give back what `uid` reserved and did not get."""
-        kept = held_by(self.pods[uid].allocation) if uid in self.pods else set()
-        for key in self._held.pop(uid, set()) - kept:
+        """Free what is reserved but not allocated."""
+        allocated_keys = held_by(self.pods[uid].allocation) if uid in self.pods else set()
+        for key in self._held.pop(uid, set()) - allocated_keys:
             del self.owners[key]
             self._taken[key.resource].discard(key.id)
-        if kept:
-            self._held[uid] = kept
+        if allocated_keys:
+            self._held[uid] = allocated_keys
 
     def admit(self, record: PodRecord) -> None:
-        """The pod holds its devices from now on; raises DevicesTaken and changes nothing when it cannot."""
+        """Allocate the record's devices. Raises DevicesInUse without any change."""
         uid = record.allocation.uid
         self.reserve(uid, held_by(record.allocation))
         self.pods[uid] = record
         self.cancel(uid)
 
     def update(self, record: PodRecord) -> bool:
-        """The pod's record says more than before; False when there is nothing new or the pod is not known.
-        Its devices stay what they are."""
+        """Replace a pod's record, with the same devices. Return False if it is unchanged or the pod is unknown."""
         known = self.pods.get(record.allocation.uid)
         if known is None or known == record or held_by(known.allocation) != held_by(record.allocation):
             return False
@@ -73,17 +72,17 @@ class Ledger:
         return True
 
     def release(self, uid: str) -> PodRecord | None:
-        """The pod is gone and its devices are free; returns what it had, None when it was not known."""
+        """Free a pod's devices and return its record, or None if it is unknown."""
         record = self.pods.pop(uid, None)
         self.cancel(uid)
         return record
 
-    def strangers(self, active: Iterable[str]) -> list[str]:
-        """Pods that are none of `active`."""
+    def orphans(self, active: Iterable[str]) -> list[str]:
+        """Return the pods that are not in `active`."""
         return sorted(self.pods.keys() - set(active))
 
     def allocated(self) -> dict[DeviceKey, AllocatedDevice]:
-        """Every device that a pod holds (reservations are not)."""
+        """Return every allocated device, without reservations."""
         return {
             DeviceKey(device.resource, device.id): device
             for record in self.pods.values()

@@ -1,8 +1,8 @@
-"""Which of the two files is believed when the device manager starts. Pure.
+"""Decide at start which of the two checkpoints is right. Pure.
 
-Ours is written first, then kubelet's, and ours names the digests of kubelet's that follows it and of the one before. So
-a file of kubelet's that is neither was written by somebody else: a kubelet had the node meanwhile, and it knows better
-who holds what. A file that cannot be read is replaced by what the other one says.
+Ours is written first, then kubelet's, and ours has the digests of kubelet's file after and before this write. A kubelet
+checkpoint with another digest was written by a kubelet that ran the node meanwhile, so its allocations win. A file that
+cannot be read is replaced from the other one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,38 +24,38 @@ EMPTY = "no device allocation is known: containers that run will say what they w
 
 
 @dataclass(frozen=True)
-class Recovered:
+class RecoveredState:
     state: State
     registered: tuple[str, ...] = ()
-    """Resources whose plugins are waited for; their devices are forgotten when none comes."""
-    lines: tuple[str, ...] = ()
-    """What somebody ought to know."""
+    """Resources whose plugins are expected back; otherwise their devices expire."""
+    warnings: tuple[str, ...] = ()
+    """Warnings for users."""
     lost: bool = False
-    """There were allocations, and nobody knows them any more."""
+    """Allocations existed and are unknown now."""
     foreign: bool = False
-    """A kubelet had the node since we wrote."""
+    """A kubelet ran the node since our last write."""
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """OURS or KUBELETS -> what is wrong with it: the file is to be kept aside."""
+    """Error by OURS or KUBELETS, for files to be copied aside."""
 
 
-def recover(ours: bytes | None, theirs: bytes | None) -> Recovered:
-    """From the bytes of both files, None = there is none."""
+def recover(ours: bytes | None, theirs: bytes | None) -> RecoveredState:
+    """Recover from the content of both files; None = no file."""
     damaged: dict[str, str] = {}
     mine, data = _read_ours(ours, damaged), _read_theirs(theirs, damaged)
     known = resources_of(mine) if mine is not None else ()
     registered = tuple(sorted(data.registered or {})) if data is not None else known
     if data is None:
         lost = bool(damaged) and mine is None
-        return Recovered(mine or state.fresh(), registered, (EMPTY,) if lost else (), lost, damaged=damaged)
+        return RecoveredState(mine or state.fresh(), registered, (EMPTY,) if lost else (), lost, damaged=damaged)
     if mine is not None and digest(theirs or b"") in (mine.kubelet, mine.before):
-        return Recovered(mine, registered, (), damaged=damaged)
+        return RecoveredState(mine, registered, (), damaged=damaged)
     if mine is not None and not mine.kubelet:
-        return Recovered(
+        return RecoveredState(
             mine, known, ("kubelet's checkpoint is replaced: ours is of a time that wrote none",), damaged=damaged
         )
-    found, doubles = merged(data, mine or State())
-    lines = (_taken_over(found, mine), *(f"kubelet's checkpoint gives {key.text} to two pods" for key in doubles))
-    return Recovered(found, registered, lines, foreign=mine is not None, damaged=damaged)
+    found, conflicts = merged(data, mine or State())
+    warnings = (_taken_over(found, mine), *(f"kubelet's checkpoint gives {key.text} to two pods" for key in conflicts))
+    return RecoveredState(found, registered, warnings, foreign=mine is not None, damaged=damaged)
 
 
 def _read_ours(raw: bytes | None, damaged: dict[str, str]) -> State | None:
@@ -75,12 +75,13 @@ def _read_theirs(raw: bytes | None, damaged: dict[str, str]) -> kubelet.Data | N
 
 
 def merged(data: kubelet.Data, mine: State) -> tuple[State, list[DeviceKey]]:
-    """Kubelet's word for who holds what, ours for names and for pods that hold nothing; a lineage of its own.
+    """Combine kubelet's allocations with our names and idle pods, as a new lineage.
 
-    Also devices it gives to two pods: the first one has them."""
+    Also return the devices that kubelet gives to two pods; the first pod keeps them.
+    """
     named = {record.allocation.uid: record for record in mine.pods}
-    said, doubles = one_owner_each(records_of(data).values())
-    pods = [_named(record, named.get(record.allocation.uid)) for record in said]
+    records, conflicts = one_owner_each(records_of(data).values())
+    pods = [_named(record, named.get(record.allocation.uid)) for record in records]
     idle = [record for record in mine.pods if not held_by(record.allocation)]
     taken = {record.allocation.uid for record in pods}
     found = msgspec.structs.replace(
@@ -90,20 +91,20 @@ def merged(data: kubelet.Data, mine: State) -> tuple[State, list[DeviceKey]]:
         recent=(),
         resources=tuple(sorted({*mine.resources, *(data.registered or {})})),
     )
-    return found, doubles
+    return found, conflicts
 
 
 def one_owner_each(records: Iterable[PodRecord]) -> tuple[list[PodRecord], list[DeviceKey]]:
-    """The records with each device in one pod only, and the devices that stood in several."""
+    """Return the records with each device in one pod only, and the devices that were in several."""
     owners: dict[DeviceKey, str] = {}
-    doubles: dict[DeviceKey, None] = {}
+    conflicts: dict[DeviceKey, None] = {}
     kept = []
     for record in records:
         uid = record.allocation.uid
         lost = {key for key in held_by(record.allocation) if owners.setdefault(key, uid) != uid}
-        doubles.update(dict.fromkeys(sorted(lost)))
+        conflicts.update(dict.fromkeys(sorted(lost)))
         kept.append(_without(record, lost) if lost else record)
-    return kept, list(doubles)
+    return kept, list(conflicts)
 
 
 def _without(record: PodRecord, lost: set[DeviceKey]) -> PodRecord:
@@ -115,7 +116,7 @@ def _without(record: PodRecord, lost: set[DeviceKey]) -> PodRecord:
 
 
 def _named(record: PodRecord, known: PodRecord | None) -> PodRecord:
-    """The devices of `record`, and what else we know of its pod."""
+    """Return the devices of `record` with everything else that is known of the pod."""
     if known is None:
         return record
     held = {container.name: container for container in record.allocation.containers}

@@ -1,7 +1,7 @@
-"""What the device manager remembers beyond kubelet's checkpoint, and the text it stands in. Pure.
+"""The state the device manager persists besides kubelet's checkpoint, and its encoding. Pure.
 
-`mark` numbers every change of an allocation, for ever. A state that begins anew counts from a greater number, taken
-from the clock, so positions of the old one are never met again.
+`mark` numbers every change of an allocation. A new state starts from a greater number, taken from the clock, so that
+positions of a lost one never repeat.
 """
 
 import time
@@ -16,40 +16,40 @@ from protocols.sealed import SealBroken, seal, unseal
 
 VERSION = 2
 OLDEST = 1
-"""Version 1 knew no kubelet checkpoint beside it; the rest is the same."""
+"""Version 1 lacks the digests of kubelet's checkpoint."""
 
 
 class Override(msgspec.Struct, frozen=True):
     resource: str
-    """Empty: a driver's device."""
+    """Empty for a DRA device."""
     id: str
-    """Of a driver's device, DRIVER/POOL/DEVICE."""
+    """DRIVER/POOL/DEVICE for a DRA device."""
     health: str
 
 
 class State(msgspec.Struct, frozen=True):
-    """Everything that outlives the process."""
+    """Everything that survives a restart."""
 
     version: int = VERSION
     mark: int = 0
     pods: tuple[PodRecord, ...] = ()
     recent: tuple[LedgerEvent, ...] = ()
-    """The newest events, so that nobody who follows them has to start again because of us."""
+    """The newest events, so that followers resume after a restart."""
     overrides: tuple[Override, ...] = ()
     resources: tuple[str, ...] = ()
     """Every resource ever registered: the node's capacity keeps their keys."""
     kubelet: str = ""
-    """Digest of kubelet's checkpoint that was written after this; empty = none ever was."""
+    """Digest of the kubelet checkpoint written after this; empty = none was."""
     before: str = ""
-    """Digest of the one that lay there before."""
+    """Digest of the kubelet checkpoint before that."""
 
-    def forced(self) -> dict[DeviceKey, str]:
-        """On devices of plugins."""
+    def plugin_overrides(self) -> dict[DeviceKey, str]:
+        """Return the overrides of plugin devices."""
         return {DeviceKey(item.resource, item.id): item.health for item in self.overrides if item.resource}
 
 
 def fresh() -> State:
-    """An empty state with a lineage of its own."""
+    """Return an empty state of a new lineage."""
     return State(mark=first_mark(time.time_ns()))
 
 
@@ -58,7 +58,7 @@ def encode(state: State) -> bytes:
 
 
 def decode(raw: bytes) -> State:
-    """The inverse of encode; raises CheckpointCorrupt."""
+    """Raises CheckpointCorrupt."""
     try:
         state = msgspec.json.decode(unseal(raw), type=State)
     except (msgspec.DecodeError, SealBroken) as error:
@@ -68,8 +68,11 @@ def decode(raw: bytes) -> State:
     return msgspec.structs.replace(state, version=VERSION)
 
 
-def in_force(state: State, settings: Alignment) -> State:
-    """A lineage of its own when something was dropped: whoever follows the allocations starts again."""
+def drop_unmanaged(state: State, settings: Alignment) -> State:
+    """Drop CPUs and memory whose manager is turned off by now: nobody guards them any more.
+
+    If anything is dropped, the state is a new lineage and followers start again.
+    """
     if settings.pins_cpus and settings.pins_memory:
         return state
     pods = tuple(_record(record, settings) for record in state.pods)

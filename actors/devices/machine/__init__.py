@@ -1,1 +1,1 @@
-"""The machine under pods: what sysfs tells of it, who holds which part of it, and the files that say so."""
+"""CPUs and memory of the machine: detection, placement, and kubelet's state files."""

@@ -1,7 +1,7 @@
-"""The machine as this process knows it: hardware now, who holds what, and the copies of that for kubelets.
+"""CPUs and memory of the machine: detected hardware, allocations to pods, and the state files for a kubelet.
 
-Invariant: what a pod holds follows from the ledger. State files add only pods the ledger does not know, until podworker
-says which pods there are.
+Invariant: allocations follow from the ledger. State files only add pods that the ledger does not know, until podworker
+lists the pods of the node.
 """
 
 import logging
@@ -13,44 +13,44 @@ from actors.devices.cpu import state_file as cpu_file
 from actors.devices.cpu.pool import CpuPool, reserve_cpus
 from actors.devices.cpu.topology import CpuTopology, read_options
 from actors.devices.machine.placer import Placer, Rules
-from actors.devices.machine.state_files import Found, StateFiles
+from actors.devices.machine.state_files import LoadedState, StateFiles
 from actors.devices.machine.sysfs import Hardware, online_cpus, read_hardware
 from actors.devices.memory import state_file as memory_file
 from actors.devices.memory.nodes import empty_node
 from actors.devices.memory.pool import MemoryPool
-from actors.devices.model.errors import CannotPlace, MachineUnreadable, PolicyChanged
+from actors.devices.model.errors import MachineUnreadable, PlacementFailed, PolicyChanged
 from protocols.alignment import LEAST_ALLOWABLE, Alignment
 from protocols.cpulist import format_list
 from protocols.messages.devices import Machine, Placement, PodAllocation
 
 
 @dataclass(frozen=True)
-class KeeperOptions:
+class MachineManagerOptions:
     settings: Alignment
     directory: Path
-    """Of the kubelet: state files go there."""
+    """kubelet's directory, with the state files."""
     log: logging.Logger
 
 
-class MachineKeeper:
-    """Raises MachineUnreadable or PolicyChanged when it is made: then nothing may be given out."""
+class MachineManager:
+    """Raises MachineUnreadable or PolicyChanged when constructed: then nothing may be allocated."""
 
-    def __init__(self, options: KeeperOptions, pods: Iterable[PodAllocation], foreign: bool = False) -> None:
+    def __init__(self, options: MachineManagerOptions, pods: Iterable[PodAllocation], foreign: bool = False) -> None:
         self._options = options
         self._root = Path(options.settings.sysfsRoot)
         self.hardware = read_hardware(self._root)
         self.placer = make_placer(options.settings, self.hardware)
-        self._trouble = ""
+        self._logged_error = ""
         self._empty = cpu_file.encode("none", frozenset(), {}), memory_file.encode("None", {}, {})
         self._files = StateFiles(options.directory)
         found = self._files.load()
         known = list(pods)
         self._check_policies(found, known)
-        self._tell(found.troubles)
+        self._log_errors(found.warnings)
         self._adopt(found, known, foreign)
-        self._warn_of_absent()
+        self._warn_of_offline_reservations()
 
-    # what is published
+    # streams
 
     def machine(self) -> Machine:
         cpus, memory = self.placer.cpus, self.placer.memory
@@ -70,10 +70,10 @@ class MachineKeeper:
             shared=format_list(cpus.shared) if cpus is not None else "",
         )
 
-    # what is written
+    # state files
 
-    def copies(self) -> tuple[bytes, bytes]:
-        """The state files as of now."""
+    def encoded_state(self) -> tuple[bytes, bytes]:
+        """Return the content of both state files now."""
         settings, cpus, memory = self._options.settings, self.placer.cpus, self.placer.memory
         empty = self._empty
         return (
@@ -83,59 +83,65 @@ class MachineKeeper:
             else empty[1],
         )
 
-    def save(self, copies: tuple[bytes, bytes]) -> None:
-        """Blocks. What cannot be written is told once and tried again with the next change: the ledger's checkpoint is
-        what pods depend on."""
+    def save(self, encoded: tuple[bytes, bytes]) -> None:
+        """Write the state files. Blocks.
+
+        An error is logged once and the write repeated with the next change: pods depend only on the ledger's
+        checkpoint.
+        """
         try:
-            self._files.save(*copies)
+            self._files.save(*encoded)
         except OSError as error:
             where = self._options.directory
-            trouble = f"cannot write the manager state files in {where}: {error.strerror}; a kubelet would miss them"
-            if trouble != self._trouble:
-                self._options.log.error("%s", trouble)
-            self._trouble = trouble
+            message = f"cannot write the manager state files in {where}: {error.strerror}; a kubelet would miss them"
+            if message != self._logged_error:
+                self._options.log.error("%s", message)
+            self._logged_error = message
         else:
-            self._trouble = ""
+            self._logged_error = ""
 
     # hotplug
 
     def refresh(self) -> bool:
-        """Look at which CPUs are online; True when that changed. One small file is read when it did not."""
+        """Return True if the set of online CPUs changed. Otherwise only one small file is read."""
         try:
             if online_cpus(self._root) == self.hardware.cpus.cpus:
                 return False
             self.hardware = read_hardware(self._root)
         except MachineUnreadable as error:
-            self._options.log.error("%s; going on with the CPUs known so far", error)
+            self._options.log.error("cannot read online CPUs, using the last known ones error=%s", error)
             return False
         if self.placer.cpus is not None:
             self.placer.cpus.topology = self.hardware.cpus
-        self._options.log.info("CPUs online: %s", format_list(self.hardware.cpus.cpus))
+        self._options.log.info("online CPUs changed cpus=%s", format_list(self.hardware.cpus.cpus))
         return True
 
     # start
 
-    def _adopt(self, found: Found, pods: list[PodAllocation], foreign: bool) -> None:
-        """The ledger first: a file may be one commit ahead of it. After a kubelet's time the files know better."""
+    def _adopt(self, found: LoadedState, pods: list[PodAllocation], foreign: bool) -> None:
+        """Restore allocations.
+
+        The ledger wins, since state files may be one commit ahead of it. After a kubelet ran the node the files win.
+        """
         if foreign:
             self._adopt_files(found, known=set())
             pods = [pod for pod in pods if pod.uid not in {*found.cpus, *found.memory}]
         for pod in pods:
-            self._tell(self.placer.adopt(pod))
+            self._log_errors(self.placer.adopt(pod))
         if not foreign:
             self._adopt_files(found, {pod.uid for pod in pods})
 
-    def _adopt_files(self, found: Found, known: set[str]) -> None:
+    def _adopt_files(self, found: LoadedState, known: set[str]) -> None:
         cpus, memory = self.placer.cpus, self.placer.memory
         for uid, held in found.cpus.items():
             if cpus is not None and uid not in known and not cpus.adopt(uid, held):
-                self._tell([f"{self._files.cpu} gives pod {uid} CPUs that another has: passed over"])
+                self._log_errors([f"{self._files.cpu} gives pod {uid} CPUs that another has: ignored"])
         for uid, blocks in found.memory.items():
             if memory is not None and uid not in known and not memory.adopt(uid, blocks):
-                self._tell([f"{self._files.memory} gives pod {uid} memory that is not there: passed over"])
+                self._log_errors([f"{self._files.memory} gives pod {uid} memory that is not there: ignored"])
 
-    def _check_policies(self, found: Found, pods: list[PodAllocation]) -> None:
-        """A policy may change while nobody holds anything under the old one."""
+    def _check_policies(self, found: LoadedState, pods: list[PodAllocation]) -> None:
+        """Raise PolicyChanged if pods hold something under another policy."""
         settings = self._options.settings
         containers = [container for pod in pods for container in pod.containers]
         holds = any(c.cpus for c in containers) or any(found.cpus.values())
@@ -153,20 +159,20 @@ class MachineKeeper:
                 f'policy "{old}", please drain this node and delete the {what} manager checkpoint file "{path}" '
                 "before restarting Kubelet"
             )
-        self._options.log.info("%s manager policy is now %s, was %s", what, new, old)
+        self._options.log.info("%s manager policy changed policy=%s previous=%s", what, new, old)
 
-    def _warn_of_absent(self) -> None:
+    def _warn_of_offline_reservations(self) -> None:
         absent = self._options.settings.named_cpus - self.hardware.cpus.cpus
         if absent:
-            self._options.log.warning("reserved CPUs %s are not online", format_list(absent))
+            self._options.log.warning("reserved CPUs are not online cpus=%s", format_list(absent))
 
-    def _tell(self, lines: Iterable[str]) -> None:
+    def _log_errors(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._options.log.error("%s", line)
 
 
 def make_placer(settings: Alignment, hardware: Hardware) -> Placer:
-    """Raises MachineUnreadable."""
+    """Build the pools. Raises MachineUnreadable for settings that the machine cannot meet."""
     return Placer(
         _rules(settings, hardware),
         _cpus(settings, hardware.cpus) if settings.pins_cpus else None,
@@ -192,7 +198,7 @@ def _cpus(settings: Alignment, topology: CpuTopology) -> CpuPool:
         raise MachineUnreadable(f"--reserved-cpus names no CPU that is online; there are {format_list(topology.cpus)}")
     try:
         reserved = reserve_cpus(topology, named, settings.reserved_millis)
-    except CannotPlace as error:
+    except PlacementFailed as error:
         raise MachineUnreadable(f"cannot keep {settings.reserved_millis}m of CPUs for the system: {error}") from None
     options = read_options(settings.cpuManagerPolicyOptions)
     if options.by_socket and len(topology.sockets) > len(topology.nodes):

@@ -1,4 +1,4 @@
-"""Figures of CPU, memory and topology management under kubelet's names."""
+"""Metrics of CPU, memory and topology management, under kubelet's names."""
 
 import time
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.devices.cpu.pool import CpuPool
-from actors.devices.model.errors import AdmissionRefused, CannotPlace, NoMemory
+from actors.devices.model.errors import AdmissionRejected, NoMemory, PlacementFailed
 from actors.devices.topology.policy import SINGLE
 from protocols.actor.metrics import PlainCounter
 
@@ -47,8 +47,8 @@ class MachineMetrics:
             self._shared.set(1000 * len(pool.shared))
             self._exclusive.set(len(pool.exclusive))
 
-    def pinning(self, cpus: bool, memory: bool, failed: CannotPlace | AdmissionRefused | None) -> None:
-        """A container was placed, or was not: memory is only asked for once there are CPUs."""
+    def pinning(self, cpus: bool, memory: bool, failed: PlacementFailed | AdmissionRejected | None) -> None:
+        """Count a placement. Memory is requested only once CPUs are allocated."""
         no_memory = isinstance(failed, NoMemory)
         self._pinned.inc(cpus)
         self._unpinned.inc(cpus and failed is not None and not no_memory)
@@ -56,13 +56,13 @@ class MachineMetrics:
         self._unbound.inc(no_memory)
 
     def decided(self, scope: str, policy: str, admitted: bool) -> None:
-        """A hint was merged. Only the policy that promises one NUMA node is counted, as upstream does."""
+        """Count a merged hint. As upstream, only policy single-numa-node counts."""
         if policy == SINGLE:
             (self._aligned if admitted else self._failures).labels(scope, "numa_node").inc()
 
     @contextmanager
     def admission(self) -> Iterator[None]:
-        """Around one pod's admission."""
+        """Measure one pod's admission."""
         begin = time.perf_counter()
         self.requests.inc()
         try:

@@ -1,4 +1,7 @@
-"""What a container asks of the machine beside devices, and what a pod's containers leave to one another."""
+"""Place containers on CPUs and NUMA nodes under the topology policy. Synchronous; one writer.
+
+With every policy at its default there are no pools and no hints.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -6,40 +9,40 @@ from typing import NamedTuple
 from actors.devices.cpu.pool import CpuPool, pod_need
 from actors.devices.cpu.topology import NOTHING, Cpus
 from actors.devices.memory.nodes import Blocks
-from actors.devices.memory.pool import MemoryPool, Reuse
+from actors.devices.memory.pool import MemoryPool, ReusableMemory
 from actors.devices.model.errors import TopologyAffinity
 from actors.devices.topology.hints import NOWHERE_GOOD, Hint, NumaInfo, ProviderHints, mask_of
-from actors.devices.topology.policy import BEST_EFFORT, NONE, POD, Merging, decide
+from actors.devices.topology.policy import BEST_EFFORT, NONE, POD, HintOrder, decide
 from protocols.cpulist import MOST
 from protocols.messages.devices import AdmitPod, ContainerRequest, PodAllocation
 
 INIT, APP = "init", "app"
 CPUS, NODES = "cpu", "numa"
-"""Beside devices by resource, in what a running container tells of itself: its CPUs, the nodes of its memory."""
+"""Keys of a running container's CPUs and memory nodes, beside its devices, in what it reports to hold."""
 
 
 class Placed(NamedTuple):
-    """What one container has for itself."""
+    """Exclusive CPUs and memory of one container."""
 
     cpus: Cpus = NOTHING
     memory: Blocks = ()
 
 
-class Passing:
-    """CPUs and memory of a pod's init containers, for the containers after them."""
+class InitResources:
+    """CPUs and memory of a pod's init containers, which later containers may reuse."""
 
     def __init__(self) -> None:
         self.cpus: Cpus = NOTHING
-        self.memory = Reuse()
+        self.memory = ReusableMemory()
 
     def took(self, container: ContainerRequest, placed: Placed) -> None:
-        """A sidecar and an app container keep what they take."""
+        """Record a placement. Sidecars and app containers keep what they take."""
         self.cpus = self.cpus | placed.cpus if container.kind == INIT else self.cpus - placed.cpus
         self.memory.took(container.name, container.kind, placed.memory)
 
 
-def remembered(container: ContainerRequest) -> tuple[Cpus, Hint]:
-    """CPUs and place of the memory that a running container was started with; garbage is nothing."""
+def reported_placement(container: ContainerRequest) -> tuple[Cpus, Hint]:
+    """Return the CPUs and the memory hint that a running container reports; nothing if they are malformed."""
     cpus, nodes = (container.held.get(name, ()) for name in (CPUS, NODES))
     if not all(text.isascii() and text.isdigit() and int(text) < MOST for text in (*cpus, *nodes)):
         return NOTHING, Hint(None, False)
@@ -47,23 +50,23 @@ def remembered(container: ContainerRequest) -> tuple[Cpus, Hint]:
 
 
 def in_order(pod: AdmitPod) -> list[ContainerRequest]:
-    """Init containers and sidecars first, then app containers; both in spec order."""
+    """Return containers in starting order: init containers and sidecars, then app containers."""
     starters = [container for container in pod.containers if container.kind != APP]
     return starters + [container for container in pod.containers if container.kind == APP]
 
 
 def whole_cpus(pod: AdmitPod, container: ContainerRequest) -> int:
-    """Exclusive CPUs it is to have: whole ones, of a Guaranteed pod."""
+    """Return the number of exclusive CPUs: only whole CPUs of Guaranteed pods are exclusive."""
     return container.cpu // 1000 if pod.guaranteed and container.cpu % 1000 == 0 else 0
 
 
 def bound_memory(pod: AdmitPod, container: ContainerRequest) -> dict[str, int]:
-    """Bytes by type that are to come from few nodes."""
+    """Return the bytes by type that are to be bound to NUMA nodes."""
     return {kind: size for kind, size in container.memory.items() if size > 0} if pod.guaranteed else {}
 
 
 class Rules(NamedTuple):
-    """The topology policy of this node."""
+    """Topology policy of this node."""
 
     numa: NumaInfo
     policy: str = NONE
@@ -72,7 +75,7 @@ class Rules(NamedTuple):
 
 
 class Placer:
-    """`cpus` and `memory` are None while their policy is none."""
+    """`cpus` and `memory` are None while their manager's policy is none."""
 
     def __init__(self, rules: Rules, cpus: CpuPool | None, memory: MemoryPool | None) -> None:
         self.rules = rules
@@ -85,12 +88,12 @@ class Placer:
 
     @property
     def pins(self) -> bool:
-        """Pods may have CPUs or memory of their own: what is left changes with them."""
+        """True if pods may have exclusive CPUs or memory, so that allocations change the shared pool."""
         return self.cpus is not None or self.memory is not None
 
     @property
     def strict(self) -> bool:
-        """What was hinted must be kept, or the pod is refused."""
+        """True if a pod is rejected when its hint cannot be met."""
         return self.rules.policy not in (NONE, BEST_EFFORT)
 
     @property
@@ -104,19 +107,21 @@ class Placer:
     # hints
 
     def decide(self, providers: Sequence[ProviderHints]) -> Hint:
-        """Raises TopologyAffinity."""
+        """Merge hints. Raises TopologyAffinity."""
         if not self.aligns:
             return NOWHERE_GOOD
-        verdict = decide(self.rules.policy, providers, Merging(self.rules.numa, self.rules.closest))
+        verdict = decide(self.rules.policy, providers, HintOrder(self.rules.numa, self.rules.closest))
         if not verdict.admit:
             raise TopologyAffinity
         return verdict.hint
 
-    def container_hints(self, pod: AdmitPod, container: ContainerRequest, passing: Passing) -> list[ProviderHints]:
-        """Of CPUs, then of memory."""
+    def container_hints(
+        self, pod: AdmitPod, container: ContainerRequest, init_resources: InitResources
+    ) -> list[ProviderHints]:
+        """Return the hints of CPUs, then of memory."""
         need, request = whole_cpus(pod, container), bound_memory(pod, container)
         held = self.placed(pod.uid, container.name)
-        cpus, memory = self._cpu_hints(need, passing), self._memory_hints(request, passing.memory)
+        cpus, memory = self._cpu_hints(need, init_resources), self._memory_hints(request, init_resources.memory)
         if self.cpus is not None and held.cpus:
             cpus = {"cpu": self.cpus.held_hints(need, held.cpus)}
         if self.memory is not None and held.memory:
@@ -124,17 +129,17 @@ class Placer:
         return [cpus, memory]
 
     def pod_hints(self, pod: AdmitPod) -> list[ProviderHints]:
-        """Of the pod at its peak, nothing reused."""
+        """Return the hints of the pod's peak need, without any reuse."""
         kinds = sorted({kind for container in pod.containers for kind in bound_memory(pod, container)})
         ordered = in_order(pod)
         memory = {kind: pod_need((c.kind, bound_memory(pod, c).get(kind, 0)) for c in ordered) for kind in kinds}
         cpus = pod_need((c.kind, whole_cpus(pod, c)) for c in ordered)
-        return [self._cpu_hints(cpus, Passing()), self._memory_hints(memory, Reuse())]
+        return [self._cpu_hints(cpus, InitResources()), self._memory_hints(memory, ReusableMemory())]
 
-    def _cpu_hints(self, need: int, passing: Passing) -> ProviderHints:
-        return {"cpu": self.cpus.hints(need, passing.cpus)} if self.cpus is not None and need else None
+    def _cpu_hints(self, need: int, init_resources: InitResources) -> ProviderHints:
+        return {"cpu": self.cpus.hints(need, init_resources.cpus)} if self.cpus is not None and need else None
 
-    def _memory_hints(self, request: Mapping[str, int], reuse: Reuse) -> ProviderHints:
+    def _memory_hints(self, request: Mapping[str, int], reuse: ReusableMemory) -> ProviderHints:
         if self.memory is None or not request:
             return None
         hints = self.memory.hints(request, reuse)
@@ -142,27 +147,30 @@ class Placer:
 
     # holdings
 
-    def place(self, pod: AdmitPod, container: ContainerRequest, hint: Hint, passing: Passing) -> None:
-        """Reserve it; `release` gives it back. What it has already it keeps. Raises CannotPlace or SmtAlignment."""
+    def place(self, pod: AdmitPod, container: ContainerRequest, hint: Hint, init_resources: InitResources) -> None:
+        """Reserve CPUs and memory; what the container has already stays. `release` frees them.
+
+        Raises PlacementFailed or SmtAlignment.
+        """
         need, request = whole_cpus(pod, container), bound_memory(pod, container)
         held = self.placed(pod.uid, container.name)
         if self.cpus is not None and need and len(held.cpus) != need:
-            self.cpus.take(pod.uid, container.name, need, hint, passing.cpus)
+            self.cpus.take(pod.uid, container.name, need, hint, init_resources.cpus)
         if self.memory is not None and request and not held.memory:
-            self.memory.take(pod.uid, container.name, request, hint, passing.memory)
-        passing.took(container, self.placed(pod.uid, container.name))
+            self.memory.take(pod.uid, container.name, request, hint, init_resources.memory)
+        init_resources.took(container, self.placed(pod.uid, container.name))
 
-    def keep(self, pod: AdmitPod, container: ContainerRequest, passing: Passing) -> None:
-        """As `place`, for a container that runs: on the CPUs and nodes it was started with, if they are its to have."""
-        cpus, hint = remembered(container)
+    def place_running(self, pod: AdmitPod, container: ContainerRequest, init_resources: InitResources) -> None:
+        """Place a running container on the CPUs and nodes it was started with, if they are available."""
+        cpus, hint = reported_placement(container)
         if self.cpus is not None and len(cpus) == whole_cpus(pod, container):
             self.cpus.restore(pod.uid, container.name, cpus)
         if hint.mask is not None and hint.mask & ~self.rules.numa.everything:
             hint = NOWHERE_GOOD
-        self.place(pod, container, hint, passing)
+        self.place(pod, container, hint, init_resources)
 
-    def asks(self, pod: AdmitPod, container: ContainerRequest) -> tuple[bool, bool]:
-        """Whether it is to have CPUs, and memory, of its own."""
+    def requests(self, pod: AdmitPod, container: ContainerRequest) -> tuple[bool, bool]:
+        """Return whether the container requests exclusive CPUs, and bound memory."""
         cpus = self.cpus is not None and whole_cpus(pod, container) > 0
         return cpus, self.memory is not None and bool(bound_memory(pod, container))
 
@@ -172,7 +180,7 @@ class Placer:
         return Placed(cpus, memory)
 
     def holds(self, uid: str) -> bool:
-        """Something of the pod's was taken over from an earlier life, or is reserved."""
+        """Return True if the pod has an allocation or a reservation."""
         pools = (self.cpus, self.memory)
         return any(uid in pool.held for pool in pools if pool is not None)
 
@@ -181,17 +189,17 @@ class Placer:
             if pool is not None:
                 pool.release(uid)
 
-    def strangers(self, active: set[str]) -> list[str]:
-        """Pods taken over from state files that are none of `active`."""
+    def orphans(self, active: set[str]) -> list[str]:
+        """Return pods restored from state files that are not in `active`."""
         return sorted({uid for pool in (self.cpus, self.memory) if pool is not None for uid in pool.held} - active)
 
     def adopt(self, pod: PodAllocation) -> list[str]:
-        """An admitted pod of an earlier life. Answers what of it contradicts others, to be told."""
+        """Restore a pod's allocation. Return warnings about conflicts with other pods."""
         cpus = {c.name: frozenset(c.cpus) for c in pod.containers if c.cpus}
         memory = {c.name: c.memory for c in pod.containers if c.memory}
-        wrong = []
+        conflicts = []
         if self.cpus is not None and cpus and not self.cpus.adopt(pod.uid, cpus):
-            wrong.append("CPUs that another pod has too")
+            conflicts.append("CPUs that another pod has too")
         if self.memory is not None and memory and not self.memory.adopt(pod.uid, memory):
-            wrong.append("more memory than its NUMA nodes have left")
-        return [f"pod {pod.namespace}/{pod.name} holds {what}; it keeps running" for what in wrong]
+            conflicts.append("more memory than its NUMA nodes have left")
+        return [f"pod {pod.namespace}/{pod.name} holds {what}; it keeps running" for what in conflicts]

@@ -1,7 +1,7 @@
-"""`cpu_manager_state` and `memory_manager_state` in the kubelet directory.
+"""kubelet's files `cpu_manager_state` and `memory_manager_state`.
 
-They are copies: the ledger's checkpoint is what counts, and these follow it before an admission is answered. Read once
-at start: for what a kubelet left that the ledger does not know, and for whether the policy has changed meanwhile.
+They are copies of the ledger, written before an admission is answered. They are read once at start: for allocations
+that a kubelet made, and for the policy they were made under.
 """
 
 import os
@@ -17,64 +17,66 @@ from protocols.files import set_aside, sweep_once, write_atomic
 
 
 @dataclass
-class Found:
-    """What the files said; empty where there was none."""
+class LoadedState:
+    """Content of the files; empty without a file."""
 
     cpu_policy: str = ""
     memory_policy: str = ""
     cpus: CpuHoldings = field(default_factory=dict)
     memory: MemoryHoldings = field(default_factory=dict)
-    troubles: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     """Lines to log."""
 
 
 class StateFiles:
-    """Its methods block; `save` is called in a thread once the loop runs."""
+    """Its methods block; `save` is called in a thread once the event loop runs."""
 
     def __init__(self, directory: Path) -> None:
         self.cpu = directory / cpu_file.NAME
         self.memory = directory / memory_file.NAME
         self._written: dict[Path, bytes] = {}
 
-    def load(self) -> Found:
+    def load(self) -> LoadedState:
         self.cpu.parent.mkdir(parents=True, exist_ok=True)
         sweep_once(self.cpu.parent)
-        found = Found()
+        found = LoadedState()
         if raw := self._read(self.cpu, found):
             try:
                 found.cpu_policy, found.cpus = cpu_file.decode(raw)
             except StateFileCorrupt as error:
-                found.troubles.append(self._aside(self.cpu, error))
+                found.warnings.append(self._set_aside(self.cpu, error))
         if raw := self._read(self.memory, found):
             try:
                 found.memory_policy, found.memory, sound = memory_file.decode(raw)
                 if not sound:
-                    found.troubles.append(f"{self.memory}: its checksum is of another version or wrong; it is read")
+                    found.warnings.append(
+                        f"{self.memory}: its checksum is of another version or wrong; its content is used"
+                    )
             except StateFileCorrupt as error:
-                found.troubles.append(self._aside(self.memory, error))
+                found.warnings.append(self._set_aside(self.memory, error))
         return found
 
     def save(self, cpu: bytes, memory: bytes) -> None:
-        """Only what differs from what is there. Raises OSError."""
+        """Write the files that differ. Raises OSError."""
         for path, data in ((self.cpu, cpu), (self.memory, memory)):
             if self._written.get(path) != data:
-                self._written.pop(path, None)  # should it fail, nobody knows what is there
+                self._written.pop(path, None)  # a failed write leaves unknown content
                 write_atomic(path, data, mode=0o600)
                 self._written[path] = data
 
-    def _read(self, path: Path, found: Found) -> bytes:
-        """Empty when there is none, or none that can be read."""
+    def _read(self, path: Path, found: LoadedState) -> bytes:
+        """Return the content, or b"" without a readable file."""
         try:
             raw = path.read_bytes()
         except FileNotFoundError:
             return b""
         except OSError as error:
-            found.troubles.append(self._aside(path, StateFileCorrupt(os.strerror(error.errno or 0).lower())))
+            found.warnings.append(self._set_aside(path, StateFileCorrupt(os.strerror(error.errno or 0).lower())))
             return b""
         self._written[path] = raw
         return raw or b"{}"
 
-    def _aside(self, path: Path, error: StateFileCorrupt) -> str:
+    def _set_aside(self, path: Path, error: StateFileCorrupt) -> str:
         self._written.pop(path, None)
         try:
             aside = set_aside(path)

@@ -1,7 +1,8 @@
-"""Reads CPUs, NUMA nodes, memory and huge pages from sysfs and procfs below any root: `/`, or a described machine.
+"""Read CPUs, NUMA nodes, memory and huge pages from sysfs and procfs below any root.
 
-Kept in mind: offline CPUs lose their topology and leave their node's list; a CPU that cannot go offline has no file
-that says so; nodes without CPUs exist and count; some machines tell of no node at all.
+- Offline CPUs have no topology and are missing from their node's list.
+- A CPU that cannot go offline has no `online` file.
+- Nodes without CPUs exist and count; some machines have no node at all.
 """
 
 import re
@@ -23,14 +24,14 @@ _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 class Hardware(msgspec.Struct, frozen=True):
-    """What there is now."""
+    """Detected hardware."""
 
     cpus: CpuTopology
     numa: NumaInfo
     memory: dict[int, dict[str, int]]
     """Bytes by node and type."""
     total: int
-    """Bytes of memory in all; more than the nodes' sum where the kernel tells of none."""
+    """All bytes of memory; more than the sum of the nodes if the kernel reports no nodes."""
 
     @property
     def hugepages(self) -> dict[str, int]:
@@ -55,7 +56,11 @@ def read_hardware(root: Path) -> Hardware:
 
 
 def online_cpus(root: Path) -> Cpus:
-    """Cheap: one file. Without it every CPU there is, is online. Raises MachineUnreadable when there is none at all."""
+    """Return the online CPUs from a single file; without it every CPU counts as online.
+
+    Raises:
+        MachineUnreadable: There is no CPU.
+    """
     base = root / "sys/devices/system/cpu"
     text = _text(base / "online")
     found = _parse(text, base) if text else frozenset(cpu for cpu, _ in _numbered(base, _CPU))
@@ -81,7 +86,7 @@ def _place(path: Path, cpu: int, node: int) -> CpuPlace:
 
 
 def _last_cache(path: Path) -> Cpus:
-    """CPUs that share the cache of the highest level."""
+    """Return the CPUs that share the last level cache."""
     caches = [entry for entry in _entries(path / "cache") if entry.name.startswith("index")]
     last = max(caches, key=lambda entry: _number(entry / "level"), default=None)
     return _list(last / "shared_cpu_list") if last is not None else frozenset()
@@ -105,7 +110,7 @@ def _huge(path: Path) -> dict[str, int]:
 
 
 def _binary(size: int) -> str:
-    """As the API writes sizes of pages."""
+    """Format a page size as the API does."""
     return next((f"{size // unit}{name}" for unit, name in _UNITS if size % unit == 0), str(size))
 
 
@@ -114,7 +119,7 @@ def _distances(path: Path, nodes: list[int]) -> dict[int, int]:
 
 
 def _kib(path: Path, label: str) -> int:
-    """The number behind `label`, in bytes; a node's file has the node's name in front."""
+    """Return the number after `label` in bytes. In a node's file the node's name comes first."""
     for line in _text(path).splitlines():
         words = line.split()
         if label in words and words.index(label) + 1 < len(words) and words[words.index(label) + 1].isdigit():
@@ -145,7 +150,7 @@ def _parse(text: str, path: Path) -> Cpus:
 
 
 def _number(path: Path) -> int:
-    """-1 when there is none."""
+    """Return -1 without a number."""
     text = _text(path)
     return int(text) if text.lstrip("-").isdigit() else -1
 

@@ -1,4 +1,4 @@
-"""The vocabulary of memory: what a node has of each type, and the blocks containers hold."""
+"""Memory of NUMA nodes, what is left after allocations, and topology hints of memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -22,7 +22,7 @@ class Table(msgspec.Struct, frozen=True):
 
     total: int
     system: int
-    """Kept from pods."""
+    """Reserved for the system."""
     allocatable: int
     reserved: int = 0
     free: int = 0
@@ -36,14 +36,14 @@ class NodeMemory(msgspec.Struct, frozen=True):
     assignments: int = 0
     """Blocks that name this node."""
     group: tuple[int, ...] = ()
-    """Nodes it is bound together with by blocks over several nodes, itself included; alone while it is free."""
+    """Nodes joined by blocks that span several nodes, itself included; only itself while it is free."""
 
 
 Nodes = Mapping[int, NodeMemory]
 
 
 def empty_node(node: int, totals: Mapping[str, int], reserved: Mapping[str, int]) -> NodeMemory:
-    """`totals` in bytes by type; what is set aside as huge pages is no plain memory any more."""
+    """Return an unused node from its bytes by type. Huge pages do not count as plain memory."""
     huge = sum(size for kind, size in totals.items() if kind != "memory")
     tables = {}
     for kind, total in totals.items():
@@ -53,7 +53,7 @@ def empty_node(node: int, totals: Mapping[str, int], reserved: Mapping[str, int]
 
 
 def charge(empty: Nodes, holdings: Holdings) -> dict[int, NodeMemory]:
-    """The nodes with every block taken."""
+    """Return the nodes with every block taken. Recomputed from the blocks each time, so that sums cannot drift."""
     nodes = dict(empty)
     for containers in holdings.values():
         for blocks in containers.values():
@@ -62,7 +62,7 @@ def charge(empty: Nodes, holdings: Holdings) -> dict[int, NodeMemory]:
 
 
 def take_blocks(nodes: dict[int, NodeMemory], blocks: Iterable[AllocatedMemory]) -> None:
-    """Nodes in ascending order, each as far as it goes. Nodes that are gone are passed over."""
+    """Take blocks from their nodes in ascending order. Nodes that are gone are skipped."""
     for block in blocks:
         left = block.size
         for node in (node for node in sorted(block.numa) if node in nodes):
@@ -70,7 +70,7 @@ def take_blocks(nodes: dict[int, NodeMemory], blocks: Iterable[AllocatedMemory])
 
 
 def _take(nodes: dict[int, NodeMemory], node: int, block: AllocatedMemory, size: int) -> int:
-    """How much of `size` this node gave."""
+    """Take up to `size` bytes and return how many the node gave."""
     before = nodes[node]
     tables = before.tables
     given = 0
@@ -86,11 +86,15 @@ def _take(nodes: dict[int, NodeMemory], node: int, block: AllocatedMemory, size:
 Request = Mapping[str, int]
 """Bytes by type."""
 Reusable = Callable[[int, str], int]
-"""What init containers of the same pod had of a type on just these nodes."""
+"""Returns what init containers of the pod hold of a type on exactly these nodes."""
 
 
 def memory_hints(nodes: Nodes, request: Request, reusable: Reusable) -> list[Hint]:
-    """Preferred: none could be smaller, were the machine empty. Sets that break a group are not offered."""
+    """Return the sets of nodes with enough free memory, for all types at once.
+
+    A set is preferred if no smaller one could hold the request on an empty machine. Sets that break a group are left
+    out.
+    """
     fitting = list(_large_enough(nodes, request))
     least = min((mask.bit_count() for mask in fitting), default=len(nodes))
     possible = [mask for mask in fitting if _allowed(nodes, mask) and _has_room(nodes, request, mask, reusable)]
@@ -102,7 +106,7 @@ def satisfies(nodes: Nodes, mask: int, request: Request) -> bool:
 
 
 def breaks_group(nodes: Nodes, mask: int) -> bool:
-    """A node that serves requests of its own cannot serve groups as well, nor two groups at once."""
+    """Return True if the nodes cannot form a group: a node serves either single-node requests or one group."""
     return not _allowed(nodes, mask)
 
 

@@ -1,4 +1,7 @@
-"""Memory that init containers leave to the containers after them: only on just the same nodes."""
+"""Memory of containers by NUMA node: the memory manager's static policy. Pure; one writer.
+
+Invariant after every call: no node gives more of a type than it has, including reservations.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,19 +23,19 @@ from actors.devices.topology.hints import Hint, mask_of, nodes_of
 from protocols.messages.devices import AllocatedMemory
 
 
-class Reuse:
-    """Of one pod that is being admitted."""
+class ReusableMemory:
+    """Memory of one pod's init containers, which later containers may reuse on exactly the same nodes."""
 
     def __init__(self) -> None:
         self.inits: list[str] = []
-        """Names of its init containers so far, sidecars apart."""
+        """Names of the init containers so far, without sidecars."""
         self._left: dict[tuple[int, str], int] = {}
 
     def of(self, mask: int, kind: str) -> int:
         return self._left.get((mask, kind), 0)
 
     def took(self, container: str, kind: str, blocks: Blocks) -> None:
-        """`kind`: init, sidecar or app."""
+        """Record blocks of a container of kind init, sidecar or app."""
         if kind == "init":
             self.inits.append(container)
         for block in blocks:
@@ -42,7 +45,7 @@ class Reuse:
 
 
 def shrink_inits(held: Mapping[str, Blocks], inits: list[str], taken: Blocks) -> dict[str, Blocks]:
-    """What a later container takes over is no longer counted for the init containers that had it."""
+    """Reduce the init containers' blocks by what a later container takes over."""
     shrunk = dict(held)
     for block in taken:
         left = block.size
@@ -65,26 +68,26 @@ class MemoryPool:
         self._empty = empty
         self.held: dict[str, dict[str, Blocks]] = {}
         self.nodes: dict[int, NodeMemory] = dict(empty)
-        """With everything taken that is held."""
+        """The nodes with all allocations taken."""
 
     @property
     def allocatable(self) -> Blocks:
-        """By node, then type."""
+        """Return allocatable blocks by node, then type."""
         found = ((node, kind, table) for node, memory in self._empty.items() for kind, table in memory.tables.items())
         return tuple(AllocatedMemory(kind, table.allocatable, (node,)) for node, kind, table in sorted(found, key=_key))
 
-    def hints(self, request: Request, reuse: Reuse) -> list[Hint]:
+    def hints(self, request: Request, reuse: ReusableMemory) -> list[Hint]:
         return memory_hints(self.nodes, request, reuse.of)
 
     def held_hints(self, request: Request, held: Blocks) -> list[Hint]:
-        """Of a container that has its memory already: where it is."""
+        """Return the hint for a container that has its memory already."""
         if {block.type: block.size for block in held} != dict(request):
             return []
         return [Hint(sum(1 << node for node in held[0].numa), True)]
 
-    def take(self, uid: str, container: str, request: Request, hint: Hint, reuse: Reuse) -> Blocks:
-        """Raises NoMemory, and has changed nothing then."""
-        mask = self._settle(request, hint, reuse)
+    def take(self, uid: str, container: str, request: Request, hint: Hint, reuse: ReusableMemory) -> Blocks:
+        """Allocate memory to a container. Raises NoMemory without any change."""
+        mask = self._choose_nodes(request, hint, reuse)
         numa = tuple(nodes_of(mask))
         blocks = tuple(AllocatedMemory(kind, size, numa) for kind, size in sorted(request.items()))
         before = self.held.get(uid, {})
@@ -97,26 +100,26 @@ class MemoryPool:
             self._recount()
 
     def adopt(self, uid: str, containers: Mapping[str, Blocks]) -> bool:
-        """What an earlier life gave out, as it was. False: it is more than is left."""
+        """Restore an allocation from before a restart. Return False if it does not fit."""
         if not self._holds(containers):
             return False
         self.held[uid] = dict(containers)
         self._recount()
         return True
 
-    def _settle(self, request: Request, hint: Hint, reuse: Reuse) -> int:
-        """The hint's nodes; any good ones without a hint; more of them when the hinted ones do not suffice."""
+    def _choose_nodes(self, request: Request, hint: Hint, reuse: ReusableMemory) -> int:
+        """Return the nodes to use: those of the hint, the best ones without a hint, more if they do not suffice."""
         mask, preferred = hint
         if mask is None:
             found = self.hints(request, reuse)
             if not found:
                 raise NoMemory("failed to get the default NUMA affinity, no NUMA nodes with enough memory is available")
-            mask = _wanted(found, preferred, "failed to find the default preferred hint")
+            mask = _best_mask(found, preferred, "failed to find the default preferred hint")
         if not satisfies(self.nodes, mask, request):
             wider = [item for item in self.hints(request, reuse) if item.mask is not None and mask & ~item.mask == 0]
             if not wider:
                 raise NoMemory("failed to find NUMA nodes to extend the current topology hint")
-            mask = _wanted(wider, preferred, "failed to find the extended preferred hint")
+            mask = _best_mask(wider, preferred, "failed to find the extended preferred hint")
         if breaks_group(self.nodes, mask):
             raise NoMemory("preferred hint violates NUMA node allocation")
         return mask
@@ -136,8 +139,8 @@ class MemoryPool:
         self.nodes = charge(self._empty, self.held)
 
 
-def _wanted(hints: Iterable[Hint], preferred: bool, why: str) -> int:
-    """The best of them: preferred, then few nodes, then low ones. Raises NoMemory when a preferred one was promised."""
+def _best_mask(hints: Iterable[Hint], preferred: bool, why: str) -> int:
+    """Return the best mask: preferred, few nodes, low ones. Raises NoMemory if the preferred one is gone."""
     best = min(hints, key=lambda hint: (not hint.preferred, (hint.mask or 0).bit_count(), hint.mask or 0))
     if preferred and not best.preferred:
         raise NoMemory(why)

@@ -1,7 +1,7 @@
-"""`memory_manager_state` in kubelet's format. Pure.
+"""kubelet's `memory_manager_state`. Pure.
 
-The checksum is written as a kubelet computes it; of a file by another version it may differ for want of a field here,
-so one that does not match is told, and the content still read.
+The checksum is that of one kubelet version; another version's may differ because of a new field. So a mismatch is
+reported, and the content is used.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Read(NamedTuple):
     policy: str
     holdings: Holdings
     sound: bool
-    """The checksum is the one computed here."""
+    """True if the checksum is the one computed here."""
 
 
 def encode(policy: str, nodes: Nodes, holdings: Holdings) -> bytes:

@@ -1,0 +1,1 @@
+"""Vocabulary of the device manager: types, errors, metrics and kubelet's checksums."""

@@ -1,4 +1,4 @@
-"""Everything that can go wrong between pods, devices and their plugins."""
+"""Errors between pods, devices and plugins. Messages that pods show are kubelet's."""
 
 from typing import ClassVar
 
@@ -8,16 +8,16 @@ import grpc.aio
 from protocols.errors import NodeplaneError
 
 
-class AdmissionRefused(NodeplaneError):
-    """Raised when a pod cannot have the devices it asks for; final for that pod, nothing of it stays allocated."""
+class AdmissionRejected(NodeplaneError):
+    """Raised when a pod cannot have its devices. Final for the pod; nothing of it stays allocated."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
     details: ClassVar[dict[str, str]] = {"reason": "UnexpectedAdmissionError"}
 
 
-class TopologyAffinity(AdmissionRefused):
-    """Raised when the topology policy wants a better placement than the machine has now."""
+class TopologyAffinity(AdmissionRejected):
+    """Raised when the topology policy requires a better placement than the machine has now."""
 
     details: ClassVar[dict[str, str]] = {"reason": "TopologyAffinityError"}
 
@@ -25,28 +25,28 @@ class TopologyAffinity(AdmissionRefused):
         super().__init__("Resources cannot be allocated with Topology locality")
 
 
-class CannotPlace(NodeplaneError):
-    """Raised when CPUs or memory for a container are not to be had; admission makes a refusal of it."""
+class PlacementFailed(NodeplaneError):
+    """Raised when CPUs or memory are not available for a container; admission turns it into AdmissionRejected."""
 
 
-class Overtaken(NodeplaneError):
-    """Raised when what a hint was made for went to another pod meanwhile: look for another place."""
+class PlacementOutdated(NodeplaneError):
+    """Raised when the resources a hint was made for were allocated to another pod meanwhile. Retryable."""
 
 
 class MachineUnreadable(NodeplaneError):
-    """Raised when sysfs does not tell what CPUs there are, or reservations name what the machine does not have."""
+    """Raised when sysfs does not show the CPUs, or reservations name what the machine does not have."""
 
 
 class PolicyChanged(NodeplaneError):
-    """Raised at start when pods still hold what another policy than the configured one gave them."""
+    """Raised at start when pods hold CPUs or memory under another policy than the configured one."""
 
 
 class StateFileCorrupt(NodeplaneError):
-    """Raised when a state file's bytes are not what a kubelet or this manager writes; it is kept aside."""
+    """Raised when a kubelet state file is malformed; the file is renamed."""
 
 
 class NotEnoughResource(NodeplaneError):
-    """Raised when a pod asks for a resource whose plugin left so long ago that the node shows none of it any more."""
+    """Raised when a pod requests a resource whose plugin left so long ago that the node has none of it any more."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
@@ -57,84 +57,84 @@ class NotEnoughResource(NodeplaneError):
 
 
 class AdmissionAborted(NodeplaneError):
-    """Raised to whoever waits for an admission when its pod is released meanwhile."""
+    """Raised for a pending admission when its pod is released meanwhile."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "ABORTED"
 
 
-class RegistrationRefused(NodeplaneError):
-    """Raised when a plugin's Register call names a wrong version, resource or endpoint. Code UNKNOWN as kubelet's."""
+class RegistrationRejected(NodeplaneError):
+    """Raised when Register names a wrong version, resource or endpoint. The code is kubelet's."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "UNKNOWN"
 
 
 class RegistrationFailed(NodeplaneError):
-    """Raised when a plugin found in plugins_registry/ cannot be taken in; tried again after a while."""
+    """Raised when a plugin found in plugins_registry/ cannot be registered; it is retried."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "UNKNOWN"
 
 
 class PluginUnreachable(NodeplaneError):
-    """Raised when a plugin's socket does not answer, or answers its options call with an error."""
+    """Raised when a plugin's socket does not answer, or its options call fails."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNKNOWN"
 
 
 class PluginFailed(NodeplaneError):
-    """Raised when a call to a registered plugin fails, exceeds its deadline or answers nonsense."""
+    """Raised when a call to a registered plugin fails, exceeds its deadline or returns an invalid answer."""
 
     http: ClassVar[int] = 502
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
-class DevicesTaken(NodeplaneError):
-    """Raised when a reservation names a device that another pod holds: a fault of ours, never of a client's."""
+class DevicesInUse(NodeplaneError):
+    """Raised when a reservation names a device of another pod: a bug here, never a client's fault."""
 
 
 class UnknownDevice(NodeplaneError):
-    """Raised when an order names a device that no plugin has reported."""
+    """Raised when an override names a device that was never reported."""
 
     http: ClassVar[int] = 404
     grpc: ClassVar[str] = "NOT_FOUND"
 
 
 class InvalidHealth(NodeplaneError):
-    """Raised when a chaos order asks for a health that does not exist."""
+    """Raised when an override names a health that does not exist."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class CheckpointCorrupt(NodeplaneError):
-    """Raised when the checkpoint's bytes are not what was written; the file is kept aside, the state begins anew."""
+    """Raised when a checkpoint is corrupt; the file is copied aside."""
 
 
 class CheckpointNotWritten(NodeplaneError):
-    """Raised when the disk refuses the checkpoint: what was to be acknowledged is taken back. Worth a retry."""
+    """Raised when the checkpoint cannot be written; the change was taken back. Retryable."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
-class NotEnoughCpus(CannotPlace):
-    """Raised when a container asks for more exclusive CPUs than are free."""
+class NotEnoughCpus(PlacementFailed):
+    """Raised when a container requests more exclusive CPUs than are free."""
 
     def __init__(self, requested: int, available: int) -> None:
         super().__init__(f"not enough cpus available to satisfy request: requested={requested}, available={available}")
 
 
-class SmtAlignment(AdmissionRefused):
-    """Raised under full-pcpus-only when a request is no multiple of a core, or too few whole cores are free."""
+class SmtAlignment(AdmissionRejected):
+    """Raised under full-pcpus-only when a request is not a multiple of a core, or too few whole cores are free."""
 
     details: ClassVar[dict[str, str]] = {"reason": "SMTAlignmentError"}
 
 
-class NoMemory(CannotPlace):
-    """Raised when no set of NUMA nodes has what a container asks for, or only one its hint forbids."""
+class NoMemory(PlacementFailed):
+    """Raised when no set of NUMA nodes has the requested memory, or only one that the hint forbids."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"[memorymanager] {why}")

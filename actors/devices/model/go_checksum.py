@@ -1,8 +1,10 @@
-"""FNV-1a, 32 bits: what kubelet signs its checkpoints with. Pure.
+"""Checksums of kubelet's checkpoints: 32-bit FNV-1a over Go's text form of a value. Pure.
 
-A step is `h = (h ^ byte) * PRIME`, and the xor touches only the low eight bits. So the low bytes of a run depend on the
-low byte it began with alone, and over a fixed text the whole is `h * PRIME**n + c(low byte)`: a text that is hashed
-again and again after others need not be walked again.
+A step is `h = (h ^ byte) * PRIME`, and the xor touches only the low eight bits. So over a constant text the hash is `h
+* PRIME**n + c`, where c depends only on the low byte of h: `Constant` caches it and need not walk the text again.
+
+In Go's text form structs print the type of each field, elements of maps and lists print none, pointers in maps print
+`<*>`, and map keys are sorted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,14 +14,14 @@ OFFSET, PRIME, MASK = 2166136261, 16777619, 0xFFFFFFFF
 
 
 def fold(hashed: int, text: bytes) -> int:
-    """The hash after `text`, which follows what was `hashed` before."""
+    """Return the hash of `text` appended to what was `hashed` before."""
     for byte in text:
         hashed = (hashed ^ byte) * PRIME & MASK
     return hashed
 
 
 class Constant:
-    """A text whose fold is remembered, by the low byte it starts from."""
+    """A text whose hash is cached by the low byte it starts from."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -48,7 +50,7 @@ def struct(fields: Iterable[Field]) -> str:
 
 
 def mapping(items: Mapping[str, str]) -> str:
-    """Keys in the order of bytes."""
+    """Format a map with its keys in byte order."""
     return "map[" + " ".join(f"{key}:{items[key]}" for key in sorted(items, key=str.encode)) + "]"
 
 

@@ -1,12 +1,12 @@
-"""Figures of the device manager, under kubelet's names where kubelet has them."""
+"""Metrics of the device manager, under kubelet's names where it has them."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from protocols.messages.devices import HEALTHY, UNHEALTHY, DeviceHealth
 
-SHOWN = 1000
-"""Devices of a resource that have a sample of their own: a page of metrics has an end."""
-_FIGURE = {HEALTHY: 1, UNHEALTHY: 0}
+MAX_SAMPLES_PER_RESOURCE = 1000
+"""Devices per resource with a sample of their own, to bound the page."""
+_VALUES = {HEALTHY: 1, UNHEALTHY: 0}
 
 
 class DeviceMetrics:
@@ -30,19 +30,19 @@ class DeviceMetrics:
             registry=registry,
         )
 
-        self._shown: dict[str, set[str]] = {}
+        self._sampled: dict[str, set[str]] = {}
 
     def registered(self, resource: str) -> None:
         self._registrations.labels(resource).inc()
 
     def health(self, device: DeviceHealth) -> None:
-        shown = self._shown.setdefault(device.resource, set())
-        if device.id in shown or len(shown) < SHOWN:
-            shown.add(device.id)
-            self._health.labels(device.resource, device.id).set(_FIGURE.get(device.health, -1))
+        sampled = self._sampled.setdefault(device.resource, set())
+        if device.id in sampled or len(sampled) < MAX_SAMPLES_PER_RESOURCE:
+            sampled.add(device.id)
+            self._health.labels(device.resource, device.id).set(_VALUES.get(device.health, -1))
 
     def forget(self, device: DeviceHealth) -> None:
-        shown = self._shown.get(device.resource, set())
-        if device.id in shown:
-            shown.discard(device.id)
+        sampled = self._sampled.get(device.resource, set())
+        if device.id in sampled:
+            sampled.discard(device.id)
             self._health.remove(device.resource, device.id)

@@ -1,4 +1,4 @@
-"""The vocabulary of the device manager."""
+"""Types of the device manager."""
 
 from typing import NamedTuple
 
@@ -7,30 +7,30 @@ import msgspec
 from protocols.messages.devices import PodAllocation
 
 CHAOS = "forced by chaos"
-"""Why a device has the health that somebody ordered."""
+"""Health message of an overridden device."""
 
 
 class DeviceKey(NamedTuple):
-    """Device ids are unique within their resource only."""
+    """Device ids are unique only within their resource."""
 
     resource: str
     id: str
 
     @property
     def text(self) -> str:
-        """Key of the `health` and `allocatable` streams; a resource name has no space, an id may."""
+        """Key of the `health` and `allocatable` streams. Only the id may contain spaces."""
         return f"{self.resource} {self.id}"
 
 
 class PluginOptions(msgspec.Struct, frozen=True):
-    """What GetDevicePluginOptions said; the options of the Register call are ignored, as kubelet does."""
+    """Answer of GetDevicePluginOptions. As in kubelet, options in the Register call are ignored."""
 
     pre_start: bool = False
     preferred: bool = False
 
 
 class PluginDevice(msgspec.Struct, frozen=True):
-    """One device in the plugin's own words."""
+    """A device as its plugin reports it."""
 
     id: str
     healthy: bool
@@ -38,22 +38,22 @@ class PluginDevice(msgspec.Struct, frozen=True):
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """What the ledger keeps of an admitted pod."""
+    """Ledger record of an admitted pod."""
 
     allocation: PodAllocation
     responses: dict[str, dict[str, bytes]] = {}
-    """By container, then resource: the plugin's ContainerAllocateResponse as it came over the wire."""
+    """Raw ContainerAllocateResponse by container, then resource."""
     boot: str = ""
-    """Boot of the machine in which the pod was last admitted; empty = not known, and not asked about."""
+    """Boot id of the machine at the pod's last admission; empty = unknown and not checked."""
 
     @property
-    def named(self) -> bool:
-        """Kubelet's checkpoint knows a pod by its uid only: such a record waits for its pod to be admitted again."""
+    def has_pod_name(self) -> bool:
+        """False for a record from kubelet's checkpoint, which has uids only, until its pod is admitted again."""
         return bool(self.allocation.name)
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Deadlines, in seconds."""
+    """Deadlines in seconds."""
 
     dial: float = 10.0
     """From Register to an answer of the plugin's socket."""
@@ -61,11 +61,11 @@ class Limits(msgspec.Struct, frozen=True):
     """Allocate, GetPreferredAllocation, PreStartContainer."""
     stop_grace: float = 300.0
     """From the end of a plugin's stream until its devices leave the capacity; the resource's key stays, with 0."""
-    come_back: float = 10.0
-    """From the manager's own start until a plugin it knew before is taken for gone, and its pods are refused."""
+    reconnect_wait: float = 10.0
+    """From the manager's start until a plugin from before counts as gone, and pods that need it are rejected."""
     claiming: float = 30.0
-    """From a start without any memory until new pods are admitted, should podworker not tell what runs."""
+    """From a start with a lost checkpoint until new pods are admitted, unless podworker lists its pods earlier."""
     claimed: float = 2.0
-    """From podworker's word on what there is until new pods are admitted; what runs claims its devices meanwhile."""
+    """From podworker's list until new pods are admitted; running pods claim their devices meanwhile."""
     commit_retry: float = 1.0
-    """Pause before a refused checkpoint is tried again."""
+    """Pause before a failed checkpoint write is repeated."""

@@ -1,1 +1,1 @@
-"""Device plugins: who may register (names), one connection (plugin), all connections (plugins), what they report."""
+"""Device plugins: registration, connections, and the devices they report."""

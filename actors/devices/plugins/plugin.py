@@ -1,4 +1,7 @@
-"""What a plugin's ListAndWatch says, at our pace: of lists that come faster than they are used the newest counts."""
+"""One connection to one device plugin: its device lists, and every call to it, each with a deadline.
+
+Lists are read at a bounded rate; of lists that arrive faster than they are used only the newest counts.
+"""
 
 import asyncio
 import os
@@ -23,19 +26,19 @@ from protocols.wire.methods import Method, unix_channel
 
 HEALTHY = "Healthy"
 
-MOST_DEVICES = 20_000
-"""Of one plugin."""
-LONGEST_ID = 1024
-"""Characters; the API says 63, and no kubelet asks for it."""
-MOST_NODES = 1024
+MAX_DEVICES = 20_000
+"""Per plugin."""
+MAX_ID_LENGTH = 1024
+"""Characters. The API allows 63, which kubelet does not enforce."""
+MAX_NODES = 1024
 BURST, MESSAGES_S = 50, 1000.0
-"""Messages that are taken in one go, and how many a second then: a plugin that talks without end costs little."""
+"""Messages read at once, and then per second, so that a plugin that never stops sending costs little."""
 PAUSE_S = 0.05
-"""How long such a plugin is not listened to then: one rest for many messages is cheaper than a short one each."""
+"""Pause of such a plugin's stream: one long pause costs less than many short ones."""
 
 
-class Lists:
-    """One stream. A reader takes bytes off it; only lists that are used are parsed."""
+class DeviceListStream:
+    """One ListAndWatch stream. Bytes are read as they come; only lists that are used are parsed."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         listen: grpc.aio.UnaryStreamMultiCallable[pb.Empty, bytes] = channel.unary_stream(
@@ -43,17 +46,18 @@ class Lists:
         )
         self._call = listen(pb.Empty())
         self._newest: bytes | None = None
-        self._news = asyncio.Event()
-        self._end: PluginFailed | None = None
+        self._arrived = asyncio.Event()
+        self._ended: PluginFailed | None = None
 
     async def read(self) -> AsyncIterator[list[PluginDevice]]:
-        """Has no deadline: silence is normal. Raises PluginFailed at the end.
+        """Yield device lists without a deadline, since silence is normal. Raises PluginFailed at the end.
 
-        Half of the time is left to others: what a list costs is waited for before the next."""
+        After each list it sleeps as long as the consumer took, so that at most half of the time goes to one plugin.
+        """
         reader = asyncio.create_task(self._reader())
         try:
             while True:
-                await self._news.wait()
+                await self._arrived.wait()
                 began = time.perf_counter()
                 if (message := self._take()) is not None:
                     yield devices_of(message)
@@ -64,12 +68,12 @@ class Lists:
             await asyncio.gather(reader, return_exceptions=True)
 
     def _take(self) -> bytes | None:
-        """The newest list; None when the end comes next. Raises the end."""
+        """Return the newest list, or None if the end comes next. Raises PluginFailed at the end."""
         message, self._newest = self._newest, None
-        if self._end is None:
-            self._news.clear()
+        if self._ended is None:
+            self._arrived.clear()
         elif message is None:
-            raise self._end
+            raise self._ended
         return message
 
     async def _reader(self) -> None:
@@ -77,45 +81,44 @@ class Lists:
             pace = Bucket(MESSAGES_S, BURST, BURST, time.monotonic())
             async for message in self._call:
                 self._newest = message
-                self._news.set()
+                self._arrived.set()
                 if pace.wait(time.monotonic()) > 0:
                     await asyncio.sleep(PAUSE_S)
-            self._end = PluginFailed("ListAndWatch ended: the plugin closed its stream")
+            self._ended = PluginFailed("ListAndWatch ended: the plugin closed its stream")
         except grpc.RpcError as error:
-            self._end = PluginFailed(f"ListAndWatch ended: {describe(error)}")
-        self._news.set()
+            self._ended = PluginFailed(f"ListAndWatch ended: {describe(error)}")
+        self._arrived.set()
 
 
 def devices_of(raw: bytes) -> list[PluginDevice]:
-    """Raises PluginFailed for a list that no machine has. Of two devices with one id the last counts."""
+    """Parse a list. The last of several devices with one id wins. Raises PluginFailed if a limit is exceeded."""
     try:
         message = pb.ListAndWatchResponse.FromString(raw)
     except DecodeError:
-        raise PluginFailed("ListAndWatch ended: what it sends is no list of devices") from None
-    if len(message.devices) > MOST_DEVICES:
-        raise PluginFailed(f"it lists {len(message.devices)} devices, {MOST_DEVICES} are the limit")
+        raise PluginFailed("ListAndWatch ended: it sent a malformed list") from None
+    if len(message.devices) > MAX_DEVICES:
+        raise PluginFailed(f"it lists {len(message.devices)} devices, the limit is {MAX_DEVICES}")
     longest = max((len(device.ID) for device in message.devices), default=0)
-    if longest > LONGEST_ID:
-        raise PluginFailed(f"it lists a device whose id has {longest} characters, {LONGEST_ID} are the limit")
+    if longest > MAX_ID_LENGTH:
+        raise PluginFailed(f"it lists a device whose id has {longest} characters, the limit is {MAX_ID_LENGTH}")
     return [_device(device) for device in message.devices if device.ID]
 
 
 def _device(device: pb.Device) -> PluginDevice:
-    """A NUMA node that no kernel has is none."""
-    numa = tuple(sorted({node.ID for node in device.topology.nodes if 0 <= node.ID < MOST_NODES}))
+    numa = tuple(sorted({node.ID for node in device.topology.nodes if 0 <= node.ID < MAX_NODES}))
     return PluginDevice(id=device.ID, healthy=device.health == HEALTHY, numa=numa)
 
 
 Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
 
-LONGEST_ANSWER = 1 << 20
-"""Bytes of one Allocate: it is part of every checkpoint from then on."""
+MAX_RESPONSE_BYTES = 1 << 20
+"""Bytes of one Allocate response, which is part of every later checkpoint."""
 
 
 @dataclass(frozen=True)
-class Peer:
-    """Whom to call: the resource it serves and its socket."""
+class PluginEndpoint:
+    """A plugin's resource and socket."""
 
     resource: str
     socket: Path
@@ -123,59 +126,59 @@ class Peer:
 
 
 class Plugin:
-    """Identity matters: two connections to the same socket are two plugins."""
+    """Compared by identity: two connections to the same socket are two plugins."""
 
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
+    def __init__(self, endpoint: PluginEndpoint) -> None:
+        self.endpoint = endpoint
         self.options = PluginOptions()
-        self._channel = unix_channel(peer.socket)
+        self._channel = unix_channel(endpoint.socket)
 
     async def connect(self) -> None:
-        """Wait for the socket and ask for the options; raises PluginUnreachable within the dial deadline."""
-        self._look()
+        """Wait for the socket and get the options. Raises PluginUnreachable within the dial deadline."""
+        self._check_path()
         try:
-            await asyncio.wait_for(self._channel.channel_ready(), self.peer.limits.dial)
+            await asyncio.wait_for(self._channel.channel_ready(), self.endpoint.limits.dial)
         except TimeoutError:
-            raise PluginUnreachable(f"failed to dial device plugin: no answer at {self.peer.socket}") from None
+            raise PluginUnreachable(f"failed to dial device plugin: no answer at {self.endpoint.socket}") from None
         try:
-            reply = await self._call(GET_OPTIONS, pb.Empty(), self.peer.limits.dial)
+            reply = await self._call(GET_OPTIONS, pb.Empty(), self.endpoint.limits.dial)
         except PluginFailed as error:
             raise PluginUnreachable(f"failed to get device plugin options: {error}") from None
         self.options = PluginOptions(
             pre_start=reply.pre_start_required, preferred=reply.get_preferred_allocation_available
         )
 
-    def _look(self) -> None:
-        """A socket may still come, since plugins hurry; something else in its place never becomes one."""
-        socket = self.peer.socket
+    def _check_path(self) -> None:
+        """Raise PluginUnreachable if the path can never become a socket. A missing one may still appear."""
+        socket = self.endpoint.socket
         if len(str(socket).encode()) > SOCKET_PATH_LIMIT:
             raise PluginUnreachable(f"failed to dial device plugin: {socket} is too long for the path of a socket")
         if os.path.lexists(socket) and not is_socket(socket):
-            raise PluginUnreachable(f"failed to dial device plugin: {socket} is no socket")
+            raise PluginUnreachable(f"failed to dial device plugin: {socket} is not a socket")
 
     def lists(self) -> AsyncIterator[list[PluginDevice]]:
-        """Each full list the plugin sends. Raises PluginFailed at the end."""
-        return Lists(self._channel).read()
+        """Yield each full list. Raises PluginFailed at the end."""
+        return DeviceListStream(self._channel).read()
 
     async def allocate(self, ids: Sequence[str]) -> bytes:
-        """The plugin's answer for one container, as bytes of the wire; raises PluginFailed."""
+        """Return the raw response for one container. Raises PluginFailed."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
-        reply = await self._call(ALLOCATE, request, self.peer.limits.call)
+        reply = await self._call(ALLOCATE, request, self.endpoint.limits.call)
         if not reply.container_responses:
-            raise PluginFailed(f"no containers return in allocation response {self.peer.resource}")
+            raise PluginFailed(f"no containers return in allocation response {self.endpoint.resource}")
         answer = reply.container_responses[0].SerializeToString(deterministic=True)
-        if len(answer) > LONGEST_ANSWER:
-            raise PluginFailed(f"allocation response of {len(answer)} bytes is over the limit of {LONGEST_ANSWER}")
+        if len(answer) > MAX_RESPONSE_BYTES:
+            raise PluginFailed(f"allocation response of {len(answer)} bytes is over the limit of {MAX_RESPONSE_BYTES}")
         return answer
 
     async def preferred(self, available: Sequence[str], included: Sequence[str], size: int) -> list[str]:
-        """What the plugin would choose; may be too few or nonsense. Raises PluginFailed."""
+        """Return the plugin's choice, unchecked. Raises PluginFailed."""
         wanted = pb.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=included, allocation_size=size
         )
         request = pb.PreferredAllocationRequest(container_requests=[wanted])
         try:
-            reply = await self._call(GET_PREFERRED, request, self.peer.limits.call)
+            reply = await self._call(GET_PREFERRED, request, self.endpoint.limits.call)
         except PluginFailed as error:
             raise PluginFailed(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from None
         return list(reply.container_responses[0].deviceIDs) if reply.container_responses else []
@@ -183,18 +186,18 @@ class Plugin:
     async def pre_start(self, ids: Sequence[str]) -> None:
         """Raises PluginFailed."""
         try:
-            await self._call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids), self.peer.limits.call)
+            await self._call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids), self.endpoint.limits.call)
         except PluginFailed as error:
             raise PluginFailed(f"device plugin PreStartContainer rpc failed with err: {error}") from None
 
     async def _call(self, method: Method[Request, Reply], request: Request, timeout: float) -> Reply:
-        """Raises PluginFailed. The library hands out None for bytes that are no such message."""
+        """Raises PluginFailed. grpcio returns None for a response that cannot be parsed."""
         try:
             reply: Reply | None = await method.unary(self._channel)(request, timeout=timeout)
         except grpc.RpcError as error:
             raise PluginFailed(describe(error)) from None
         if reply is None:
-            raise PluginFailed(f"what it answers to {method.name} is no {method.reply.__name__}")
+            raise PluginFailed(f"its response to {method.name} is not a {method.reply.__name__}")
         return reply
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
-"""The registration server that plugins call: device-plugins/kubelet.sock.
+"""Registration of device plugins, by a Register call or by a socket in plugins_registry/.
 
-At each start every socket in the directory is removed and kubelet.sock is bound anew: plugins watch for just that.
+At each start every socket in device-plugins/ is removed and kubelet.sock bound anew: plugins watch for that.
 """
 
 import logging
@@ -12,8 +12,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.devices.model.errors import RegistrationRefused
-from actors.devices.plugins.connections import Plugins
+from actors.devices.model.errors import RegistrationRejected
+from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.resource_names import check_resource
 from protocols.errors import NodeplaneError
 from protocols.sockets import is_socket, prepare_socket, private_sockets
@@ -21,24 +21,24 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import REGISTER, VERSION
 from protocols.wire.methods import LIMITS, Service
 
-AT_ONCE = 100
-"""Register calls that wait for their plugins; more are told to come again."""
+MAX_CONCURRENT_REGISTRATIONS = 100
+"""Concurrent Register calls; further ones are rejected with RESOURCE_EXHAUSTED."""
 
 
 @dataclass(frozen=True)
 class RegistrationOptions:
     socket: Path
-    plugins: Plugins
+    plugins: PluginConnections
     log: logging.Logger
 
 
 class RegistrationServer:
     def __init__(self, options: RegistrationOptions) -> None:
         self._options = options
-        self._server = grpc.aio.server(options=LIMITS, maximum_concurrent_rpcs=AT_ONCE)
+        self._server = grpc.aio.server(options=LIMITS, maximum_concurrent_rpcs=MAX_CONCURRENT_REGISTRATIONS)
 
     async def start(self) -> None:
-        """Raises SocketInUse when another node agent lives in this directory."""
+        """Raises SocketInUse if another node agent uses this directory."""
         prepare_socket(self._options.socket)
         remove_sockets(self._options.socket.parent)
         self._server.add_generic_rpc_handlers((Service().unary(REGISTER, self._register).handler(),))
@@ -53,44 +53,44 @@ class RegistrationServer:
         try:
             await self._options.plugins.register(request.version, request.resource_name, request.endpoint)
         except NodeplaneError as error:
-            self._options.log.warning("device plugin refused: %s", error)
+            self._options.log.warning("device plugin rejected error=%s", error)
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
         return pb.Empty()
 
 
 def remove_sockets(directory: Path) -> None:
-    """Plugins take the loss of their socket as the sign of a restart. Files and directories stay."""
+    """Remove the sockets; plugins take that as a restart of kubelet. Other files stay."""
     for path in directory.iterdir():
         if is_socket(path):
             path.unlink(missing_ok=True)
 
 
 TYPE = "DevicePlugin"
-"""PluginInfo.type of the plugins this is for."""
+"""PluginInfo.type of device plugins."""
 
 
-class WatchedPlugins:
-    def __init__(self, plugins: Plugins) -> None:
+class RegistryHandler:
+    def __init__(self, plugins: PluginConnections) -> None:
         self._plugins = plugins
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """`name` is the resource, `endpoint` the absolute path of the plugin's socket; raises RegistrationRefused."""
+        """Check a plugin's resource `name` and the absolute path of its socket. Raises RegistrationRejected."""
         if VERSION not in versions:
-            raise RegistrationRefused(
+            raise RegistrationRejected(
                 f"manager version, {VERSION}, is not among plugin supported versions [{' '.join(versions)}]"
             )
         try:
             check_resource(name)
-        except RegistrationRefused as error:
-            raise RegistrationRefused(f"invalid name of device plugin socket: {error}") from None
+        except RegistrationRejected as error:
+            raise RegistrationRejected(f"invalid name of device plugin socket: {error}") from None
         if not Path(endpoint).is_absolute():
-            raise RegistrationRefused(f'the endpoint "{endpoint}" is invalid: it must be an absolute path')
+            raise RegistrationRejected(f'the endpoint "{endpoint}" is invalid: it must be an absolute path')
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """Connected and asked for its options when this returns; raises RegistrationRefused or PluginUnreachable."""
+        """Connect and get the options. Raises RegistrationRejected or PluginUnreachable."""
         self.validate(name, endpoint, versions)
         await self._plugins.connect(name, Path(endpoint))
 
     async def deregister(self, name: str, endpoint: str) -> None:
-        """The plugin's socket is gone: its devices are Unknown, and forgotten after the grace."""
+        """Disconnect a plugin whose socket is gone; its grace period starts."""
         await self._plugins.disconnect(name, Path(endpoint))

@@ -1,8 +1,8 @@
-"""Which resource names and endpoints a plugin may register: extended resource names, and plain socket file names."""
+"""Checks of the resource names and endpoints that plugins register."""
 
 import re
 
-from actors.devices.model.errors import RegistrationRefused
+from actors.devices.model.errors import RegistrationRejected
 from protocols.wire.device_plugin import VERSION
 
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -12,7 +12,10 @@ _NAME_LIMIT = 63
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether `name` is DOMAIN/NAME outside of Kubernetes' own domains, and still is as a quota's `requests.` name."""
+    """Return True for DOMAIN/NAME outside of Kubernetes' own domains.
+
+    It must also be valid as `requests.NAME` in a quota.
+    """
     prefix, slash, rest = name.partition("/")
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False
@@ -25,19 +28,19 @@ def _is_name(text: str) -> bool:
 
 
 def check_registration(version: str, resource: str, endpoint: str) -> None:
-    """Raise RegistrationRefused, in kubelet's words where it has some."""
+    """Raise RegistrationRejected, with kubelet's message where it has one."""
     if version != VERSION:
-        raise RegistrationRefused(
+        raise RegistrationRejected(
             f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
         )
     check_resource(resource)
     if endpoint in ("", ".", "..", "kubelet.sock") or "/" in endpoint or "\0" in endpoint:
-        raise RegistrationRefused(
+        raise RegistrationRejected(
             f'the endpoint "{endpoint}" is invalid: it must be the name of the plugin\'s socket in this directory'
         )
 
 
 def check_resource(resource: str) -> None:
-    """Raise RegistrationRefused for a name that is no extended resource."""
+    """Raise RegistrationRejected unless it is an extended resource."""
     if not is_extended_resource(resource):
-        raise RegistrationRefused(f'the ResourceName "{resource}" is invalid')
+        raise RegistrationRejected(f'the ResourceName "{resource}" is invalid')

@@ -1,1 +1,1 @@
-"""Where things lie in the machine: hints of what a container's resources could share, merged into one choice. Pure."""
+"""Topology hints and the topology policy. Pure."""

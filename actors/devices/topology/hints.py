@@ -1,4 +1,4 @@
-"""The vocabulary of topology: sets of NUMA nodes as bit masks, hints over them, and how far nodes are apart."""
+"""Topology hints: sets of NUMA nodes as bit masks, and the hints of device plugins' resources."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ class Hint(NamedTuple):
     """One way to place one resource."""
 
     mask: int | None
-    """NUMA nodes as bits; None = anywhere is as good."""
+    """NUMA nodes as bits; None = no preference."""
     preferred: bool
 
 
@@ -20,7 +20,7 @@ ANYWHERE = Hint(None, True)
 NOWHERE_GOOD = Hint(None, False)
 
 ProviderHints = Mapping[str, list[Hint] | None] | None
-"""By resource. None: no opinion. An empty list: there is no way to place it."""
+"""By resource. None = no preference; an empty list = it cannot be placed."""
 
 
 def mask_of(nodes: Iterable[int]) -> int:
@@ -35,7 +35,7 @@ def nodes_of(mask: int) -> list[int]:
 
 
 def masks_over(nodes: Iterable[int]) -> Iterator[int]:
-    """Every non-empty set of `nodes`, the small ones first."""
+    """Yield every non-empty set of `nodes`, small ones first."""
     ordered = sorted(set(nodes))
     for size in range(1, len(ordered) + 1):
         for chosen in combinations(ordered, size):
@@ -43,7 +43,7 @@ def masks_over(nodes: Iterable[int]) -> Iterator[int]:
 
 
 class NumaInfo(msgspec.Struct, frozen=True):
-    """The machine's NUMA nodes, and the distance from each to each (all equal where the kernel tells none)."""
+    """NUMA nodes and their distances, all equal if the kernel reports none."""
 
     nodes: tuple[int, ...]
     distances: dict[int, dict[int, int]] = {}
@@ -53,29 +53,29 @@ class NumaInfo(msgspec.Struct, frozen=True):
         return mask_of(self.nodes)
 
     def average_distance(self, mask: int) -> float:
-        """Over all pairs, a node with itself included."""
+        """Return the average over all pairs, including a node with itself."""
         nodes = nodes_of(mask)
         total = sum(self.distances.get(one, {}).get(other, 10) for one in nodes for other in nodes)
         return total / len(nodes) ** 2 if nodes else 0.0
 
 
 class DeviceRequest(NamedTuple):
-    """One resource of one container (or pod). All ids are of that resource."""
+    """One resource of one container or pod. All ids are of that resource."""
 
     need: int
     devices: Mapping[str, tuple[int, ...]]
-    """Every device of the resource with its NUMA nodes, whether free, healthy or neither."""
+    """NUMA nodes of every device of the resource, whatever its state."""
     available: Iterable[str] = ()
-    """Free and healthy."""
+    """Free and healthy devices."""
     reusable: Iterable[str] = ()
-    """Of init containers of the same pod."""
+    """Devices of init containers of the same pod."""
 
 
 def device_hints(request: DeviceRequest, nodes: Iterable[int]) -> list[Hint] | None:
-    """None: the resource knows no topology. `nodes`: of the machine.
+    """Return the hints of a resource, or None if it has no topology.
 
-    Whether a hint is preferred is a matter of how few nodes could hold the request on an empty machine: else a full
-    machine would make bad placements look good.
+    A hint is preferred if no smaller set of nodes could hold the request on an empty machine: on a full machine bad
+    placements would look good otherwise.
     """
     if not any(request.devices.values()):
         return None
@@ -98,16 +98,19 @@ def device_hints(request: DeviceRequest, nodes: Iterable[int]) -> list[Hint] | N
 
 
 class Sorted(NamedTuple):
-    """Available devices by how they suit a hint."""
+    """Available devices by how they fit a hint."""
 
     aligned: list[str]
     unaligned: list[str]
     indifferent: list[str]
-    """Without a NUMA node; all of them when there is no hint or no topology."""
+    """Devices without NUMA node; all of them without a hint or a topology."""
 
 
 def sort_by_hint(available: Iterable[str], devices: Mapping[str, tuple[int, ...]], mask: int | None) -> Sorted:
-    """A device on several nodes counts for the first that suits; nodes of the hint and others, the emptiest first."""
+    """Group devices by the hint's nodes and others, nodes with the fewest devices first.
+
+    A device on several nodes counts for the first that fits.
+    """
     ids = sorted(available)
     if mask is None or not any(devices.get(id) for id in ids):
         return Sorted([], [], ids)

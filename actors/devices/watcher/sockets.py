@@ -1,4 +1,8 @@
-"""What lies in plugins_registry/ now: its sockets and its directories, at any depth."""
+"""Desired and actual state of plugins_registry/: the sockets in it, and which of them are registered.
+
+`scan` reads the directory. `RegistryState` is pure: callers pass the current time in seconds. Its invariant: one step
+per path at a time, and a socket that is bound anew is deregistered before it is registered again.
+"""
 
 import os
 import stat
@@ -8,13 +12,13 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-MOST_SOCKETS = 1024
-MOST_DIRECTORIES = 256
-DEEPEST = 8
+MAX_SOCKETS = 1024
+MAX_DIRECTORIES = 256
+MAX_DEPTH = 8
 
 
-class Stamp(NamedTuple):
-    """Which socket a path leads to. A path that is bound anew has another; a chmod changes nothing."""
+class SocketIdentity(NamedTuple):
+    """Identity of a socket file. It changes when the path is bound anew, but not with a chmod."""
 
     device: int
     inode: int
@@ -22,27 +26,27 @@ class Stamp(NamedTuple):
 
 
 class Scan(NamedTuple):
-    sockets: dict[Path, Stamp]
+    sockets: dict[Path, SocketIdentity]
     directories: list[Path]
     full: bool = False
-    """There is more than we look at."""
+    """The directory exceeds a limit; the rest is ignored."""
 
 
 def scan(root: Path) -> Scan:
-    """Blocking. Names that begin with a dot, and what is neither socket nor directory, count for nothing."""
+    """List sockets and directories. Blocks. Hidden files are ignored."""
     found = Scan({}, [root])
     full = False
     for directory in found.directories:  # grows while it is walked
         for entry in _entries(directory):
             if _is_directory(entry):
-                deep = len(Path(entry.path).relative_to(root).parts) > DEEPEST
-                full |= deep or len(found.directories) >= MOST_DIRECTORIES
+                deep = len(Path(entry.path).relative_to(root).parts) > MAX_DEPTH
+                full |= deep or len(found.directories) >= MAX_DIRECTORIES
                 if not full:
                     found.directories.append(Path(entry.path))
-            elif (stamp := _stamp(entry)) is not None:
-                full |= len(found.sockets) >= MOST_SOCKETS
-                if len(found.sockets) < MOST_SOCKETS:
-                    found.sockets[Path(entry.path)] = stamp
+            elif (identity := _identity(entry)) is not None:
+                full |= len(found.sockets) >= MAX_SOCKETS
+                if len(found.sockets) < MAX_SOCKETS:
+                    found.sockets[Path(entry.path)] = identity
     return found._replace(full=full)
 
 
@@ -61,16 +65,16 @@ def _is_directory(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _stamp(entry: "os.DirEntry[str]") -> Stamp | None:
-    """None for what is no socket, or gone already."""
+def _identity(entry: "os.DirEntry[str]") -> SocketIdentity | None:
+    """Return None if it is not a socket, or gone."""
     try:
         status = entry.stat()
     except OSError:
         return None
-    return Stamp(status.st_dev, status.st_ino, status.st_mtime_ns) if stat.S_ISSOCK(status.st_mode) else None
+    return SocketIdentity(status.st_dev, status.st_ino, status.st_mtime_ns) if stat.S_ISSOCK(status.st_mode) else None
 
 
-RETRY_FIRST_S, RETRY_MOST_S = 0.5, 122.0
+RETRY_FIRST_S, RETRY_MAX_S = 0.5, 122.0
 
 
 class Kind(Enum):
@@ -80,79 +84,79 @@ class Kind(Enum):
 
 class Step(NamedTuple):
     path: Path
-    stamp: Stamp
+    identity: SocketIdentity
     kind: Kind
 
 
 @dataclass
-class Entry:
-    wanted: Stamp | None = None
-    """What the directory shows; None = nothing."""
-    actual: Stamp | None = None
-    """What is registered."""
+class SocketState:
+    desired: SocketIdentity | None = None
+    """The socket in the directory; None = none."""
+    actual: SocketIdentity | None = None
+    """The registered socket."""
     busy: bool = False
     failures: int = 0
     due: float = 0.0
 
 
-class Progress:
+class RegistryState:
     def __init__(self) -> None:
-        self._entries: dict[Path, Entry] = {}
+        self._entries: dict[Path, SocketState] = {}
 
-    def seen(self, sockets: Mapping[Path, Stamp], now: float) -> None:
-        """All there is now. A new socket is tried at once, but the same path not more often than RETRY_FIRST_S."""
+    def set_desired(self, sockets: Mapping[Path, SocketIdentity], now: float) -> None:
+        """Set the desired state. New sockets are due at once, but the same path at most every RETRY_FIRST_S."""
         for path in sockets.keys() - self._entries.keys():
-            self._entries[path] = Entry()
+            self._entries[path] = SocketState()
         for path, entry in self._entries.items():
-            stamp = sockets.get(path)
-            if stamp != entry.wanted:
-                entry.wanted, entry.failures = stamp, 0
+            identity = sockets.get(path)
+            if identity != entry.desired:
+                entry.desired, entry.failures = identity, 0
                 entry.due = min(entry.due, now + RETRY_FIRST_S)
-        self._drop()
+        self._drop_unused()
 
-    def begin(self, now: float) -> list[Step]:
-        """What is to be done now; each is answered by `finished`."""
+    def next_steps(self, now: float) -> list[Step]:
+        """Return the steps to take now. Each must be answered by `finished`."""
         steps = [step for path, entry in self._entries.items() if (step := _step(path, entry, now)) is not None]
         for step in steps:
             self._entries[step.path].busy = True
         return steps
 
-    def finished(self, step: Step, good: bool, now: float) -> None:
-        """`good` of a registration: its plugin is taken in and told so."""
+    def finished(self, step: Step, ok: bool, now: float) -> None:
+        """Record the result of a step."""
         entry = self._entries[step.path]
         entry.busy = False
         if step.kind is Kind.DEREGISTER:
             entry.actual = None
-        elif good:
-            entry.actual, entry.failures, entry.due = step.stamp, 0, now + RETRY_FIRST_S
+        elif ok:
+            entry.actual, entry.failures, entry.due = step.identity, 0, now + RETRY_FIRST_S
         else:
-            entry.due = now + min(RETRY_FIRST_S * 2 ** min(entry.failures, 10), RETRY_MOST_S)
+            entry.due = now + min(RETRY_FIRST_S * 2 ** min(entry.failures, 10), RETRY_MAX_S)
             entry.failures += 1
-        self._drop()
+        self._drop_unused()
 
     def next_due(self) -> float | None:
-        """When a registration may be tried again; None = nothing waits for the clock."""
+        """Return when the next registration is due, or None."""
         return min((entry.due for entry in self._entries.values() if _waits(entry)), default=None)
 
     def counts(self) -> dict[Path, tuple[bool, bool]]:
-        """Of each socket, whether it is registered and whether it is wanted."""
-        return {path: (item.actual is not None, item.wanted is not None) for path, item in self._entries.items()}
+        """Return for each socket whether it is registered, and whether it is desired."""
+        return {path: (item.actual is not None, item.desired is not None) for path, item in self._entries.items()}
 
-    def _drop(self) -> None:
-        over = [path for path, item in self._entries.items() if not (item.wanted or item.actual or item.busy)]
-        for path in over:
+    def _drop_unused(self) -> None:
+        unused = [path for path, item in self._entries.items() if not (item.desired or item.actual or item.busy)]
+        for path in unused:
             del self._entries[path]
 
 
-def _waits(entry: Entry) -> bool:
-    return not entry.busy and entry.actual is None and entry.wanted is not None
+def _waits(entry: SocketState) -> bool:
+    return not entry.busy and entry.actual is None and entry.desired is not None
 
 
-def _step(path: Path, entry: Entry, now: float) -> Step | None:
+def _step(path: Path, entry: SocketState, now: float) -> Step | None:
     if entry.busy:
         return None
-    if entry.actual is not None and entry.actual != entry.wanted:
+    if entry.actual is not None and entry.actual != entry.desired:
         return Step(path, entry.actual, Kind.DEREGISTER)
-    if entry.wanted is not None and entry.actual is None and entry.due <= now:
-        return Step(path, entry.wanted, Kind.REGISTER)
+    if entry.desired is not None and entry.actual is None and entry.due <= now:
+        return Step(path, entry.desired, Kind.REGISTER)
     return None

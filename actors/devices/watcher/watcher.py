@@ -1,4 +1,4 @@
-"""Follows plugins_registry/: every socket in it is asked what it is, and taken in or off as it comes and goes."""
+"""Follow plugins_registry/ and register or deregister plugins as their sockets appear and disappear."""
 
 import asyncio
 import logging
@@ -13,21 +13,21 @@ from prometheus_client.registry import Collector
 
 from actors.devices.model.errors import RegistrationFailed
 from actors.devices.watcher.registrar import Handler, Registrar
-from actors.devices.watcher.sockets import Kind, Progress, Scan, Step, scan
+from actors.devices.watcher.sockets import Kind, RegistryState, Scan, Step, scan
 from protocols.inotify import Changes
 from protocols.sockets import prepare_directory
 
 RESCAN_S = 60.0
-"""Notifications are enough; a look now and then costs nothing and needs no faith."""
-AT_ONCE = 32
-"""Registrations under way; one takes up to half a minute when its plugin hangs."""
+"""Interval of full scans, in case an inotify event is lost."""
+MAX_CONCURRENT = 32
+"""Concurrent registrations; one takes up to half a minute if its plugin hangs."""
 
 
 @dataclass(frozen=True)
 class WatcherOptions:
     directory: Path
     handlers: Mapping[str, Handler]
-    """By type of plugin."""
+    """By plugin type."""
     registry: CollectorRegistry
     log: logging.Logger
 
@@ -35,40 +35,42 @@ class WatcherOptions:
 class PluginWatcher:
     def __init__(self, options: WatcherOptions) -> None:
         self._options = options
-        self._progress = Progress()
+        self._state = RegistryState()
         self._registrar = Registrar(options.handlers)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: dict[Path, str] = {}
+        self._logged: dict[Path, str] = {}
         self._full = False
-        options.registry.register(Totals(self._progress))
+        options.registry.register(Totals(self._state))
 
     async def run(self) -> None:
-        """Never ends. Registrations under way end with it."""
+        """Runs forever. Registrations in state end with it."""
         changes = Changes()
         try:
             while True:
-                await self._look(changes)
+                await self._scan_directory(changes)
                 now = time.monotonic()
-                for step in self._progress.begin(now):
+                for step in self._state.next_steps(now):
                     self._begin(step, changes)
-                due = self._progress.next_due()
+                due = self._state.next_due()
                 await changes.wait(RESCAN_S if due is None else max(0.0, min(due - now, RESCAN_S)))
         finally:
             changes.close()
             for task in self._tasks:
                 task.cancel()
 
-    async def _look(self, changes: Changes) -> None:
-        """A directory is watched before it is read, so nothing slips between."""
+    async def _scan_directory(self, changes: Changes) -> None:
+        """Scan the directory. It is watched before it is read, so that no change is missed."""
         found = await asyncio.to_thread(self._scan)
         while changes.watch(found.directories):
             found = await asyncio.to_thread(self._scan)
         if found.full and not self._full:
-            self._options.log.warning("%s holds more sockets than are looked at", self._options.directory)
+            self._options.log.warning(
+                "plugin registry exceeds its limits, the rest is ignored directory=%s", self._options.directory
+            )
         self._full = found.full
-        self._progress.seen(found.sockets, time.monotonic())
-        self._told = {path: text for path, text in self._told.items() if path in found.sockets}
+        self._state.set_desired(found.sockets, time.monotonic())
+        self._logged = {path: text for path, text in self._logged.items() if path in found.sockets}
 
     def _scan(self) -> Scan:
         prepare_directory(self._options.directory)
@@ -81,39 +83,39 @@ class PluginWatcher:
 
     async def _do(self, step: Step, changes: Changes) -> None:
         async with self._slots:
-            good = await (self._register(step.path) if step.kind is Kind.REGISTER else self._deregister(step.path))
-        self._progress.finished(step, good, time.monotonic())
+            ok = await (self._register(step.path) if step.kind is Kind.REGISTER else self._deregister(step.path))
+        self._state.finished(step, ok, time.monotonic())
         changes.wake()
 
     async def _register(self, path: Path) -> bool:
         try:
             found = await self._registrar.register(path)
         except RegistrationFailed as error:
-            if self._told.get(path) != str(error):  # once per trouble, not once per try
-                self._options.log.warning("plugin at %s not registered: %s", path.name, error)
-            self._told[path] = str(error)
+            if self._logged.get(path) != str(error):  # once per error, not once per try
+                self._options.log.warning("plugin registration failed socket=%s error=%s", path.name, error)
+            self._logged[path] = str(error)
             return False
-        self._told.pop(path, None)
-        self._options.log.info("plugin registered: %s %s at %s", found.type, found.name, found.endpoint)
+        self._logged.pop(path, None)
+        self._options.log.info("plugin registered type=%s name=%s endpoint=%s", found.type, found.name, found.endpoint)
         return True
 
     async def _deregister(self, path: Path) -> bool:
         await self._registrar.deregister(path)
-        self._options.log.info("plugin gone: its socket %s was removed", path.name)
+        self._options.log.info("plugin deregistered socket=%s", path.name)
         return True
 
 
 class Totals(Collector):
-    """plugin_manager_total_plugins, as upstream has it."""
+    """Collects plugin_manager_total_plugins."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, state: RegistryState) -> None:
+        self._state = state
 
     def collect(self) -> Iterable[Metric]:
         metric = GaugeMetricFamily(
             "plugin_manager_total_plugins", "Number of plugins in Plugin Manager", labels=["socket_path", "state"]
         )
-        for path, (actual, desired) in self._progress.counts().items():
+        for path, (actual, desired) in self._state.counts().items():
             for state, holds in (("actual_state_of_world", actual), ("desired_state_of_world", desired)):
                 if holds:
                     metric.add_metric([str(path), state], 1)
