@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from supervisor.metrics import healthz
+from supervisor.metrics.visits import MAKING, WRITING, Visit, Visits
 from supervisor.options.values import reached_at
 from supervisor.root.lock import held
 from supervisor.startup.ports import HOST
@@ -18,7 +19,9 @@ from supervisor.startup.ports import HOST
 LINE_LIMIT = 8 * 1024
 HEADERS_LIMIT = 100
 REQUEST_S = 5.0
-CONNECTIONS = 32
+"""Of a whole visit, whose answer may be large."""
+HEADERS_S = 2.0
+"""Until the request has come; scrapers send it with the connection."""
 RETRY_S = 5.0
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 REASONS = {
@@ -54,7 +57,8 @@ class MetricsHttp:
         self._lock = -1
         self._server: asyncio.Server | None = None
         self._task: asyncio.Task[None] | None = None
-        self._open = 0
+        self._visits = Visits()
+        self._making: asyncio.Task[str] | None = None
         self.port = 0
         self.trouble = ""
 
@@ -102,28 +106,45 @@ class MetricsHttp:
         return True
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        address = writer.get_extra_info("peername") or ("",)
+        visit = Visit(str(address[0]), writer.transport.abort)
         try:
             async with asyncio.timeout(REQUEST_S):
-                status, body = (503, "too many scrapes\n") if self._open > CONNECTIONS else await self._answer(reader)
+                if not self._visits.enter(visit):
+                    writer.write(_response(503, "too many scrapes\n"))
+                    return
+                async with asyncio.timeout(HEADERS_S):
+                    target = await read_request(reader)
+                visit.phase = MAKING
+                status, body = await self._answer(target)
+                visit.phase = WRITING
                 writer.write(_response(status, body))
                 await writer.drain()
         except (OSError, TimeoutError):
-            pass  # the scraper went away or is too slow; nobody else is disturbed
+            pass  # the scraper went away, gave way or is too slow; nobody else is disturbed
         finally:
-            self._open -= 1
+            self._visits.leave(visit)
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> tuple[int, str]:
-        target = await read_request(reader)
+    async def _answer(self, target: str | int) -> tuple[int, str]:
         if isinstance(target, int):
             return target, f"{REASONS[target]}\n"
         path, _, query = target.partition("?")
         if path == healthz.ROOT or path.startswith(f"{healthz.ROOT}/"):
             return healthz.answer(path, query, self._options.serving())
         if path == "/metrics":
-            return 200, await self._page()
+            return 200, await self._shared_page()
         return 404, "only /metrics and /healthz live here\n"
+
+    async def _shared_page(self) -> str:
+        """One page for all who ask while it is made: each asks every process of the plane."""
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(_made(self._page), name="metrics-page")
+        return await asyncio.shield(self._making)
+
+
+async def _made(page: Page) -> str:
+    return await page()
 
 
 async def read_request(reader: asyncio.StreamReader) -> str | int:

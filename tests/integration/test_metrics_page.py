@@ -1,0 +1,105 @@
+"""The metrics page beside clients that hold their connections: whoever scrapes gets the page."""
+
+import asyncio
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from supervisor.metrics import http
+from supervisor.metrics.http import MetricsHttp, MetricsOptions
+from supervisor.metrics.visits import MAKING, MOST, MOST_OF_PEER, WRITING, Visit, Visits
+
+PAGE = "x 1\n" * 2_000_000
+"""More than the socket's buffers take."""
+
+
+def play(tmp_path: Path, story: Callable[[int], Awaitable[None]], made: list[int]) -> None:
+    async def page() -> str:
+        made.append(1)
+        await asyncio.sleep(0.05)
+        return PAGE
+
+    async def run() -> None:
+        options = MetricsOptions(port=0, page=page, serving=dict, lock=tmp_path / "lock")
+        server = MetricsHttp(options)
+        await server.start()
+        await story(server.port)
+        await server.close()
+
+    asyncio.run(run())
+
+
+async def scrape(port: int) -> int:
+    def ask() -> int:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            return len(answer.read())
+
+    return await asyncio.to_thread(ask)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nA: b\r\n", b"GET /metrics HTTP/1.1\r\n\r\n"]
+)
+def test_page_is_served_beside_clients_that_hold_connections(tmp_path: Path, sent: bytes) -> None:
+    """Twice as many as there is room for: silent, with half a request, or not reading their answer."""
+
+    async def story(port: int) -> None:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST)]
+        for _, writer in held:
+            writer.write(sent)
+        await asyncio.sleep(0.1)
+        assert [await scrape(port) for _ in range(3)] == [len(PAGE)] * 3
+        for _, writer in held:
+            writer.transport.abort()
+
+    play(tmp_path, story, [])
+
+
+def test_page_is_made_once_for_all_who_ask_together(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    async def story(port: int) -> None:
+        assert set(await asyncio.gather(*(scrape(port) for _ in range(8)))) == {len(PAGE)}
+
+    play(tmp_path, story, made)
+    assert len(made) < 8
+
+
+def test_silent_client_is_closed_at_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "HEADERS_S", 0.05)
+
+    async def story(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+        writer.close()
+
+    play(tmp_path, story, [])
+
+
+def test_other_addresses_find_room_beside_one_that_holds_all_it_may() -> None:
+    visits, closed = Visits(), list[str]()
+
+    def visit(peer: str) -> Visit:
+        return Visit(peer, lambda: closed.append(peer))
+
+    for _ in range(MOST_OF_PEER + 5):
+        assert visits.enter(visit("greedy"))
+    assert closed == ["greedy"] * 5
+    for number in range(MOST):
+        assert visits.enter(visit(f"other-{number % 8}"))
+    assert set(closed) == {"greedy"} | set(closed[5:])
+    assert closed.count("greedy") >= MOST_OF_PEER - 4
+
+
+def test_nobody_gives_way_while_all_answers_are_made() -> None:
+    visits, closed = Visits(), list[int]()
+    held = [Visit(str(number), lambda number=number: closed.append(number)) for number in range(MOST)]  # type: ignore[misc]
+    for each in held:
+        assert visits.enter(each)
+        each.phase = MAKING
+    assert not visits.enter(Visit("x", lambda: None))
+    held[3].phase = WRITING
+    assert visits.enter(Visit("x", lambda: None))
+    assert closed == [3]
