@@ -21,6 +21,7 @@ from tests.bench import (
     pods_bench,
     resume_bench,
     scheduler_bench,
+    stall_bench,
     tracker_bench,
     watch_bench,
     write_bench,
@@ -51,6 +52,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "health": health_bench.plugins,
     "health.dra": health_bench.drivers,
     "scheduler": scheduler_bench.run,
+    "stall": stall_bench.run,
     "tracker": tracker_bench.run,
 }
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
