@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.actor import stalls
+from protocols import stalls
 from protocols.layout import layout
 from protocols.messages.supervisor import Beat
 from supervisor.errors import NoSuchActor

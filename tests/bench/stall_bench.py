@@ -1,7 +1,7 @@
 """Ten ordinary clients beside every attack on the event loop, and beside one user with 30 connections.
 
-The floor is the same clients on the same plane without an attack, before. Turns are CPU seconds of the loop's thread: what the
-machine does besides is not the server's.
+The floor is the same clients on the same plane without an attack, before. Turns are CPU seconds of the loop's thread:
+what the machine does besides is not the server's.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ from actors.apiserver.request.gate import Identity
 from actors.apiserver.request.held import Held, cause_of, shape_of
 from protocols.actor import loop_monitor, stalls
 from protocols.actor.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions
-from protocols.actor.stalls import Stall
+from protocols.stalls import Stall
 from supervisor.tree.usage import usage_of
 
 ALICE, BOB = User("alice", ("system:authenticated",)), User("bob", ("system:authenticated",))

@@ -17,9 +17,9 @@ from actors.apiserver.authentication.user import User
 from actors.apiserver.errors.answers import TooManyRequests
 from actors.apiserver.request.call import Call
 from actors.apiserver.request.target import Target
-from protocols.actor import stalls
+from protocols import stalls
 from protocols.actor.loop_monitor import Cause
-from protocols.actor.stalls import Stall
+from protocols.stalls import Stall
 
 SHOWN = 256
 """Characters of a user and of a path that are logged."""

@@ -5,7 +5,7 @@ import signal
 import time
 
 from protocols.actor import Context, run_actor, stalls
-from protocols.actor.stalls import Stall
+from protocols.stalls import Stall
 
 WORK_S = 3.5
 
