@@ -228,6 +228,9 @@ ONCE_500: dict[str, tuple[str, str, Any, int, str]] = {
     ),
     "limitBytes of 5,000 digits": ("GET", f"{PODS}/logged/log?limitBytes={'9' * 5000}", None, 400, "out of range"),
     "policy of two values": ("POST", SLICES, {"metadata": {"name": "shared"}, "spec": SHARED}, 201, ""),
+    "a number for dryRun": (
+        "DELETE", f"{PODS}/logged", {"dryRun": 5}, 400, "dryRun must be a list of strings"
+    ),
     "null for a priority": (
         "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "none"}, "value": None}, 201, ""
     ),
