@@ -25,10 +25,10 @@ TURN_LIMIT_MS, OTHERS_LIMIT_MS = 50.0, 250.0
 CLIENTS, QUIET_S = 10, 6.0
 PAUSE_S = 0.05
 """Between two requests of an ordinary client."""
-SHORTEST_S = 2.0
+SHORTEST_S = 1.0
 """The others are measured for this long beside each attack, though its answer may come sooner."""
 HOG_CONNECTIONS, HOG_OBJECTS, HOG_S = 30, 3000, 8.0
-LISTED = "/api/v1/namespaces/default/configmaps"
+LISTED = "/api/v1/namespaces/default/pods"
 READY_S = 60.0
 
 
@@ -78,15 +78,14 @@ class Ordinary:
 def run() -> list[Row]:
     with lab_plane(meter=True) as plane:
         plane.create_namespaces(NAMESPACE)
-        plane.kubectl("create", "clusterrole", "free", "--verb=*", "--resource=configmaps")
+        plane.kubectl("create", "clusterrole", "free", "--verb=*", "--resource=configmaps,pods")
         plane.kubectl("create", "clusterrolebinding", "free", "--clusterrole=free", "--group=system:authenticated")
+        create_all(plane, [(f"/registry/pods/default/p-{n}", _pod(f"p-{n}")) for n in range(HOG_OBJECTS)])
+        until_applied(plane, HOG_OBJECTS)
+        rows = asyncio.run(_fairness(plane))
         for attack in ATTACKS:
             _prepare(plane, attack)
-        rows = asyncio.run(_attacks(plane))
-        create_all(
-            plane, [(f"/registry/configmaps/default/fill-{n}", configmap(f"fill-{n}")) for n in range(HOG_OBJECTS)]
-        )
-        return rows + asyncio.run(_fairness(plane))
+        return rows + asyncio.run(_attacks(plane))
 
 
 def _prepare(plane: Plane, attack: Attack) -> None:
@@ -131,21 +130,20 @@ async def _attacks(plane: Plane) -> list[Row]:
     await asyncio.gather(*clients)
     every = [each for taken in others.values() for each in taken]
     worst = max(turns, key=turns.__getitem__)
-    turn, p99 = turns[worst], _p99(every)
+    beside = f"beside {len(ATTACKS)} attacks"
     return [
-        Row(
-            f"stall: longest turn of the loop, {worst}"[:62], turn, "ms", floor_turn, "<= 50 ms", turn <= TURN_LIMIT_MS
-        ),
-        Row(
-            f"stall: others' p99 beside {len(ATTACKS)} attacks",
-            p99,
-            "ms",
-            _p99(floor),
-            "<= 250 ms",
-            p99 <= OTHERS_LIMIT_MS,
-        ),
-        Row("stall: others' requests that failed", ordinary.failed, "", None, "0", not ordinary.failed),
+        _limited(f"stall: longest turn, {worst}"[:62], turns[worst], floor_turn, TURN_LIMIT_MS),
+        _limited(f"stall: others' p99 {beside}", _p99(every), _p99(floor), OTHERS_LIMIT_MS),
+        _none_failed(beside, ordinary.failed),
     ]
+
+
+def _limited(name: str, value: float, floor: float, limit: float) -> Row:
+    return Row(name, value, "ms", floor, f"<= {limit:g} ms", value <= limit)
+
+
+def _none_failed(beside: str, failed: int) -> Row:
+    return Row(f"stall: others' failures {beside}", failed, "", None, "0", not failed)
 
 
 async def _quiet(plane: Plane, ordinary: Ordinary) -> tuple[float, list[float]]:
@@ -156,7 +154,6 @@ async def _quiet(plane: Plane, ordinary: Ordinary) -> tuple[float, list[float]]:
 
 
 async def _fairness(plane: Plane) -> list[Row]:
-    await asyncio.to_thread(until_applied, plane, HOG_OBJECTS)
     ordinary, over = Ordinary(plane), asyncio.Event()
     clients = [asyncio.create_task(ordinary.run(number, over)) for number in range(CLIENTS)]
     await asyncio.sleep(1.0)
@@ -166,19 +163,23 @@ async def _fairness(plane: Plane) -> list[Row]:
     await longest(plane)
     with ordinary.measured() as taken:
         await asyncio.sleep(HOG_S)
-        seconds = list(taken)
+    seconds = list(taken)
     turn = await longest(plane)
     await asyncio.to_thread(hog.__exit__, None, None, None)
     over.set()
     await asyncio.gather(*clients)
-    name, p99 = f"beside a user with {HOG_CONNECTIONS} connections", _p99(seconds)
+    beside = f"beside a user with {HOG_CONNECTIONS} connections"
     return [
-        Row(f"stall: others' p50 {name}", median(seconds), "ms", median(floor), "", True),
-        Row(f"stall: others' p99 {name}", p99, "ms", _p99(floor), "<= 250 ms", p99 <= OTHERS_LIMIT_MS),
-        Row(f"stall: longest turn {name}", turn, "ms", floor_turn, "<= 50 ms", turn <= TURN_LIMIT_MS),
-        Row("stall: that user's p50", 1000 * median(told.told.seconds), "ms", None, "", True),
-        Row("stall: others' requests that failed", ordinary.failed, "", None, "0", not ordinary.failed),
+        Row(f"stall: others' p50 {beside}", median(seconds), "ms", median(floor)),
+        _limited(f"stall: others' p99 {beside}", _p99(seconds), _p99(floor), OTHERS_LIMIT_MS),
+        _limited(f"stall: longest turn {beside}", turn, floor_turn, TURN_LIMIT_MS),
+        Row("stall: that user's p50", 1000 * median(told.told.seconds), "ms"),
+        _none_failed(beside, ordinary.failed),
     ]
+
+
+def _pod(name: str) -> bytes:
+    return configmap(name).replace(b'"ConfigMap"', b'"Pod"')
 
 
 def _told(name: str, status: int, turn: float, taken: list[float]) -> str:
