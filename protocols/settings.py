@@ -106,6 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Loopback TCP port of the embedded store's etcd API (mutual TLS); 0 = a free one, told in ROOT/run/store.addr."""
     store_sync: str = "full"
     """SQLite `synchronous` of the embedded store: `full` or `normal`."""
+    store_quota_bytes: int = 8 * 1024 * 1024 * 1024
+    """Bytes of the embedded store's file in use beyond which it only deletes; 0 = none."""
     runtime_endpoint: str
     """gRPC target of the CRI socket, `unix:///...`."""
     runtime_embedded: bool

@@ -25,6 +25,7 @@ def store_options(settings: Settings, layout: Layout) -> StoreOptions:
         key=key,
         port=settings.store_port,
         sync=settings.store_sync,
+        quota_bytes=settings.store_quota_bytes,
     )
 
 

@@ -11,6 +11,7 @@ from actors.store.core import Core
 from actors.store.draft import Draft
 from actors.store.errors import Compacted, FutureRevision, StoreError
 from actors.store.options import StoreOptions
+from actors.store.quota import PRESSED_HISTORY
 
 
 def compact(revision: int, draft: Draft) -> None:
@@ -29,8 +30,9 @@ class Retention:
         self._options = options
         self._samples: deque[tuple[float, int]] = deque()
 
-    def target(self, now: float, revision: int) -> int:
-        """The revision to compact to; 0 or an old one when there is nothing to do."""
+    def target(self, now: float, revision: int, most: int | None = None) -> int:
+        """The revision to compact to; 0 or an old one when there is nothing to do. `most`: revisions that may be kept
+        while space is short."""
         self._samples.append((now, revision))
         aged = 0
         while self._samples and self._samples[0][0] <= now - self._options.history_seconds:
@@ -39,7 +41,7 @@ class Retention:
                 break
             self._samples.popleft()
         by_age = min(aged, revision - self._options.history_least)
-        return max(by_age, revision - self._options.history_most)
+        return max(by_age, revision - (self._options.history_most if most is None else most))
 
 
 class Compactor:
@@ -49,9 +51,16 @@ class Compactor:
         self._core = core
         self._retention = Retention(core.options)
         self._wake = asyncio.Event()
+        core.writer.on_pressure = self._wake_pressed
 
     def wake(self) -> None:
         self._wake.set()
+
+    def _wake_pressed(self) -> None:
+        """The quota is near: not with each commit, unless it is exceeded."""
+        index, quota = self._core.index, self._core.writer.quota
+        if quota.exceeded or index.revision - index.compacted >= 2 * PRESSED_HISTORY:
+            self._wake.set()
 
     async def run(self) -> None:
         # What a killed predecessor left unswept is swept at start.
@@ -67,7 +76,8 @@ class Compactor:
 
     async def _compact(self) -> None:
         index = self._core.index
-        target = self._retention.target(time.monotonic(), index.revision)
+        most = self._core.writer.quota.history(self._core.options.history_most)
+        target = self._retention.target(time.monotonic(), index.revision, most)
         if target > index.compacted:
             await self._core.writer.submit(partial(compact, target))
 

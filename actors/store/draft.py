@@ -50,6 +50,11 @@ class Draft:
             self.revision += 1
         self._first = len(self.changes)
 
+    @property
+    def grows(self) -> bool:
+        """The running operation puts something."""
+        return any(not change.deleted for change in self.changes[self._first :])
+
     def _undo(self) -> None:
         # An operation changes a key at most once, so going back over its changes restores what was before it.
         for change in reversed(self.changes[self._first :]):

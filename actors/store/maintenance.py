@@ -31,7 +31,7 @@ class MaintenanceService:
             version=VERSION,
             dbSize=size,
             dbSizeInUse=used,
-            dbSizeQuota=self._core.options.max_pages * PAGE,
+            dbSizeQuota=self._core.options.quota_bytes or self._core.options.max_pages * PAGE,
             leader=self._core.member_id,
             raftIndex=revision,
             raftTerm=1,
@@ -41,11 +41,12 @@ class MaintenanceService:
         )
 
     def _alarms(self) -> list[pb.AlarmMember]:
-        full = self._core.writer.full
+        full = self._core.writer.full or self._core.writer.quota.exceeded
         return [pb.AlarmMember(memberID=self._core.member_id, alarm=pb.NOSPACE)] if full else []
 
     async def alarm(self, request: pb.AlarmRequest) -> pb.AlarmResponse:
-        """NOSPACE stands while the last write failed for it. It needs no disarming: a write that succeeds ends it."""
+        """NOSPACE stands while the quota is exceeded, or the last write failed for want of space. No disarming is
+        needed."""
         if request.action == pb.AlarmRequest.ACTIVATE:
             raise NotSupported("nodeplane's store has no alarms to activate: a full disk ends when space is back")
         alarms = self._alarms()

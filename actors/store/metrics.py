@@ -20,6 +20,8 @@ class StoreCollector(Collector):
         yield GaugeMetricFamily("nodeplane_store_revision", "Current revision.", core.index.revision)
         yield GaugeMetricFamily("nodeplane_store_compact_revision", "Oldest readable revision.", core.index.compacted)
         yield GaugeMetricFamily("nodeplane_store_keys", "Live keys.", len(core.index))
+        yield GaugeMetricFamily("nodeplane_store_used_bytes", "Bytes of the file in use.", core.writer.quota.used)
+        yield GaugeMetricFamily("nodeplane_store_quota_bytes", "Their quota.", core.options.quota_bytes)
         yield GaugeMetricFamily("nodeplane_store_watchers", "Open watches.", core.hub.watchers)
         yield GaugeMetricFamily("nodeplane_store_leases", "Live leases.", len(core.leases.ids()))
         yield CounterMetricFamily("nodeplane_store_commits", "Commits on disk.", core.writer.commits)

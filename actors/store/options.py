@@ -28,6 +28,8 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`full`: fsync before each acknowledgement. `normal`: survives a killed process, not a power cut."""
     max_pages: int = 0
     """Upper bound of the file in SQLite pages of 4 KiB; 0 = none. Beyond it writes fail as on a full disk."""
+    quota_bytes: int = 8 * 1024 * MIB
+    """Bytes of the file in use beyond which only deletions are done; 0 = none."""
     batch_requests: int = 512
     """Writes committed together at most."""
     pending_requests: int = 8192

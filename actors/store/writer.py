@@ -22,6 +22,7 @@ from actors.store.index import Index
 from actors.store.leases import Leases
 from actors.store.log import ObjectLog
 from actors.store.options import StoreOptions
+from actors.store.quota import Quota
 from actors.store.types import Commit
 
 T = TypeVar("T")
@@ -68,6 +69,9 @@ class Writer:
         self.failures = 0
         self.full = False
         """The last commit failed for want of space."""
+        self.quota = Quota(options.quota_bytes)
+        self.on_pressure: Callable[[], None] = _nobody
+        """Called when history is to give way."""
 
     async def submit(self, operation: Operation[T]) -> T:
         """The answer of `operation` once it is on disk. Raises StoreError, and then nothing of it was kept."""
@@ -127,7 +131,9 @@ class Writer:
 
     def _commit(self, batch: list[Waiting]) -> Outcome | StoreError:
         draft = Draft(self._index, self._leases)
-        answers = [_evaluate(waiting.operation, draft) for waiting in batch]
+        if self.quota.due:
+            self.quota.measured(upkeep.file_size(self._log)[1])
+        answers = [_evaluate(waiting.operation, draft, self.quota.exceeded) for waiting in batch]
         commit = draft.finish()
         try:
             if not commit.empty or commit.compacted != self._index.compacted:
@@ -147,6 +153,10 @@ class Writer:
         self.commits += 1
         self.full = self.full and commit.empty
         self._dirty += len(commit.changes) + 1
+        if commit.changes:
+            self.quota.wrote(sum(len(change.kv.key) + len(change.kv.value) for change in commit.changes))
+            if self.quota.pressed:
+                self.on_pressure()
         self._index.apply(commit.changes, outcome.revision, commit.compacted)
         self._leases.apply(commit, time.monotonic())
         self._on_commit(commit)
@@ -170,10 +180,17 @@ class Writer:
         self._log.close()
 
 
-def _evaluate(operation: Operation[Any], draft: Draft) -> Any:
+def _nobody() -> None:
+    """Nobody compacts."""
+
+
+def _evaluate(operation: Operation[Any], draft: Draft, exceeded: bool) -> Any:
     try:
         with draft.operation():
-            return operation(draft)
+            answer = operation(draft)
+            if exceeded and draft.grows:
+                raise NoSpace()
+            return answer
     except StoreError as error:
         return error
     except Exception as error:  # a request that trips over a fault of ours must not take others with it

@@ -46,7 +46,14 @@ class Watchcache:
 
     def _changed(self) -> None:
         """A store was told for the first time, went away or came back."""
-        away = [f"the store at {backend.name} is away: {backend.away}" for backend in self._backends if backend.away]
+        full = [
+            f"the store at {backend.name} has alarms: {backend.alarms}; see docs/reference/store.md"
+            for backend in self._backends
+            if backend.alarms
+        ]
+        away = full + [
+            f"the store at {backend.name} is away: {backend.away}" for backend in self._backends if backend.away
+        ]
         revisions = " and ".join(str(backend.state.position) for backend in self._backends)
         note = "; ".join(away) or f"from revision {revisions}"
         if not self._ready and all(backend.told for backend in self._backends):

@@ -1,6 +1,8 @@
 """One store: its client, its state, the feed that keeps them together, and the streams of what it holds."""
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from actors.watchcache.compactor import Compactor
 from actors.watchcache.consistency import Consistency
@@ -11,7 +13,7 @@ from actors.watchcache.source import Streams
 from actors.watchcache.state import Change, State
 from protocols.actor import Context
 from protocols.bus import Bus
-from protocols.etcd import BadEndpoint, EtcdClient
+from protocols.etcd import BadEndpoint, EtcdClient, EtcdError
 
 
 class Backend:
@@ -24,6 +26,8 @@ class Backend:
         """Its streams are owned."""
         self.away = ""
         """Why it cannot be followed just now."""
+        self.alarms = ""
+        """Of its members, such as NOSPACE."""
         self._client = EtcdClient(options.etcd)
         self._streams = Streams(bus, self.state)
         self._on_change = on_change
@@ -43,8 +47,19 @@ class Backend:
         context.spawn(self.feed.keep(), f"progress of {self.name}")
         consistency = Consistency(self._client, self.state, self.options.compare)
         context.spawn(consistency.run(), f"comparison with {self.name}")
+        context.spawn(self._watch_alarms(), f"alarms of {self.name}")
         if self.options.compaction:
             context.spawn(Compactor(self._client, self.options.compaction).run(), f"compaction of {self.name}")
+
+    async def _watch_alarms(self) -> None:
+        """A store without space refuses writes and serves reads: nobody else would notice before they write."""
+        while True:
+            await asyncio.sleep(self.options.look_at_alarms)
+            with suppress(EtcdError):  # that it is away is told elsewhere
+                found = sorted({error.strip() for status in await self._client.statuses() for error in status.errors})
+                if (alarms := ", ".join(found)) != self.alarms:
+                    self.alarms = alarms
+                    self._on_change()
 
     async def close(self) -> None:
         await self._client.close()

@@ -31,6 +31,8 @@ class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     """At start no further back than objects of so many bytes have changed: windows would not keep more."""
     compare: float = 300.0
     """Seconds between two comparisons of what is cached with what is stored."""
+    look_at_alarms: float = 10.0
+    """Seconds between two looks at the store's alarms."""
     compaction: float = 0.0
     """Seconds between two compactions of the store; 0 = it is not ours to compact."""
     window: WindowOptions = WindowOptions()

@@ -153,4 +153,4 @@ class EtcdClient:
 
 
 def _status(answer: pb.StatusResponse) -> StoreStatus:
-    return StoreStatus(answer.version, answer.header.revision, answer.dbSize)
+    return StoreStatus(answer.version, answer.header.revision, answer.dbSize, tuple(answer.errors))

@@ -55,6 +55,8 @@ class StoreStatus(msgspec.Struct, frozen=True):
     version: str
     revision: int
     size: int
+    errors: tuple[str, ...] = ()
+    """Alarms, such as `memberID:1 alarm:NOSPACE`."""
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):

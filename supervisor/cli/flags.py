@@ -61,6 +61,7 @@ PLANE = (
     Flag("leader_elect", "BOOL", "controllers and scheduler elect one leader: auto (default: with etcd), true, false"),
     Flag("store_port", "PORT", "loopback port of the embedded store's etcd API; 0 = a free one (default)", number=True),
     Flag("store_sync", "MODE", "SQLite synchronous of the embedded store: full (default) or normal"),
+    Flag("store_quota_bytes", "SIZE", "what the embedded store may use of the disk; 0 = all (default 8Gi)"),
     Flag("runtime", "RUNTIME", "embedded (default) or unix:///PATH of a CRI socket"),
     Flag("images", "WHICH", "of the embedded runtime: host (default), any name runs on the host's files; or imported"),
     Flag("pleg_mode", "MODE", "use of the runtime's events: auto (default), evented, hint or generic"),

@@ -36,6 +36,7 @@ class PlaneOptions(AlignmentFlags, frozen=True, kw_only=True):
     store: tuple[str, ...] = ("sqlite",)
     store_port: int = 0
     store_sync: str = "full"
+    store_quota_bytes: str = "8Gi"
     etcd_cafile: str = ""
     etcd_certfile: str = ""
     etcd_keyfile: str = ""
@@ -98,6 +99,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         leader_elect=values.leader_elect(options.leader_elect, main.embedded),
         store_port=values.port(options.store_port, "--store-port"),
         store_sync=values.one_of(options.store_sync, ("full", "normal"), "--store-sync"),
+        store_quota_bytes=values.quota(options.store_quota_bytes, "--store-quota-bytes"),
         runtime_endpoint=runtime or f"unix://{where.runtime_socket}",
         runtime_embedded=not runtime,
         images=values.one_of(options.images, ("host", "imported"), "--images"),

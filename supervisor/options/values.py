@@ -127,6 +127,11 @@ def size(text: str, flag: str) -> int:
     return found
 
 
+def quota(text: str, flag: str) -> int:
+    """A size, or 0 for none."""
+    return 0 if text.strip() == "0" else size(text, flag)
+
+
 def at_least(least: int, value: int, flag: str) -> int:
     if value < least:
         raise Usage(f"{flag} {value} is too few; use {least} or more")

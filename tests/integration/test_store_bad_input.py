@@ -80,6 +80,51 @@ def test_a_full_disk_fails_writes_whole_and_ends_when_space_is_back() -> None:
         serve(story, options(root, max_pages=150))
 
 
+def test_store_at_its_quota_only_deletes_until_there_is_room() -> None:
+    async def story(api: Api, store: Store) -> None:
+        kept = 0
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            while True:
+                await api.put(pb.PutRequest(key=b"fill/%03d" % kept, value=b"x" * 500_000))
+                kept += 1
+        put = pb.PutRequest(key=b"fill/x", value=b"x")
+        assert await api.fails(api.put(put)) == FULL
+        assert [alarm.alarm for alarm in (await api.alarm(pb.AlarmRequest())).alarms] == [pb.NOSPACE]
+        status = await api.status(pb.StatusRequest())
+        assert "NOSPACE" in status.errors[0]
+        assert status.dbSizeInUse >= status.dbSizeQuota == 8_000_000
+        assert (await api.range(pb.RangeRequest(key=b"fill/000"))).count == 1
+        gone = await api.delete_range(pb.DeleteRangeRequest(key=b"fill/", range_end=b"fill0"))
+        assert gone.deleted == kept
+        async with asyncio.timeout(60):  # what was deleted is history, which gives way
+            while True:
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    await api.put(put)
+                    break
+                await asyncio.sleep(0.02)
+        assert not (await api.alarm(pb.AlarmRequest())).alarms
+
+    with short_directory() as root:
+        serve(story, options(root, quota_bytes=8_000_000))
+
+
+def test_history_gives_way_before_the_quota_refuses_writes() -> None:
+    """One key written over and over: a hundred times what the quota holds."""
+
+    async def story(api: Api, store: Store) -> None:
+        for _ in range(100):
+            with contextlib.suppress(grpc.aio.AioRpcError):  # for a moment, while history is removed
+                await api.put(pb.PutRequest(key=b"one", value=b"x" * 400_000))
+        async with asyncio.timeout(60):
+            while (await api.alarm(pb.AlarmRequest())).alarms:
+                await asyncio.sleep(0.02)
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    await api.put(pb.PutRequest(key=b"one", value=b"x"))
+
+    with short_directory() as root:
+        serve(story, options(root, quota_bytes=4_000_000))
+
+
 def test_history_is_compacted_by_itself() -> None:
     """And a watch from what is kept sees all of it."""
 

@@ -179,6 +179,17 @@ class ServiceUnavailable(ApiFault):
         super().__init__(message, retry_after=1)
 
 
+class StoreFull(ApiFault):
+    """Raised when the store has no space left: deletions and reads go on. It has no reason, as upstream's has none."""
+
+    http: ClassVar[int] = 500
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        del self.status["reason"]
+
+
 class TooLargeVersion(ApiFault):
     """Raised when a read asks for a revision the replica does not reach in time."""
 

@@ -8,6 +8,7 @@ from actors.apiserver.errors.answers import (
     InternalError,
     Invalid,
     ServiceUnavailable,
+    StoreFull,
     TooManyRequests,
     WorkTimeout,
 )
@@ -35,6 +36,8 @@ def as_fault(error: NodeplaneError) -> ApiFault:
         return REFUSALS.get(error.http, BadRequest)(text)
     if isinstance(error, etcd.TooManyRequests):
         return TooManyRequests(str(error), retry_after=1)
+    if isinstance(error, etcd.NoSpace):
+        return StoreFull(str(error))
     if isinstance(error, etcd.TooLarge):
         return BodyTooLarge(str(error))
     if isinstance(error, etcd.Compacted):

@@ -1,0 +1,34 @@
+"""History gives way before writes do, and writes before anything else."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.store.quota import MEASURE_BYTES, PRESSED_HISTORY, Quota
+
+
+@given(st.integers(1, 10**10), st.integers(0, 2 * 10**10), st.integers(0, 10**6))
+def test_quota_history_shrinks_as_space_runs_out(limit: int, used: int, most: int) -> None:
+    quota = Quota(limit)
+    quota.measured(used)
+    assert quota.exceeded == (used >= limit)
+    assert quota.pressed or not quota.exceeded
+    kept = quota.history(most)
+    assert kept == (0 if quota.exceeded else min(most, PRESSED_HISTORY) if quota.pressed else most)
+
+
+def test_quota_is_measured_at_start_after_much_and_while_exceeded() -> None:
+    quota = Quota(10 * MEASURE_BYTES)
+    assert quota.due
+    quota.measured(0)
+    quota.wrote(MEASURE_BYTES - 1)
+    assert not quota.due
+    quota.wrote(1)
+    assert quota.due
+    quota.measured(10 * MEASURE_BYTES)
+    assert quota.due
+
+
+def test_quota_of_zero_is_none() -> None:
+    quota = Quota(0)
+    quota.wrote(1 << 60)
+    assert (quota.due, quota.exceeded, quota.pressed) == (False, False, False)
