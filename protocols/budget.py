@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from protocols.errors import NodeplaneError
 
-UNITS = 8_000_000
+UNITS = 4_000_000
 """Units of one request: some seconds."""
 
 

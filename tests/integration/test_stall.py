@@ -26,14 +26,14 @@ def plane() -> Iterator[Plane]:
         assert "Traceback" not in started.logs()
 
 
-def _answered(plane: Plane, sent: Sent, user: str = "admin") -> tuple[int, bytes]:
-    connection = http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=120, context=plane.tls(user))
-    try:
-        connection.request(sent.method, sent.path, sent.body or None, sent.all_headers())
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
+def _connected(plane: Plane, user: str) -> http.client.HTTPSConnection:
+    return http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=120, context=plane.tls(user))
+
+
+def _answered(connection: http.client.HTTPSConnection, sent: Sent) -> tuple[int, bytes]:
+    connection.request(sent.method, sent.path, sent.body or None, sent.all_headers())
+    answer = connection.getresponse()
+    return answer.status, answer.read()
 
 
 class _Probe(threading.Thread):
@@ -47,7 +47,7 @@ class _Probe(threading.Thread):
 
     def run(self) -> None:
         connection = http.client.HTTPSConnection("127.0.0.1", self._plane.port, timeout=60, context=self._plane.tls())
-        while not self._over.is_set():
+        while not self.statuses or not self._over.is_set():
             began = time.monotonic()
             connection.request("GET", "/api/v1/namespaces/default")
             answer = connection.getresponse()
@@ -68,17 +68,20 @@ class _Probe(threading.Thread):
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_attack_is_answered_and_others_do_not_wait(plane: Plane, attack: Attack) -> None:
+    admin, attacker = _connected(plane, "admin"), _connected(plane, attack.user)
     for sent in attack.sent_before():
-        status, body = _answered(plane, sent)
+        status, body = _answered(admin, sent)
         assert status in (201, 409), body[:500]
     deadline = time.monotonic() + READY_SECONDS
-    while attack.ready and _answered(plane, Sent("GET", attack.ready))[0] != 200:
+    while attack.ready and _answered(admin, Sent("GET", attack.ready))[0] != 200:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     began = time.monotonic()
     with _Probe(plane) as probe:
-        status, body = _answered(plane, attack.sent(), attack.user)
+        status, body = _answered(attacker, attack.sent())
         took = time.monotonic() - began
+    admin.close()
+    attacker.close()
     if os.environ.get("STALL_FIGURES"):
         print(f"\n{attack.name}: {status} in {took:.2f} s, others {max(probe.waits):.3f} s, {body[:160]!r}")
     assert status in attack.statuses, body[:500]

@@ -123,6 +123,36 @@ def _role(name: str, verbs: int, resources: int, names: int) -> Sent:
     return post(f"{RBAC}/roles", body)
 
 
+def _rules(name: str, count: int) -> Sent:
+    rules = [
+        {"apiGroups": [""], "verbs": ["get"], "resources": ["x"], "resourceNames": [f"n{n}"]} for n in range(count)
+    ]
+    body = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": rules}
+    return post(f"{RBAC}/roles", body)
+
+
+def _editor() -> Sent:
+    rule = {"apiGroups": ["rbac.authorization.k8s.io"], "verbs": ["create"], "resources": ["roles"]}
+    body = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "editor"},
+        "rules": [rule],
+    }
+    return post(f"{RBAC}/roles", body)
+
+
+def _bound(role: str, user: str) -> Sent:
+    body = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": role},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    return post(f"{RBAC}/rolebindings", body)
+
+
 def _patched(name: str, patch: Any, kind: str, **more: Any) -> Sent:
     return Sent("PATCH", f"{CORE}/configmaps/{name}", json.dumps(patch).encode(), f"application/{kind}+json", **more)
 
@@ -151,7 +181,7 @@ def _empties() -> Sent:
 
 
 def _yaml() -> Sent:
-    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml}\nx:\n" + b"- a\n" * (BODY // 4)
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml}\nx:\n" + b"- a\n" * (BODY // 12)
     return Sent("POST", f"{CORE}/configmaps", body, "application/yaml")
 
 
@@ -177,7 +207,7 @@ def _wide_pod() -> Sent:
 
 
 def _many_containers() -> Sent:
-    return post(f"{CORE}/pods", _pod("many", containers=[{"name": f"c{n}", "image": "i"} for n in range(40_000)]))
+    return post(f"{CORE}/pods", _pod("many", containers=[{"name": f"c{n}", "image": "i"} for n in range(25_000)]))
 
 
 def _tolerations() -> Sent:
@@ -186,8 +216,8 @@ def _tolerations() -> Sent:
 
 
 def _strategic() -> Sent:
-    env = [{"name": f"E{n}", "value": "y"} for n in range(50_000)]
-    order = [{"name": f"E{n}"} for n in range(50_000)]
+    env = [{"name": f"E{n}", "value": "y"} for n in range(25_000)]
+    order = [{"name": f"E{n}"} for n in range(25_000)]
     containers = [{"name": "c", "env": env, "$setElementOrder/env": order}]
     patch = json.dumps({"spec": {"containers": containers}}).encode()
     return Sent("PATCH", f"{CORE}/pods/patched", patch, "application/strategic-merge-patch+json")
@@ -279,7 +309,7 @@ def _hard_token() -> Sent:
 
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-REFUSED = frozenset({400, 413, 414, 422, 429, 431, 504})
+REFUSED = frozenset({400, 403, 413, 414, 422, 429, 431, 504})
 DONE = frozenset({200, 201, 409})
 ANY = REFUSED | DONE
 
@@ -352,10 +382,10 @@ ATTACKS: tuple[Attack, ...] = (
     Attack("apply of 90,000 fields", _applied, ANY),
     Attack("config map of 90,000 fields", lambda: post(f"{CORE}/configmaps", _managed("managed")), ANY),
     Attack("pod of 50,000 variables", _wide_pod, ANY),
-    Attack("pod of 40,000 containers", _many_containers, ANY),
+    Attack("pod of 25,000 containers", _many_containers, ANY),
     Attack("pod of 40,000 tolerations", _tolerations, ANY),
     Attack(
-        "strategic patch of 50,000 variables",
+        "strategic patch of 25,000 variables",
         _strategic,
         ANY,
         lambda: [post(f"{CORE}/pods", _pod("patched"))],
@@ -371,6 +401,20 @@ ATTACKS: tuple[Attack, ...] = (
         ready=f"{CUSTOM}/rules",
     ),
     Attack("schema of 20,000 patterns", _wide_schema, ANY),
+    Attack(
+        "OpenAPI of 20,000 fields",
+        lambda: Sent("GET", f"/openapi/v3/apis/{GROUP}/v1"),
+        ANY,
+        lambda: [_wide_schema()],
+        ready=f"{CUSTOM}/wides",
+    ),
+    Attack(
+        "object of 20,000 fields with patterns",
+        lambda: _custom("wides", "long", **{f"p{n}": "abc" for n in range(20_000)}),
+        ANY,
+        lambda: [_wide_schema()],
+        ready=f"{CUSTOM}/wides",
+    ),
     Attack("schema of large patterns", _large_patterns, ANY),
     Attack(
         "500 schemas for each of 20,000 values",
@@ -378,6 +422,28 @@ ATTACKS: tuple[Attack, ...] = (
         ANY,
         _combined(),
         ready=f"{CUSTOM}/anys",
+    ),
+    Attack("role of 15,000 rules", lambda: _rules("wide", 15_000), ANY),
+    Attack(
+        "rules of oneself",
+        lambda: post(
+            "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectRulesReview",
+                "spec": {"namespace": NAMESPACE},
+            },
+        ),
+        ANY,
+        lambda: [_rules("held", 12_000), _bound("held", "stranger")],
+        user="stranger",
+    ),
+    Attack(
+        "role beside 12,000 rules",
+        lambda: _role("copied", 20, 20, 20),
+        frozenset({403, 409}),
+        lambda: [_rules("held", 12_000), _bound("held", "stranger"), _editor(), _bound("editor", "stranger")],
+        user="stranger",
     ),
     Attack("review of 200,000 groups", _review, ANY),
     Attack("slice of 128 devices", _slice, ANY),

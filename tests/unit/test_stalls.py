@@ -16,7 +16,8 @@ from actors.apiserver.errors.answers import TooManyRequests
 from actors.apiserver.request.call import Call
 from actors.apiserver.request.gate import Identity
 from actors.apiserver.request.held import Held, cause_of, shape_of
-from protocols.actor import loop_monitor, stalls
+from protocols import stalls
+from protocols.actor import loop_monitor
 from protocols.actor.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions
 from protocols.stalls import Stall
 from supervisor.tree.usage import usage_of

@@ -17,8 +17,8 @@ PART_BYTES, PART_ITEMS = 256 * 1024, 250
 """Of a list: more than either is not encoded in one go."""
 
 UNREADABLE = "<invalid>"
-YAML_UNITS, PROTOBUF_UNITS = 6, 1
-"""Microseconds a byte of JSON takes in these forms, at most."""
+YAML_BYTES, PROTOBUF_BYTES = 1, 64
+"""Bytes of JSON for a unit of a request's budget, made in one go into these forms."""
 
 _encode = msgspec.json.Encoder().encode
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -30,7 +30,7 @@ def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
     if form == PLAIN:
         return shown.json
     if form.yaml:
-        spend(len(stored.raw) * YAML_UNITS)
+        spend(len(stored.raw) // YAML_BYTES)
     return render_object(resource, shown.obj, form)
 
 
@@ -49,7 +49,7 @@ def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadat
 
 def _shown(resource: Resource, stored: Stored, form: Form) -> Obj:
     """Raises BudgetSpent, DeadlinePassed: a list made in one go has a bound."""
-    spend(len(stored.raw) * (YAML_UNITS if form.yaml else PROTOBUF_UNITS))
+    spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
     obj = resource.face.view(stored).obj
     return partial(obj, form) if form.view else obj
 

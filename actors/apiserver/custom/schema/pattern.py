@@ -21,7 +21,7 @@ MATCH_STEPS = 700_000_000
 """Bytes of text times instructions of the pattern, in one match: 3 ns each at worst, two seconds."""
 USUAL_INSTRUCTIONS = 64
 """Instructions of an everyday pattern: whatever the text, it takes well under a second."""
-STEPS_PER_UNIT, INSTRUCTIONS_PER_UNIT = 300, 2
+STEPS_PER_UNIT, INSTRUCTIONS_PER_UNIT = 300, 1
 """A unit of a request's budget is a microsecond."""
 
 
