@@ -1,6 +1,7 @@
 """Images, limits and isolation as a person asks for them: nodeplane image, kubectl, and what the pod then says."""
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,38 @@ def test_a_pod_waits_for_its_image_and_runs_once_it_is_there(plane):
         plane.nodeplane("image", "import", str(images._written(plane.root / "bad.tar", {})))
     wanted, reasons = {"BackOff", "Failed", "Pulling", "Pulled", "ErrImageNeverPull"}, ("get", "events", "-o", REASONS)
     until("its events", lambda: wanted <= set(plane.kubectl(*reasons).split()), every=0.2)
+
+
+def test_a_hostile_image_changes_nothing_of_the_host(plane, tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "victim").write_text("whole")
+    linked = {"type": tarfile.SYMTYPE, "linkname": str(closed)}
+    first = [images.entry("d/", mode=0o777, type=tarfile.DIRTYPE), images.entry("d", **linked)]
+    then = [images.entry("d/.wh.victim"), images.entry("d/", mode=0o777, type=tarfile.DIRTYPE)]
+    archive = images._written(
+        tmp_path / "evil.tar",
+        {
+            "first": images.layer(first),
+            "then": images.layer(then),
+            "c": b"{}",
+            "manifest.json": b'[{"Config": "c", "RepoTags": ["evil:1"], "Layers": ["first", "then"]}]',
+        },
+    )
+    plane.nodeplane("image", "import", str(archive))
+    assert (closed.stat().st_mode & 0o777, (closed / "victim").read_text()) == (0o700, "whole")
+    above = images._written(
+        tmp_path / "above.tar",
+        {
+            "first": images.layer([images.entry(".wh...")]),
+            "c": b'{"config": {}}',
+            "manifest.json": b'[{"Config": "c", "RepoTags": ["above:1"], "Layers": ["first"]}]',
+        },
+    )
+    with pytest.raises(AssertionError, match="removes no entry of the image"):
+        plane.nodeplane("image", "import", str(above))
+    assert "evil:1" in plane.nodeplane("image", "ls")
+    plane.nodeplane("image", "rm", "evil:1")
 
 
 def test_what_a_pod_asks_for_it_has(plane):
