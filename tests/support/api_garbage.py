@@ -84,9 +84,10 @@ kinds_of_writes = st.sampled_from(METHODS).flatmap(
 WORDS = """metadata spec status name namespace labels annotations kind apiVersion containers image finalizers
 ownerReferences uid resourceVersion managedFields data conditions type env ports $patch $retainKeys containerPort
 $setElementOrder/containers $deleteFromPrimitiveList/finalizers volumes tolerations devices rules subjects roleRef
-target deletionTimestamp generateName creationTimestamp limits resources requests config opaque parameters dryRun
-preconditions gracePeriodSeconds propagationPolicy orphanDependents deleteOptions 
-ignoreStoreReadErrorWithClusterBreakingPotential boundObjectRef audiences expirationSeconds fieldValidation aggregationRule clusterRoleSelectors matchLabels"""
+target deletionTimestamp generateName creationTimestamp limits resources requests config opaque parameters
+dryRun preconditions gracePeriodSeconds propagationPolicy orphanDependents deleteOptions
+ignoreStoreReadErrorWithClusterBreakingPotential
+boundObjectRef audiences expirationSeconds fieldValidation aggregationRule clusterRoleSelectors matchLabels"""
 KEYS = WORDS.split()
 POINTERS = [
     "",

@@ -86,6 +86,20 @@ def test_corrupt_objects_of_a_store_that_went_back_are_forgotten() -> None:
     assert watched.told == [(4, "d/a", True, False)]
 
 
+@pytest.mark.parametrize("floor", [5, 8])
+def test_object_that_became_corrupt_meanwhile_is_deleted_and_named(floor: int) -> None:
+    """With its history, and with none: neither is a store that contradicts itself."""
+    watched = Watched()
+    watched.snapshot({"d/a": (5, GOOD)}, 5, 5)
+    items = [("d/a", ObjectEvent(STORED, 7, BAD)), (FLOOR_KEY, ObjectEvent(FLOOR, floor, b""))]
+    history = [("@0/d/a", ObjectEvent(MODIFIED, 7, BAD, GOOD))] if floor < 7 else []
+    watched.replica.on_snapshot([*items, *history], 8)
+    assert [(key, after) for _, key, _, after in watched.told] == [("d/a", False)]
+    assert watched.replica.corrupt.below("") == ["/registry/configmaps/d/a"]
+    watched.digest({"d/a": (7, BAD)})
+    assert (watched.fetches, watched.replica.forgotten) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("raw", "custom", "told"),
     [

@@ -42,6 +42,9 @@ class Corrupt:
         for key in [key for key in self._why if key not in keys]:
             self.forget(key)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._why
+
     def digest(self) -> int:
         """Return the share that these have in the digest of all objects."""
         return sum(self._fingerprints.values())

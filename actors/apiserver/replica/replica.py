@@ -83,9 +83,11 @@ class Replica:
         self._on_forgotten.remove(listener)
 
     def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
-        snapshot = self._readable(read_snapshot(items, mark))
+        whole = read_snapshot(items, mark)
+        snapshot = self._readable(whole)
         if self.filled:
             self._catch_up(snapshot, mark)
+            self._readable(whole)  # what became unreadable meanwhile was just deleted, and forgotten with that
         else:
             self._fill(snapshot, mark)
         self.on_mark(mark)
@@ -165,7 +167,7 @@ class Replica:
         if mark < self.mark:
             return f"the store is at revision {mark}"
         settled = self.mark - 1 if self._latest[0] == self.mark else self.mark
-        return snapshot.contradiction(self.objects, settled)
+        return snapshot.contradiction(self.objects, settled, self.corrupt)
 
     def _check_digest(self, event: ObjectEvent) -> None:
         """The replay is complete: the watch cache holds exactly the objects that stand here, or never had them."""

@@ -1,5 +1,7 @@
 """A snapshot of an objects stream, read: the stored state, the history behind it, and how far back that reaches."""
 
+from collections.abc import Container
+
 import msgspec
 
 from actors.apiserver.replica.change import Change
@@ -15,12 +17,12 @@ class Resync(msgspec.Struct, frozen=True):
     floor: int = 0
     """History is gapless above this revision."""
 
-    def contradiction(self, held: Objects, settled: int) -> str:
+    def contradiction(self, held: Objects, settled: int, left_out: Container[str] = ()) -> str:
         """Return why this state does not continue the one `held`; empty when it does.
 
         `settled`: all changes up to this revision are in `held`, and some of the next one may be. Objects that have not
         changed since must be those held. With a gapless history, what is held and what happened since must also make
-        the whole state.
+        the whole state. `left_out`: keys of what is stored and cannot be read.
         """
         for key, stored in self.stored.items():
             old = held.get(key)
@@ -28,7 +30,7 @@ class Resync(msgspec.Struct, frozen=True):
                 return f"{key} of revision {stored.rv} differs"
         if self.floor > settled:
             return ""
-        gone = {each.key for each in held.below("") if each.key not in self.stored}
+        gone = {each.key for each in held.below("") if each.key not in self.stored and each.key not in left_out}
         gone -= {key for key, event in self.history if event.type == DELETED and event.rv > settled}
         return f"{min(gone)} is gone without a deletion" if gone else ""
 
