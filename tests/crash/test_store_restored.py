@@ -29,7 +29,7 @@ from tests.support.servers import Session, X
 
 BEFORE, LOST, GROWN = 20, 300, 400
 WITHIN_S = 30.0
-"""Generous; see what the tests print."""
+"""Generous; measured: 0.4 s on a whole plane, up to 1.9 s here."""
 PREFIX = b"/registry/configmaps/default/"
 CONFIGMAPS = next(resource for resource in ALL if resource.plural == "configmaps")
 Contents = dict[str, tuple[int, str]]
@@ -107,7 +107,8 @@ class World:
                 _contents(self.informer.items.values()),
             ]
             if all(each == stored for each in seen):
-                print(f"all agree with the store {time.monotonic() - self.restored:.2f} s after it was started")
+                if self.restored:
+                    print(f"all agree with the store {time.monotonic() - self.restored:.2f} s after it was started")
                 return
             late = [sorted(set(each.items()) ^ set(stored.items()))[:3] for each in seen]
             assert time.monotonic() - began < WITHIN_S, f"they differ: {late}\n{self.plane.logs()}"
