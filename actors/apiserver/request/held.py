@@ -1,6 +1,6 @@
 """Requests that stopped a process: named while they do, and refused to their user afterwards by every process.
 
-- A request that holds the event loop for seconds is recorded by the loop monitor (protocols/actor/stalls.py).
+- A request that holds the event loop for seconds is recorded by the loop monitor (protocols/stalls.py).
 - While a record counts, requests of the same user and shape get 429. A shape is method, resource and subresource; of
   the plane's own users it is the whole path and query, so that one request of theirs stops no other.
 - Every process of the port reads the records once a second and before it listens.

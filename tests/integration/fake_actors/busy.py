@@ -4,7 +4,8 @@ import os
 import signal
 import time
 
-from protocols.actor import Context, run_actor, stalls
+from protocols import stalls
+from protocols.actor import Context, run_actor
 from protocols.stalls import Stall
 
 WORK_S = 3.5
