@@ -1,1 +1,1 @@
-"""Binds pods to nodes."""
+"""Bind pods to nodes and allocate devices to their claims."""

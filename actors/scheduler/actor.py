@@ -1,10 +1,11 @@
-"""scheduler: gives every pending pod a node that can run it, and every claim of it the devices there.
+"""scheduler: bind every pending pod to a node that can run it, and allocate devices to its claims.
 
-Why a process: placement may take long and must not delay what is running already.
-Owns: nothing; what it assumes of writes under way is rebuilt from the API, patched devices as well.
-On kill -9: pending pods wait. A claim may be allocated and its pod not bound; then the claim says which node is right.
-Where other control planes use the same store only the one that holds the lease places pods; the others know them all
-and take over when it ends. Should two work all the same, no device is given twice (docs/explanation/scheduling.md).
+A process of its own, since scheduling may take long and must not delay what runs already. Owns nothing: assumed writes
+and patched devices are rebuilt from the API.
+On kill -9 pending pods wait. A claim may be allocated without its pod being bound; its allocation then decides the
+node.
+If several control planes use one store, only the holder of the lease schedules; the others follow the API and take over
+when it expires. Should two schedule all the same, no device is allocated twice (docs/explanation/scheduling.md).
 """
 
 import asyncio
@@ -12,14 +13,21 @@ import logging
 import time
 from collections.abc import Callable
 
-from actors.scheduler.binder import Binder
-from actors.scheduler.cache import Cache
-from actors.scheduler.dra.devices import Devices
+from actors.scheduler.devices import DynamicResources
 from actors.scheduler.errors import ObjectUnreadable
 from actors.scheduler.metrics import SchedulerMetrics, StateCollector
-from actors.scheduler.placement import Decision, Placement
+from actors.scheduler.node_cache import Cache
+from actors.scheduler.placement import Binder, Decision, Placement
 from actors.scheduler.queue import ROOM, Queue
-from actors.scheduler.views import is_over, node_name_of, node_view, pod_view, readable, same_demand, wants_placement
+from actors.scheduler.views import (
+    has_valid_shape,
+    is_finished,
+    needs_scheduling,
+    node_name_of,
+    node_view,
+    pod_view,
+    same_requirements,
+)
 from protocols.actor import Context, run_actor
 from protocols.actor.candidate import candidate
 from protocols.dra.patching.types import Gates
@@ -32,9 +40,9 @@ from protocols.kube.resources import NODES, PODS
 NAME = "default-scheduler"
 TRACKER = "resource_slice_tracker"
 LEASE = "kube-scheduler"
-AT_ONCE = 48
-"""Decisions that may be written at the same time."""
-SYNC_S = 3600.0
+MAX_BINDING_CYCLES = 48
+"""Concurrent binding cycles."""
+SYNC_TIMEOUT_S = 3600.0
 
 
 class Scheduler:
@@ -50,7 +58,7 @@ class Scheduler:
         self._pending: dict[str, Object] = {}
         self._wake = asyncio.Event()
         gates = Gates(settings.gate("DRAAdminControlledDeviceAttributes"), settings.gate("DRADeviceTaints"))
-        self._devices = Devices(self._client, gates, self._changed, context.log, self._tracker_events)
+        self._devices = DynamicResources(self._client, gates, self._changed, context.log, self._tracker_events)
         self._placement = Placement(
             self._cache,
             self._queue,
@@ -60,7 +68,7 @@ class Scheduler:
             context.log,
         )
         context.registry.register(StateCollector(lambda: self._queue.counts(time.monotonic()), self._devices))
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_BINDING_CYCLES)
         self._pods = Informer(self._client, PODS, InformerOptions(), self)
         self._leader = candidate(context, self._client, LEASE)
         nodes = _Nodes(self._cache, self._devices, context.log, self._changed)
@@ -81,13 +89,13 @@ class Scheduler:
             await self._leader.release()
         await self._client.close()
 
-    # pods, as the informer tells them
+    # pod informer
 
     def on_add(self, obj: Object) -> None:
-        self._take(obj)
+        self._observe_pod(obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        self._take(new)
+        self._observe_pod(new)
 
     def on_delete(self, obj: Object) -> None:
         uid = uid_of(obj)
@@ -95,44 +103,46 @@ class Scheduler:
         if self._cache.forget(uid):
             self._changed(ROOM)
 
-    def _take(self, pod: Object) -> None:
-        if not readable(pod):
+    def _observe_pod(self, pod: Object) -> None:
+        if not has_valid_shape(pod):
             return
         uid, node = uid_of(pod), node_name_of(pod)
-        if is_over(pod):
+        if is_finished(pod):
             self.on_delete(pod)
         elif node:
             self._drop(uid)
-            self._count(pod, node)
-        elif wants_placement(pod, NAME):
+            self._count_bound(pod, node)
+        elif needs_scheduling(pod, NAME):
             known = self._pending.get(uid)
             self._pending[uid] = pod
-            if known is None or not same_demand(known, pod):
+            if known is None or not same_requirements(known, pod):
                 self._queue.add(uid)
                 self._wake.set()
         else:
             self.on_delete(pod)
 
-    def _count(self, pod: Object, node: str) -> None:
+    def _count_bound(self, pod: Object, node: str) -> None:
         try:
             self._cache.place(node, pod_view(pod))
         except ObjectUnreadable as error:
-            self._context.log.warning("pod %s counts as nothing on %s: %s", key_of(pod), node, error)
+            self._context.log.warning("bound pod is not counted pod=%s node=%s error=%s", key_of(pod), node, error)
 
     def _drop(self, uid: str) -> None:
         self._pending.pop(uid, None)
         self._queue.remove(uid)
 
     def _changed(self, *topics: str) -> None:
-        """Something got free or new: who waits for it may fit now."""
+        """Wake the pods that wait for one of the topics."""
         if self._queue.changed(*topics):
             self._wake.set()
 
-    # placement
+    # scheduling and binding cycles
 
     async def _run(self) -> None:
         await asyncio.gather(
-            self._nodes.wait_synced(SYNC_S), self._pods.wait_synced(SYNC_S), self._devices.wait_synced(SYNC_S)
+            self._nodes.wait_synced(SYNC_TIMEOUT_S),
+            self._pods.wait_synced(SYNC_TIMEOUT_S),
+            self._devices.wait_synced(SYNC_TIMEOUT_S),
         )
         self._context.ready()
         if self._leader:
@@ -141,15 +151,15 @@ class Scheduler:
         while True:
             for uid in self._queue.ready(time.monotonic()):
                 await self._slots.acquire()
-                decision = await self._decide(uid)
+                decision = await self._run_scheduling_cycle(uid)
                 if decision is None:
                     self._slots.release()
                 else:
-                    self._context.spawn(self._carry_out(decision), f"pod {uid}")
-            await self._rest()
+                    self._context.spawn(self._run_binding_cycle(decision), f"pod {uid}")
+            await self._wait_for_work()
 
-    async def _rest(self) -> None:
-        """Until something changed, or the earliest back-off of a pod that is due."""
+    async def _wait_for_work(self) -> None:
+        """Wait for a change or the end of the earliest backoff."""
         at = self._queue.next_at()
         try:
             async with asyncio.timeout(None if at is None else max(0.0, at - time.monotonic())):
@@ -158,16 +168,16 @@ class Scheduler:
             return
         self._wake.clear()
 
-    async def _decide(self, uid: str) -> Decision | None:
+    async def _run_scheduling_cycle(self, uid: str) -> Decision | None:
         pod = self._pending.get(uid)
         if pod is None:
             self._queue.remove(uid)
             return None
-        return await self._placement.decide(pod) if self._queue.trying(uid) else None
+        return await self._placement.run_scheduling_cycle(pod) if self._queue.start(uid) else None
 
-    async def _carry_out(self, decision: Decision) -> None:
+    async def _run_binding_cycle(self, decision: Decision) -> None:
         try:
-            if await self._placement.carry_out(decision):
+            if await self._placement.run_binding_cycle(decision):
                 self._drop(decision.view.uid)
         finally:
             self._slots.release()
@@ -175,9 +185,11 @@ class Scheduler:
 
 
 class _Nodes:
-    """What nodes do to the cache. Heartbeats that change nothing for placement wake nobody."""
+    """Apply Node objects to the cache. Heartbeats without a relevant change wake no pod."""
 
-    def __init__(self, cache: Cache, devices: Devices, log: logging.Logger, changed: Callable[..., None]) -> None:
+    def __init__(
+        self, cache: Cache, devices: DynamicResources, log: logging.Logger, changed: Callable[..., None]
+    ) -> None:
         self._cache, self._devices = cache, devices
         self._log = log
         self._changed = changed
@@ -186,8 +198,8 @@ class _Nodes:
         try:
             view = node_view(obj)
         except ObjectUnreadable as error:
-            self._log.warning("node %s is not used: %s", name_of(obj), error)
-            self._cache.node_gone(name_of(obj))
+            self._log.warning("node ignored name=%s error=%s", name_of(obj), error)
+            self._cache.forget_node(name_of(obj))
             return
         if self._cache.node(view):
             self._changed(ROOM)
@@ -196,8 +208,8 @@ class _Nodes:
         self.on_add(new)
 
     def on_delete(self, obj: Object) -> None:
-        self._cache.node_gone(name_of(obj))
-        self._devices.fitting.node_gone(name_of(obj))
+        self._cache.forget_node(name_of(obj))
+        self._devices.fit.forget_node(name_of(obj))
 
 
 def main(argv: list[str] | None = None) -> None:

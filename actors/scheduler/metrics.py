@@ -1,4 +1,4 @@
-"""Figures of the scheduler, under upstream's names where it has them."""
+"""Metrics of the scheduler, under upstream's names where it has them."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from actors.scheduler.dra.devices import Devices
+from actors.scheduler.devices import DynamicResources
 
 PROFILE = "default-scheduler"
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
@@ -44,9 +44,9 @@ class SchedulerMetrics:
 
 
 class StateCollector(Collector):
-    """What waits, what is allocated, and what the caches of devices did, read when asked for."""
+    """Collects queue lengths, allocated devices and counters of the device caches at scrape time."""
 
-    def __init__(self, queues: Callable[[], Mapping[str, int]], devices: Devices) -> None:
+    def __init__(self, queues: Callable[[], Mapping[str, int]], devices: DynamicResources) -> None:
         self._queues, self._devices = queues, devices
 
     def collect(self) -> Iterable[Metric]:
@@ -56,7 +56,7 @@ class StateCollector(Collector):
         yield pending
         devices = self._devices
         tracked = devices.feed.tracker.counts
-        text = "Devices that are allocated, or about to be."
+        text = "DynamicResources that are allocated, or about to be."
         yield GaugeMetricFamily("nodeplane_scheduler_allocated_devices", text, value=len(devices.ledger))
         yield _count(
             "nodeplane_dra_tracker_rebuilds", "Slices whose patched devices were worked out.", tracked.rebuilds
@@ -66,7 +66,7 @@ class StateCollector(Collector):
         text = "Of them, those that failed."
         yield _counts("nodeplane_dra_cel_failures", text, tracked.failures, devices.engine.failures)
         text = "Searches for devices on one node; what was known already is not searched."
-        yield _count("nodeplane_scheduler_allocation_searches", text, devices.fitting.searches)
+        yield _count("nodeplane_scheduler_allocation_searches", text, devices.fit.searches)
 
     def describe(self) -> Iterable[Metric]:
         return []

@@ -1,17 +1,63 @@
-"""From API objects to what placement needs of them. Pure. Wrong shapes raise ObjectUnreadable, never anything else."""
+"""The parts of Pods and Nodes that scheduling needs. Pure; a wrong shape raises ObjectUnreadable, nothing else."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from actors.scheduler.errors import ObjectUnreadable
-from actors.scheduler.types import Amounts, NodeView, PodView, Taint
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import condition_true, key_of, labels_of, terminating, uid_of
 from protocols.kube.quantity import NANO, parse_quantity
 
+Amounts = dict[str, int]
+"""Nano-units by resource, as in protocols.kube.quantity; `pods` counts pods."""
+
+
+@dataclass(frozen=True)
+class Taint:
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """Scheduling-relevant part of a Node."""
+
+    name: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    allocatable: Amounts
+    ready: bool
+    unschedulable: bool
+
+
+@dataclass(frozen=True)
+class PodView:
+    """Scheduling-relevant part of a Pod."""
+
+    uid: str
+    key: str
+    """namespace/name."""
+    requests: Amounts
+    node_selector: dict[str, str]
+    affinity_terms: tuple[dict[str, Any], ...]
+    """nodeSelectorTerms of required node affinity, one of which must match; empty = no requirement."""
+    tolerations: tuple[dict[str, Any], ...]
+    claims: bool
+    """True if the pod references resource claims."""
+
+
+@dataclass
+class NodeLoad:
+    """A node, and the requests of the pods on it."""
+
+    view: NodeView
+    used: Amounts = field(default_factory=dict)
+
 
 def amounts(quantities: Mapping[str, Any]) -> Amounts:
-    """Unreadable quantities count as nothing: the API refuses them, so this is another server's leniency."""
+    """Parse quantities. Invalid ones, which only another server admits, are skipped."""
     found: Amounts = {}
     for name, text in quantities.items():
         try:
@@ -30,8 +76,11 @@ def larger(one: Amounts, other: Amounts) -> Amounts:
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """max(init containers, sum of app containers), each with the sidecars started before them; one of `pods`. What the
-    pod asks for as a whole goes before what its containers do."""
+    """Return the requests of a pod, with one of `pods`.
+
+    That is max(init containers, sum of app containers), each with the sidecars started before them. Pod-level requests
+    override those of containers.
+    """
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
@@ -43,7 +92,7 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
             peak = larger(peak, added(sidecars, own))
     apps = _sum(_container(container) for container in spec.get("containers") or ())
     whole = (spec.get("resources") or {}).get("requests") or {}
-    total = {**larger(peak, added(sidecars, apps)), **amounts(whole)}  # the pod's own word about a resource decides
+    total = {**larger(peak, added(sidecars, apps)), **amounts(whole)}  # pod-level requests win
     return added(added(total, amounts(spec.get("overhead") or {})), {"pods": NANO})
 
 
@@ -72,7 +121,7 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
     return PodView(
         uid=uid_of(pod),
         key=key_of(pod),
-        requests=pod_requests(_sized(pod, spec)),
+        requests=pod_requests(_with_resize(pod, spec)),
         node_selector=dict(spec.get("nodeSelector") or {}),
         affinity_terms=tuple(map(_term, required.get("nodeSelectorTerms") or ())),
         tolerations=tuple(map(dict, spec.get("tolerations") or ())),
@@ -80,9 +129,11 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
     )
 
 
-def _sized(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The spec of a pod that is being resized: it takes what it has and what it wants, whichever is more; of what its
-    node can never give, only what it has."""
+def _with_resize(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the spec of a pod that is being resized.
+
+    It counts what it has or what it requests, whichever is more; if the resize is infeasible, what it has.
+    """
     status = pod.get("status") or {}
     resizing = [c for c in status.get("conditions") or () if str(c.get("type")).startswith("PodResize")]
     if not resizing:
@@ -90,9 +141,9 @@ def _sized(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]
     wants = all(condition.get("reason") != "Infeasible" for condition in resizing)
     lists = (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses"))
     changed = {}
-    for field, shown in lists:
-        held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in status.get(shown) or ()}
-        changed[field] = [_with(raw, held.get(raw.get("name")) or {}, wants) for raw in spec.get(field) or ()]
+    for spec_key, status_key in lists:
+        held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in status.get(status_key) or ()}
+        changed[spec_key] = [_with(raw, held.get(raw.get("name")) or {}, wants) for raw in spec.get(spec_key) or ()]
     return {**spec, **changed}
 
 
@@ -105,7 +156,7 @@ def _with(container: Mapping[str, Any], held: Mapping[str, Any], wants: bool) ->
 
 
 def _term(term: Mapping[str, Any]) -> dict[str, Any]:
-    """One node selector term with nothing but what fit.py reads."""
+    """Return one node selector term with only what matching reads."""
     parts = ("matchExpressions", "matchFields")
     return {part: [_demand(demand) for demand in term.get(part) or ()] for part in parts}
 
@@ -138,29 +189,28 @@ def node_name_of(pod: Mapping[str, Any]) -> str:
     return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
-def readable(pod: Mapping[str, Any]) -> bool:
-    """Spec and status, where present, are maps."""
+def has_valid_shape(pod: Mapping[str, Any]) -> bool:
+    """Return True if spec and status are maps or absent."""
     return all(isinstance(pod.get(part), dict | None) for part in ("spec", "status"))
 
 
-def wants_placement(pod: Mapping[str, Any], scheduler: str) -> bool:
-    """Unbound, not ending, not gated, and asking for this scheduler."""
+def needs_scheduling(pod: Mapping[str, Any], scheduler: str) -> bool:
+    """Return True if the pod is unbound, not terminating, not gated, and of this scheduler."""
     spec = pod.get("spec") or {}
     return (
         not spec.get("nodeName")
         and not terminating(pod)
         and (spec.get("schedulerName") or "default-scheduler") == scheduler
         and not spec.get("schedulingGates")
-        and not is_over(pod)
+        and not is_finished(pod)
     )
 
 
-def is_over(pod: Mapping[str, Any]) -> bool:
-    """A finished pod holds nothing of its node any more."""
+def is_finished(pod: Mapping[str, Any]) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def same_demand(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Nothing changed that a pod's placement goes by: its spec, and the names of its claims."""
+def same_requirements(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return True if spec and claim names, which scheduling depends on, are equal."""
     made = [(pod.get("status") or {}).get("resourceClaimStatuses") for pod in (one, other)]
     return one.get("spec") == other.get("spec") and made[0] == made[1]

@@ -26,7 +26,7 @@ class Life:
         self.events = Events()
         self.broken: list[BaseException] = []
         self.registry = CollectorRegistry()
-        self._hurry = mock.patch.object(queue, "FIRST_S", 0.05)
+        self._hurry = mock.patch.object(queue, "INITIAL_BACKOFF_S", 0.05)
         settings = SimpleNamespace(
             api_url="https://x", leader_elect=False, gate=lambda name: (gates or {}).get(name, True)
         )

@@ -74,6 +74,23 @@ def test_no_module_needs_one_that_needs_it(actor: str) -> None:
     assert sorted(needs) == []
 
 
+LAYERED = ("adopt", "devices", "frontdoor", "health", "scheduler")
+"""Actors whose folders are floors already."""
+
+
+@pytest.mark.parametrize("actor", LAYERED)
+def test_folders_of_layered_actor_form_no_cycle(actor: str) -> None:
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in modules(ROOT / "actors" / actor)}
+    needs: dict[str, set[str]] = {}
+    for name, path in files.items():
+        targets = {_module(files, other) for other in imported(path)} - {""}
+        needs.setdefault(name.rpartition(".")[0], set()).update(target.rpartition(".")[0] for target in targets)
+    while done := [folder for folder, others in needs.items() if not (others - {folder}) & needs.keys()]:
+        for folder in done:
+            del needs[folder]
+    assert sorted(needs) == []
+
+
 def _module(files: dict[str, Path], name: str) -> str:
     """`name` may be a module, or something inside one."""
     return name if name in files else name.rpartition(".")[0] if name.rpartition(".")[0] in files else ""

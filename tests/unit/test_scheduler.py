@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.scheduler.cache import Cache
 from actors.scheduler.errors import ObjectUnreadable
+from actors.scheduler.node_cache import Cache, best_node, least_allocated_score
 from actors.scheduler.queue import ANY_ROOM, Queue
-from actors.scheduler.score import best, left_over
-from actors.scheduler.views import node_view, pod_requests, pod_view, wants_placement
+from actors.scheduler.views import needs_scheduling, node_view, pod_requests, pod_view
 from protocols.kube.quantity import NANO
 
 
@@ -91,10 +90,10 @@ def test_requests_count_init_containers_and_sidecars_once() -> None:
 
 
 def test_only_unbound_pods_of_this_scheduler_want_placement() -> None:
-    assert wants_placement(pod(), "default-scheduler")
-    assert not wants_placement(pod(nodeName="n1"), "default-scheduler")
-    assert not wants_placement(pod(schedulerName="mine"), "default-scheduler")
-    assert not wants_placement(pod(schedulingGates=[{"name": "g"}]), "default-scheduler")
+    assert needs_scheduling(pod(), "default-scheduler")
+    assert not needs_scheduling(pod(nodeName="n1"), "default-scheduler")
+    assert not needs_scheduling(pod(schedulerName="mine"), "default-scheduler")
+    assert not needs_scheduling(pod(schedulingGates=[{"name": "g"}]), "default-scheduler")
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3), st.booleans()), max_size=60))
@@ -112,7 +111,7 @@ def test_no_node_is_ever_promised_twice(steps: list[tuple[int, int, bool]]) -> N
 
 
 def tried(queue: Queue, uid: str, now: float, *topics: str) -> None:
-    assert queue.trying(uid)
+    assert queue.start(uid)
     queue.failed(uid, now, frozenset(topics) or ANY_ROOM)
 
 
@@ -126,7 +125,7 @@ def test_a_pod_that_did_not_fit_waits_for_a_change_and_its_back_off() -> None:
     assert (queue.ready(0.5), queue.next_at(), queue.ready(1.0)) == ([], 1.0, ["a"])
     waits = []
     for _ in range(5):
-        assert queue.trying("a")
+        assert queue.start("a")
         queue.retry("a", 0.0)
         waits.append(queue.next_at())
     assert waits == [2.0, 4.0, 8.0, 10.0, 10.0]
@@ -151,14 +150,14 @@ def test_only_what_can_help_wakes_a_pod() -> None:
 def test_a_change_during_the_try_is_not_lost() -> None:
     queue = Queue()
     queue.add("a")
-    assert queue.trying("a")
-    assert not queue.trying("a")
+    assert queue.start("a")
+    assert not queue.start("a")
     assert queue.ready(0.0) == []
     assert queue.changed("anything at all")
     queue.failed("a", 0.0)
     assert queue.ready(1.0) == ["a"]
-    assert queue.trying("a")
-    queue.gated("a", frozenset())
+    assert queue.start("a")
+    queue.park("a", frozenset())
     assert not queue.changed("room")
 
 
@@ -166,26 +165,26 @@ def test_the_emptier_node_is_better_and_equal_ones_are_told_by_name() -> None:
     cache = cache_of(node("n1"), node("n2"), node("n3"))
     cache.place("n1", pod_view(pod("a", limits={"cpu": "1"})))
     asked = pod_view(pod("b", limits={"cpu": "1"}))
-    assert left_over(asked, cache.nodes["n2"]) > left_over(asked, cache.nodes["n1"])
-    assert best(asked, cache.nodes) == "n3"
+    assert least_allocated_score(asked, cache.nodes["n2"]) > least_allocated_score(asked, cache.nodes["n1"])
+    assert best_node(asked, cache.nodes) == "n3"
     bare = cache_of({"metadata": {"name": "x"}})
-    assert left_over(asked, bare.nodes["x"]) == 0.0
+    assert least_allocated_score(asked, bare.nodes["x"]) == 0.0
 
 
 def test_a_promise_ends_with_its_node() -> None:
     cache = cache_of(node("n1"))
     cache.place("n1", pod_view(pod()))
-    assert cache.promised("uid-p") == "n1"
-    cache.node_gone("n1")
-    assert cache.promised("uid-p") == ""
-    assert cache.promised("other") == ""
+    assert cache.assumed_node("uid-p") == "n1"
+    cache.forget_node("n1")
+    assert cache.assumed_node("uid-p") == ""
+    assert cache.assumed_node("other") == ""
 
 
 def test_a_heartbeat_changes_nothing_and_a_node_that_returns_remembers_its_pods() -> None:
     cache = cache_of(node("n1"))
     cache.place("n1", pod_view(pod(limits={"cpu": "1"})))
     assert not cache.node(node_view(node("n1")))
-    cache.node_gone("n1")
+    cache.forget_node("n1")
     assert cache.node(node_view(node("n1")))
     assert cache.nodes["n1"].used["cpu"] == NANO
     assert cache.node(node_view(node("n1", ready="False")))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from actors.scheduler.dra.extended import IMPLICIT, backed, backing, extended_claim
+from actors.scheduler.extended_resources import IMPLICIT, backed, backing, extended_claim
 from actors.scheduler.views import pod_view
 from protocols.dra.decode import class_of
 

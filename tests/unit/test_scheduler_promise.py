@@ -28,7 +28,7 @@ class FakeBinder:
         if self.faults:
             raise self.faults.pop(0)
 
-    async def refuse(self, pod: dict[str, Any], why: str, reason: str = "") -> None:
+    async def report_unschedulable(self, pod: dict[str, Any], why: str, reason: str = "") -> None:
         self.refused.append((name_of(pod), why))
 
 
@@ -45,9 +45,9 @@ class World:
 
     async def place(self, *names: str) -> None:
         for name in names:
-            decision = await self.scheduler._decide(f"u-{name}")
+            decision = await self.scheduler._run_scheduling_cycle(f"u-{name}")
             if decision is not None:
-                await self.scheduler._carry_out(decision)
+                await self.scheduler._run_binding_cycle(decision)
 
     def free(self) -> int:
         load = self.scheduler._cache.nodes["n1"]

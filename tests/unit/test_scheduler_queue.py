@@ -53,14 +53,14 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
                 queue.remove(what)
                 pods.pop(what, None)
             case "trying":
-                assert queue.trying(what) == (pod is not None and not pod.trying)
+                assert queue.start(what) == (pod is not None and not pod.trying)
                 if pod is not None and not pod.trying:
                     pod.trying, pod.due = True, False
             case "failed" | "gated" | "retry":
                 if step == "failed":
                     queue.failed(what, now, topics)
                 elif step == "gated":
-                    queue.gated(what, topics)
+                    queue.park(what, topics)
                 else:
                     queue.retry(what, now)
                 if pod is not None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.scheduler.dra.claims import ClaimStore
-from actors.scheduler.dra.ledger import Ledger
+from actors.scheduler.claim_store import ClaimStore, DeviceLedger
 from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
@@ -223,7 +222,7 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=30))
 def test_the_ledger_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[DeviceId]]]) -> None:
-    ledger = Ledger()
+    ledger = DeviceLedger()
     held_: dict[str, dict[DeviceId, int]] = {}
     promised: dict[str, frozenset[DeviceId]] = {}
     clock = 0
@@ -235,15 +234,15 @@ def test_the_ledger_agrees_with_a_naive_one(steps: list[tuple[str, str, frozense
             old = held_.get(claim, {})
             order = clock if step == "saw" else 0
             held_[claim] = {device: old.get(device, order) for device in wanted}
-            ledger.saw(claim, wanted, ordered=step == "saw")
+            ledger.observe(claim, wanted, ordered=step == "saw")
         elif step == "promise" and claim not in promised:
             free = not wanted & before
-            assert ledger.promise(claim, wanted) == free
+            assert ledger.reserve(claim, wanted) == free
             if free:
                 promised[claim] = wanted
         elif step == "withdraw":
             promised.pop(claim, None)
-            ledger.withdraw(claim)
+            ledger.release(claim)
         taken = {device for each in (*held_.values(), *promised.values()) for device in each}
         assert {device for device in before | taken | wanted if device in ledger} == taken
         assert (ledger.revisions([("d", "p")]) != revisions) or before == taken
@@ -254,7 +253,7 @@ def test_the_ledger_agrees_with_a_naive_one(steps: list[tuple[str, str, frozense
                 for device in mine.keys() & theirs.keys()
                 if other != each and (theirs[device] < mine[device] or mine[device] == 0)
             }
-            assert ledger.rivals(each) == rivals
+            assert ledger.conflicting_claims(each) == rivals
 
 
 def told(name: str, version: int, device: str = "") -> Object:
@@ -267,35 +266,35 @@ def told(name: str, version: int, device: str = "") -> Object:
 
 
 def test_a_promise_ends_when_the_watch_tells_and_not_before() -> None:
-    ledger = Ledger()
+    ledger = DeviceLedger()
     store = ClaimStore(ledger)
     x = DeviceId("d", "p", "x")
-    store.saw(told("a", 1))
-    assert ledger.promise("a", frozenset((x,)))
+    store.observe(told("a", 1))
+    assert ledger.reserve("a", frozenset((x,)))
     store.assume(told("a", 3, "x"))
     assert store.get("ns/a") == told("a", 3, "x")
-    store.saw(told("a", 2))
+    store.observe(told("a", 2))
     assert x in ledger
-    assert ledger.promised("a"), "older news"
-    store.saw(told("a", 3, "x"))
+    assert ledger.reserved("a"), "older news"
+    store.observe(told("a", 3, "x"))
     assert x in ledger
-    assert not ledger.promised("a")
-    store.saw(told("a", 4))
+    assert not ledger.reserved("a")
+    store.observe(told("a", 4))
     assert x not in ledger
 
 
 def test_news_may_be_faster_than_the_answer_to_the_own_write() -> None:
-    ledger = Ledger()
+    ledger = DeviceLedger()
     store = ClaimStore(ledger)
     x = DeviceId("d", "p", "x")
-    store.saw(told("a", 1))
-    ledger.promise("a", frozenset((x,)))
-    store.saw(told("a", 3, "x"))
-    store.saw(told("a", 4))
+    store.observe(told("a", 1))
+    ledger.reserve("a", frozenset((x,)))
+    store.observe(told("a", 3, "x"))
+    store.observe(told("a", 4))
     store.assume(told("a", 3, "x"))
     assert x not in ledger
-    store.saw(told("b", 5))
-    ledger.promise("b", frozenset((x,)))
-    store.gone(told("b", 6))
+    store.observe(told("b", 5))
+    ledger.reserve("b", frozenset((x,)))
+    store.remove(told("b", 6))
     store.assume(told("b", 5, "x"))
     assert x not in ledger

@@ -1,5 +1,8 @@
-"""Which nodes can give a pod's claims what they want. What a node answered is remembered until something there changes,
-so that of a hundred nodes only those are searched anew where something happened."""
+"""Find devices for a pod's claims on each node.
+
+Results are cached per demand and node until something changes there, so that of many nodes only those are searched
+again where something happened.
+"""
 
 import asyncio
 import time
@@ -7,10 +10,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from actors.scheduler.dra.gate import NOT_AVAILABLE
-from actors.scheduler.dra.ledger import Ledger
-from actors.scheduler.dra.types import Demand, Fit
-from actors.scheduler.types import NodeView
+from actors.scheduler.claim_demand import NOT_AVAILABLE, Demand, Fit
+from actors.scheduler.claim_store import DeviceLedger
+from actors.scheduler.views import NodeView
 from protocols.dra.allocator import (
     AllocationFault,
     Attempt,
@@ -28,20 +30,20 @@ from protocols.dra.pods import allocation_of
 from protocols.dra.types import DeviceClass, PoolId
 from protocols.kube.node_selector import selects
 
-CANNOT = "cannot allocate all claims"
-ANYTHING = Fit()
-PATIENCE_S = 10.0
+NOT_ALLOCATABLE = "cannot allocate all claims"
+FITS = Fit()
+SEARCH_TIMEOUT_S = 10.0
 """For all nodes of one pod together."""
-SIGNATURES = 64
-BREATH = 256
-"""Nodes between two turns of the event loop."""
+MAX_DEMANDS = 64
+YIELD_EVERY = 256
+"""Nodes between two yields to the event loop."""
 State = tuple[View, int]
-"""Everything that a node's answer depends on, apart from what is asked."""
+"""Everything besides the demand that a node's result depends on."""
 Answers = dict[str, tuple[State, Fit]]
 
 
-class Seen(NamedTuple):
-    """What a node sees, as long as neither it nor any slice changes."""
+class NodeDevices(NamedTuple):
+    """Devices that a node sees, valid until the node or any slice changes."""
 
     node: NodeView
     revision: int
@@ -49,59 +51,64 @@ class Seen(NamedTuple):
     pools: tuple[PoolId, ...]
 
 
-class Fitting:
+class DeviceFit:
     def __init__(
-        self, catalog: Catalog, ledger: Ledger, classes: Mapping[str, DeviceClass], engine: Selectors, taints: bool
+        self,
+        catalog: Catalog,
+        ledger: DeviceLedger,
+        classes: Mapping[str, DeviceClass],
+        engine: Selectors,
+        taints: bool,
     ) -> None:
         self._catalog, self._ledger, self._classes = catalog, ledger, classes
         self._engine, self._taints = engine, taints
-        self._known: OrderedDict[bytes, Answers] = OrderedDict()
-        self._seen: dict[str, Seen] = {}
+        self._answers: OrderedDict[bytes, Answers] = OrderedDict()
+        self._node_devices: dict[str, NodeDevices] = {}
         self.searches = 0
 
     def classes_changed(self) -> None:
-        self._known.clear()
+        self._answers.clear()
 
-    def node_gone(self, name: str) -> None:
+    def forget_node(self, name: str) -> None:
         self._catalog.forget(name)
-        self._seen.pop(name, None)
-        for fits in self._known.values():
+        self._node_devices.pop(name, None)
+        for fits in self._answers.values():
             fits.pop(name, None)
 
     async def fits(self, demand: Demand, nodes: Iterable[NodeView]) -> dict[str, Fit]:
-        """Of each node. Raises AllocationFault and TimedOut: then the attempt says nothing about any node."""
-        end = time.monotonic() + PATIENCE_S
+        """Return the result of each node. Raises AllocationFault or TimedOut, which say nothing about any node."""
+        end = time.monotonic() + SEARCH_TIMEOUT_S
         found = {}
-        answers = self._remembered(demand.signature)
+        answers = self._cached_answers(demand.signature)
         for number, node in enumerate(nodes, 1):
-            found[node.name] = self._known_fit(demand, node, answers) or await self._search(demand, node, answers, end)
-            if number % BREATH == 0:
+            found[node.name] = self._cached_fit(demand, node, answers) or await self._search(demand, node, answers, end)
+            if number % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
         return found
 
-    def _known_fit(self, demand: Demand, node: NodeView, answers: Answers) -> Fit | None:
+    def _cached_fit(self, demand: Demand, node: NodeView, answers: Answers) -> Fit | None:
         for claim in demand.allocated:
             selector = (allocation_of(claim) or {}).get("nodeSelector")
             if selector and not selects(selector, node.name, node.labels):
                 return Fit(NOT_AVAILABLE)
-        if not demand.wanted:
-            return ANYTHING
+        if not demand.unallocated:
+            return FITS
         known = answers.get(node.name)
         return known[1] if known is not None and known[0] == self._state(node) else None
 
     def _state(self, node: NodeView) -> State:
-        seen = self._seen.get(node.name)
-        if seen is None or seen.node is not node or seen.revision != self._catalog.revision:
+        devices = self._node_devices.get(node.name)
+        if devices is None or devices.node is not node or devices.revision != self._catalog.revision:
             view = self._catalog.view(Node(node.name, node.labels))
             pools = tuple(each.pool.id for each in view.pools)
-            seen = self._seen[node.name] = Seen(node, self._catalog.revision, view, pools)
-        return seen.view, self._ledger.revisions(seen.pools)
+            devices = self._node_devices[node.name] = NodeDevices(node, self._catalog.revision, view, pools)
+        return devices.view, self._ledger.revisions(devices.pools)
 
-    def _remembered(self, signature: bytes) -> Answers:
-        found = self._known.setdefault(signature, {})
-        self._known.move_to_end(signature)
-        if len(self._known) > SIGNATURES:
-            self._known.popitem(last=False)
+    def _cached_answers(self, signature: bytes) -> Answers:
+        found = self._answers.setdefault(signature, {})
+        self._answers.move_to_end(signature)
+        if len(self._answers) > MAX_DEMANDS:
+            self._answers.popitem(last=False)
         return found
 
     async def _search(self, demand: Demand, node: NodeView, answers: Answers, end: float) -> Fit:
@@ -114,7 +121,7 @@ class Fitting:
         self.searches += 1
         try:
             ground = Ground(view.pools, self._ledger, self._classes, self._engine, self._taints)
-            attempt = Attempt(AttemptOptions(demand.wanted, ground))
+            attempt = Attempt(AttemptOptions(demand.unallocated, ground))
             while (answer := attempt.advance()) is None:
                 if time.monotonic() > end:
                     raise TimedOut("timed out trying to allocate devices")
@@ -124,7 +131,7 @@ class Fitting:
         except (AllocationFault, TimedOut) as fault:
             raise type(fault)(f"node {node.name}: {fault}") from None
         if not answer:
-            return Fit(CANNOT)
+            return Fit(NOT_ALLOCATABLE)
         picks = tuple(map(tuple, attempt.picks))
-        chosen = zip(demand.wanted, picks, strict=True)
+        chosen = zip(demand.unallocated, picks, strict=True)
         return Fit("", picks, sum(first_available_score(claim.requests, each) for claim, each in chosen))
