@@ -92,7 +92,7 @@ def _prepare(plane: Plane, attack: Attack) -> None:
     for sent in attack.sent_before():
         assert _play(plane, sent) in (201, 409), attack.name
     deadline = time.monotonic() + READY_S
-    while attack.ready and _play(plane, Sent("GET", attack.ready)) != 200:
+    while attack.ready and _play(plane, Sent("GET", attack.ready), attack.user) != 200:
         assert time.monotonic() < deadline, attack.name
         time.sleep(0.05)
 

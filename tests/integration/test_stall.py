@@ -73,7 +73,7 @@ def test_attack_is_answered_and_others_do_not_wait(plane: Plane, attack: Attack)
         status, body = _answered(admin, sent)
         assert status in (201, 409), body[:500]
     deadline = time.monotonic() + READY_SECONDS
-    while attack.ready and _answered(admin, Sent("GET", attack.ready))[0] != 200:
+    while attack.ready and _answered(attacker, Sent("GET", attack.ready))[0] != 200:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     began = time.monotonic()

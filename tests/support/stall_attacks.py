@@ -8,7 +8,7 @@ Pure data: `sent_before` prepares the plane once, `sent` builds the attack. Any 
         assert answer.status in attack.statuses
 
 All objects live in the namespace NAMESPACE, which the caller creates. An attack with a `ready` path may be sent once
-that path answers 200.
+that path answers its user with 200.
 """
 
 import base64
@@ -132,7 +132,7 @@ def _rules(name: str, count: int) -> Sent:
 
 
 def _editor() -> Sent:
-    rule = {"apiGroups": ["rbac.authorization.k8s.io"], "verbs": ["create"], "resources": ["roles"]}
+    rule = {"apiGroups": ["rbac.authorization.k8s.io"], "verbs": ["create", "list"], "resources": ["roles"]}
     body = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -313,6 +313,9 @@ REFUSED = frozenset({400, 403, 413, 414, 422, 429, 431, 504})
 DONE = frozenset({200, 201, 409})
 ANY = REFUSED | DONE
 
+GRANTS_TOO_MUCH = frozenset({403})
+"""Answered by the check of what the role grants, once `ready` shows that its author may create roles."""
+
 ATTACKS: tuple[Attack, ...] = (
     Attack(
         "label selector of 165,000 terms",
@@ -354,6 +357,14 @@ ATTACKS: tuple[Attack, ...] = (
         frozenset({400}),
     ),
     Attack("role of 150 x 150 x 150", lambda: _role("cubed", 150, 150, 150), ANY),
+    Attack(
+        "role of 150 x 150 x 150 of who may not grant it",
+        lambda: _role("forbidden", 150, 150, 150),
+        GRANTS_TOO_MUCH,
+        lambda: [_editor(), _bound("editor", "stranger")],
+        ready=f"{RBAC}/roles",
+        user="stranger",
+    ),
     Attack(
         "everyday pattern on 2.9 MB",
         lambda: _custom("labels", "long", text="a" * BODY),
@@ -441,8 +452,9 @@ ATTACKS: tuple[Attack, ...] = (
     Attack(
         "role beside 12,000 rules",
         lambda: _role("copied", 20, 20, 20),
-        frozenset({403, 409}),
+        GRANTS_TOO_MUCH,
         lambda: [_rules("held", 12_000), _bound("held", "stranger"), _editor(), _bound("editor", "stranger")],
+        ready=f"{RBAC}/roles",
         user="stranger",
     ),
     Attack("review of 200,000 groups", _review, ANY),
