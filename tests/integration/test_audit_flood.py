@@ -14,8 +14,8 @@ from actors.apiserver.request.audit import ANONYMOUS_BURST, NAME_LIMIT, URI_LIMI
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.store_lab import until
 
-FLOOD = 120
-PATH = "/" + "x" * 120_000
+FLOOD = 300
+PATH = "/" + "x" * 50_000
 """As many of these as FLOOD put aside a file of 4 MiB thrice."""
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
