@@ -67,14 +67,14 @@ async def _hammer(session: aiohttp.ClientSession, path: str, user: str, told: To
             async for part in answer.content.iter_any():
                 body = part if answer.status != 200 else b""
         told.statuses[answer.status] = told.statuses.get(answer.status, 0) + 1
+        if sum(told.statuses.values()) == connections:
+            print("hogging", flush=True)
         if answer.status == 200:
             told.seconds.append(time.monotonic() - began)
         else:
             told.retry_after.add(answer.headers.get("Retry-After", ""))
             told.reasons.add(json.loads(body)["reason"])
             await asyncio.sleep(0.2)
-        if sum(told.statuses.values()) == connections:
-            print("hogging", flush=True)
 
 
 async def _main(url: str, path: str, connections: int, user: str, tls: ssl.SSLContext) -> None:
