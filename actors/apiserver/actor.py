@@ -46,9 +46,9 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.request.audit import AuditLog
 from actors.apiserver.request.gate import Gate
 from actors.apiserver.request.handler import Handler
-from actors.apiserver.request.held import Held, cause_of
 from actors.apiserver.request.seats import Seats
 from actors.apiserver.request.server import Server, ServerOptions
+from actors.apiserver.request.stalled import StalledRequests, cause_of
 from actors.apiserver.request.workers import prepare_process
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
@@ -85,7 +85,7 @@ class ApiServer:
         )
         reader = Reader(self._storage, self.replicas, self._metrics.reads, self._efficient)
         self._long_running = LongRunning()
-        self._held = Held(context.layout.run)
+        self._stalled = StalledRequests(context.layout.run)
         self._monitor = LoopMonitor(self._monitor_options())
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
@@ -100,7 +100,7 @@ class ApiServer:
         prepare_process()
         await self._stores.start()
         self._catalog.start()
-        self._held.read()
+        self._stalled.read()
         self._monitor.start()
         await self._server.start()
         self._context.note("waiting for the watch cache")
@@ -186,7 +186,7 @@ class ApiServer:
             metrics=self._metrics.requests,
             serving=self._serving,
             scaling=Scaling(reader, writing),
-            seats=Seats(FlowControl(self._metrics.flows), self._long_running, self._held, self.replicas),
+            seats=Seats(FlowControl(self._metrics.flows), self._long_running, self._stalled, self.replicas),
         )
 
     def _all_nodes(self) -> Iterator[Obj]:
@@ -223,7 +223,7 @@ class ApiServer:
     def _monitor_options(self) -> LoopMonitorOptions:
         context = self._context
         return LoopMonitorOptions(
-            run=context.layout.run, instance=context.instance, find=cause_of, each_round=self._held.read
+            run=context.layout.run, instance=context.instance, find=cause_of, each_round=self._stalled.read
         )
 
     def _node_client_options(self) -> NodeClientOptions:

@@ -1,7 +1,16 @@
 """HTTP servers that strangers reach: how many connections may be open, and what one costs until it proves who it is."""
 
-from protocols.serving.guest import Guest, GuestServer, prove
+from protocols.serving.connection import BoundedConnection, BoundedServer, mark_authenticated
 from protocols.serving.listener import CannotBind, Listener, ListenerOptions
-from protocols.serving.lobby import Limits, Lobby
+from protocols.serving.unauthenticated import Limits, UnauthenticatedConnections
 
-__all__ = ["CannotBind", "Guest", "GuestServer", "Limits", "Listener", "ListenerOptions", "Lobby", "prove"]
+__all__ = [
+    "BoundedConnection",
+    "BoundedServer",
+    "CannotBind",
+    "Limits",
+    "Listener",
+    "ListenerOptions",
+    "UnauthenticatedConnections",
+    "mark_authenticated",
+]

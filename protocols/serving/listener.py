@@ -1,4 +1,4 @@
-"""Accepts connections within bounds: the lobby's for guests, and descriptors for all.
+"""Accept connections within bounds: unauthenticated ones by number, all of them by descriptors.
 
 RESERVE descriptors stay for what the process opens itself: its log files, the store, nodes. The number of a descriptor
 is the lowest free one, so the number of a new connection says how many are open.
@@ -16,8 +16,8 @@ from contextlib import suppress
 import msgspec
 
 from protocols.errors import NodeplaneError
-from protocols.serving.guest import GUEST_S, Guest
-from protocols.serving.lobby import Lobby
+from protocols.serving.connection import UNAUTHENTICATED_S, BoundedConnection
+from protocols.serving.unauthenticated import UnauthenticatedConnections
 
 BACKLOG = 4096
 TOGETHER = 64
@@ -25,9 +25,9 @@ TOGETHER = 64
 RESERVE = 256
 """Descriptors that connections never take."""
 REFUSING = 64
-"""Some of the reserve, for connections that are told that there is no room, or for which a guest is being evicted."""
+"""Part of the reserve: for connections that get 503, or for which an unauthenticated one is being evicted."""
 YOUNG_S = 1.0
-"""A guest this young is not evicted: it may be in the middle of its handshake. New ones wait in the backlog."""
+"""A connection this young is not evicted: it may be in its handshake. New ones wait in the backlog."""
 PAUSE_S = 0.05
 LOGGED_S = 60.0
 log = logging.getLogger(__name__)
@@ -43,39 +43,45 @@ class ListenerOptions(msgspec.Struct, frozen=True):
     host: str
     port: int
     tls: ssl.SSLContext | None
-    make: Callable[[], Guest]
+    make: Callable[[], BoundedConnection]
     shared: bool = False
     """Other processes listen on the same port."""
 
 
-class Visit:
-    """A guest's place in the lobby."""
+class Slot:
+    """One entry of UnauthenticatedConnections."""
 
-    __slots__ = ("_lobby", "began", "full", "guest", "task")
+    __slots__ = ("_unauthenticated", "began", "connection", "full", "task")
 
-    def __init__(self, lobby: "Lobby[Visit]", guest: Guest, began: float, full: str = "") -> None:
-        self._lobby = lobby
-        self.guest = guest
+    def __init__(
+        self,
+        unauthenticated: "UnauthenticatedConnections[Slot]",
+        connection: BoundedConnection,
+        began: float,
+        full: str = "",
+    ) -> None:
+        self._unauthenticated = unauthenticated
+        self.connection = connection
         self.began = began
         self.full = full
         self.task: asyncio.Task[None] | None = None
         """The handshake."""
 
     def leave(self) -> None:
-        self._lobby.leave(self)
+        self._unauthenticated.leave(self)
 
     def evict(self, message: str) -> None:
         self.leave()
-        if self.guest.transport is not None:
-            self.guest.refuse(429, message)
+        if self.connection.transport is not None:
+            self.connection.refuse(429, message)
         elif self.task is not None:
             self.task.cancel()
 
 
 class Listener:
-    def __init__(self, options: ListenerOptions, lobby: Lobby[Visit]) -> None:
+    def __init__(self, options: ListenerOptions, unauthenticated: UnauthenticatedConnections[Slot]) -> None:
         self._options = options
-        self._lobby = lobby
+        self._unauthenticated = unauthenticated
         self._socket: socket.socket | None = None
         self._held: tuple[socket.socket, str] | None = None
         """Accepted, and waits for room."""
@@ -148,55 +154,57 @@ class Listener:
 
     def _admit(self, accepted: socket.socket, address: str) -> None:
         now = asyncio.get_running_loop().time()
-        visit = self._lobby.excess(address)
-        if visit is not None and now - visit.began < YOUNG_S:
+        slot = self._unauthenticated.excess(address)
+        if slot is not None and now - slot.began < YOUNG_S:
             self._held = accepted, address
             self._pause()
             return
         full = ""
-        if visit is None and accepted.fileno() >= self._most:
-            visit = self._lobby.oldest()
-            if visit is None or visit.full:
+        if slot is None and accepted.fileno() >= self._most:
+            slot = self._unauthenticated.oldest()
+            if slot is None or slot.full:
                 full = f"the server has {self._most} connections open: try again, or close idle ones"
-        if visit is not None:
-            self._evict(visit, address)
+        if slot is not None:
+            self._evict(slot, address)
         if accepted.fileno() >= self._most + REFUSING:
             self._report("connection dropped: no descriptor is left", address)
             accepted.close()
             return
         self._begin(accepted, address, full)
 
-    def _evict(self, visit: Visit, address: str) -> None:
+    def _evict(self, slot: Slot, address: str) -> None:
         self.evicted += 1
-        self._report("connection evicted: too many prove no identity", address)
-        visit.evict(f"too many connections, also from {address}, prove no identity: authenticate, or close idle ones")
+        self._report("connection evicted: too many unauthenticated", address)
+        slot.evict(f"too many unauthenticated connections, also from {address}: authenticate, or close idle ones")
 
     def _report(self, what: str, about: str) -> None:
         """At most one line in LOGGED_S."""
         now = time.monotonic()
         if now >= self._next_log:
             self._next_log = now + LOGGED_S
-            log.warning("%s about=%s guests=%d evicted=%d", what, about, len(self._lobby), self.evicted)
+            log.warning(
+                "%s about=%s unauthenticated=%d evicted=%d", what, about, len(self._unauthenticated), self.evicted
+            )
 
     def _begin(self, accepted: socket.socket, address: str, full: str) -> None:
-        loop, guest = asyncio.get_running_loop(), self._options.make()
-        guest.visit = visit = Visit(self._lobby, guest, loop.time(), full)
-        self._lobby.enter(visit, address)
-        task = visit.task = loop.create_task(self._shake(accepted, visit))
+        loop, connection = asyncio.get_running_loop(), self._options.make()
+        connection.slot = slot = Slot(self._unauthenticated, connection, loop.time(), full)
+        self._unauthenticated.enter(slot, address)
+        task = slot.task = loop.create_task(self._handshake(accepted, slot))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _shake(self, accepted: socket.socket, visit: Visit) -> None:
+    async def _handshake(self, accepted: socket.socket, slot: Slot) -> None:
         """A handshake that fails is the client's business."""
         loop, tls = asyncio.get_running_loop(), self._options.tls
-        limit = {"ssl_handshake_timeout": GUEST_S} if tls is not None else {}
+        limit = {"ssl_handshake_timeout": UNAUTHENTICATED_S} if tls is not None else {}
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.connect_accepted_socket(lambda: visit.guest, accepted, ssl=tls, **limit)
+            await loop.connect_accepted_socket(lambda: slot.connection, accepted, ssl=tls, **limit)
         except (OSError, asyncio.CancelledError):
-            visit.leave()
+            slot.leave()
             with suppress(OSError):
                 accepted.close()
         finally:
-            visit.task = None
+            slot.task = None

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from supervisor.metrics import healthz
-from supervisor.metrics.visits import MAKING, WRITING, Visit, Visits
+from supervisor.metrics.connections import MAKING, WRITING, Connection, Connections
 from supervisor.options.values import reached_at
 from supervisor.root.lock import held
 from supervisor.startup.ports import HOST
@@ -19,7 +19,7 @@ from supervisor.startup.ports import HOST
 LINE_LIMIT = 8 * 1024
 HEADERS_LIMIT = 100
 REQUEST_S = 5.0
-"""Of a whole visit, whose answer may be large."""
+"""Of a whole connection, whose answer may be large."""
 HEADERS_S = 2.0
 """Until the request has come; scrapers send it with the connection."""
 RETRY_S = 5.0
@@ -57,7 +57,7 @@ class MetricsHttp:
         self._lock = -1
         self._server: asyncio.Server | None = None
         self._task: asyncio.Task[None] | None = None
-        self._visits = Visits()
+        self._connections = Connections()
         self._making: asyncio.Task[str] | None = None
         self.port = 0
         self.trouble = ""
@@ -107,23 +107,23 @@ class MetricsHttp:
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = writer.get_extra_info("peername") or ("",)
-        visit = Visit(str(address[0]), writer.transport.abort)
+        connection = Connection(str(address[0]), writer.transport.abort)
         try:
             async with asyncio.timeout(REQUEST_S):
-                if not self._visits.enter(visit):
+                if not self._connections.enter(connection):
                     writer.write(_response(503, "too many scrapes\n"))
                     return
                 async with asyncio.timeout(HEADERS_S):
                     target = await read_request(reader)
-                visit.phase = MAKING
+                connection.phase = MAKING
                 status, body = await self._answer(target)
-                visit.phase = WRITING
+                connection.phase = WRITING
                 writer.write(_response(status, body))
                 await writer.drain()
         except (OSError, TimeoutError):
             pass  # the scraper went away, gave way or is too slow; nobody else is disturbed
         finally:
-            self._visits.leave(visit)
+            self._connections.leave(connection)
             writer.close()
 
     async def _answer(self, target: str | int) -> tuple[int, str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from protocols.serving.guest import GUEST_S
-from protocols.serving.lobby import Limits
+from protocols.serving.connection import UNAUTHENTICATED_S
+from protocols.serving.unauthenticated import Limits
 from tests.support.mistreat import pids
 from tests.support.plane import Plane, until
 from tests.support.watchers import connect
@@ -63,7 +63,7 @@ def test_connections_that_complete_no_request_are_closed_in_time(plane: Plane) -
         for each in attackers:
             with contextlib.suppress(ConnectionError, ssl.SSLError):
                 assert each.recv(1000) == b""
-    assert time.monotonic() - began > GUEST_S - 2
+    assert time.monotonic() - began > UNAUTHENTICATED_S - 2
 
 
 def resident(pid: int) -> int:

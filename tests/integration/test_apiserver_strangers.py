@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocols.serving.guest import HEAD_BYTES
-from protocols.serving.lobby import Limits
+from protocols.serving.connection import HEAD_BYTES
+from protocols.serving.unauthenticated import Limits
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.tls_words import CONFIGMAPS, request, said
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.metrics import http
+from supervisor.metrics.connections import MAKING, MOST, MOST_OF_PEER, WRITING, Connection, Connections
 from supervisor.metrics.http import MetricsHttp, MetricsOptions
-from supervisor.metrics.visits import MAKING, MOST, MOST_OF_PEER, WRITING, Visit, Visits
 
 PAGE = "x 1\n" * 2_000_000
 """More than the socket's buffers take."""
@@ -79,27 +79,27 @@ def test_silent_client_is_closed_at_the_deadline(tmp_path: Path, monkeypatch: py
 
 
 def test_other_addresses_find_room_beside_one_that_holds_all_it_may() -> None:
-    visits, closed = Visits(), list[str]()
+    connections, closed = Connections(), list[str]()
 
-    def visit(peer: str) -> Visit:
-        return Visit(peer, lambda: closed.append(peer))
+    def connection(peer: str) -> Connection:
+        return Connection(peer, lambda: closed.append(peer))
 
     for _ in range(MOST_OF_PEER + 5):
-        assert visits.enter(visit("greedy"))
+        assert connections.enter(connection("greedy"))
     assert closed == ["greedy"] * 5
     for number in range(MOST):
-        assert visits.enter(visit(f"other-{number % 8}"))
+        assert connections.enter(connection(f"other-{number % 8}"))
     assert set(closed) == {"greedy"} | set(closed[5:])
     assert closed.count("greedy") >= MOST_OF_PEER - 4
 
 
 def test_nobody_gives_way_while_all_answers_are_made() -> None:
-    visits, closed = Visits(), list[int]()
-    held = [Visit(str(number), lambda number=number: closed.append(number)) for number in range(MOST)]  # type: ignore[misc]
+    connections, closed = Connections(), list[int]()
+    held = [Connection(str(number), lambda number=number: closed.append(number)) for number in range(MOST)]  # type: ignore[misc]
     for each in held:
-        assert visits.enter(each)
+        assert connections.enter(each)
         each.phase = MAKING
-    assert not visits.enter(Visit("x", lambda: None))
+    assert not connections.enter(Connection("x", lambda: None))
     held[3].phase = WRITING
-    assert visits.enter(Visit("x", lambda: None))
+    assert connections.enter(Connection("x", lambda: None))
     assert closed == [3]

@@ -1,4 +1,4 @@
-"""Descriptors that connections never take, and guests that make room."""
+"""Descriptors that connections never take, and unauthenticated connections that make room."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,15 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from protocols.serving import GuestServer, Limits, Listener, ListenerOptions, Lobby, listener, prove
+from protocols.serving import (
+    BoundedServer,
+    Limits,
+    Listener,
+    ListenerOptions,
+    UnauthenticatedConnections,
+    listener,
+    mark_authenticated,
+)
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n%s\r\n"
 OK = b"HTTP/1.1 200 OK"
@@ -17,13 +25,13 @@ Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 async def hello(request: web.BaseRequest) -> web.Response:
     if "Authorization" in request.headers:
-        prove(request)
+        mark_authenticated(request)
     return web.Response(body=b"hello")
 
 
 class Served:
-    def __init__(self, listening: Listener, lobby: Lobby[listener.Visit]) -> None:
-        self.listening, self.lobby = listening, lobby
+    def __init__(self, listening: Listener, unauthenticated: UnauthenticatedConnections[listener.Slot]) -> None:
+        self.listening, self.unauthenticated = listening, unauthenticated
         self.monkey = pytest.MonkeyPatch()
         self._peers: list[Peer] = []
 
@@ -31,8 +39,8 @@ class Served:
         self._peers.append(await asyncio.open_connection("127.0.0.1", self.listening.port))
         return self._peers[-1]
 
-    async def guests(self, count: int) -> None:
-        while len(self.lobby) < count:  # noqa: ASYNC110  # the kernel decides when
+    async def unauthenticated_count(self, count: int) -> None:
+        while len(self.unauthenticated) < count:  # noqa: ASYNC110  # the kernel decides when
             await asyncio.sleep(0.001)
 
     def close(self) -> None:
@@ -43,13 +51,13 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def served(limits: Limits) -> AsyncIterator[Served]:
-    server = GuestServer(hello, known_timeout=75.0, handler_cancellation=True, access_log=None)
+    server = BoundedServer(hello, authenticated_timeout=75.0, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.1)
     await runner.setup()
-    lobby: Lobby[listener.Visit] = Lobby(limits)
-    listening = Listener(ListenerOptions("127.0.0.1", 0, None, server), lobby)
+    unauthenticated: UnauthenticatedConnections[listener.Slot] = UnauthenticatedConnections(limits)
+    listening = Listener(ListenerOptions("127.0.0.1", 0, None, server), unauthenticated)
     listening.start()
-    made = Served(listening, lobby)
+    made = Served(listening, unauthenticated)
     async with asyncio.timeout(60):
         try:
             yield made
@@ -95,11 +103,11 @@ def test_listener_out_of_its_reserve_drops_connections() -> None:
     asyncio.run(story())
 
 
-def test_listener_out_of_descriptors_evicts_a_guest_first() -> None:
+def test_listener_out_of_descriptors_evicts_an_unauthenticated_connection_first() -> None:
     async def story() -> None:
         async with served(Limits()) as made:
             silent = await made.connect()
-            await made.guests(1)
+            await made.unauthenticated_count(1)
             made.listening._most = 0
             made.monkey.setattr(listener, "REFUSING", 1_000_000)
             assert await asked(await made.connect()) == OK
@@ -108,11 +116,11 @@ def test_listener_out_of_descriptors_evicts_a_guest_first() -> None:
     asyncio.run(story())
 
 
-def test_listener_with_a_full_lobby_waits_for_young_guests_and_evicts_old_ones() -> None:
+def test_listener_with_too_many_unauthenticated_evicts_old_ones_only() -> None:
     async def story() -> None:
         async with served(Limits(per_address=2)) as made:
             silent = [await made.connect() for _ in range(2)]
-            await made.guests(2)
+            await made.unauthenticated_count(2)
             late = await made.connect()
             answer = asyncio.create_task(asked(late))
             await asyncio.sleep(3 * listener.PAUSE_S)
@@ -126,13 +134,13 @@ def test_listener_with_a_full_lobby_waits_for_young_guests_and_evicts_old_ones()
     asyncio.run(story())
 
 
-def test_guest_that_proves_itself_leaves_the_lobby() -> None:
+def test_authenticated_connection_frees_its_slot() -> None:
     async def story() -> None:
         async with served(Limits()) as made:
             peer = await made.connect()
             assert await asked(peer, b"") == OK
-            assert len(made.lobby) == 1
+            assert len(made.unauthenticated) == 1
             assert await asked(peer) == OK
-            assert len(made.lobby) == 0
+            assert len(made.unauthenticated) == 0
 
     asyncio.run(story())

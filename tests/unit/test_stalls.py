@@ -15,7 +15,7 @@ from actors.apiserver.authentication.user import User
 from actors.apiserver.errors.answers import TooManyRequests
 from actors.apiserver.request.call import Call
 from actors.apiserver.request.gate import Identity
-from actors.apiserver.request.held import Held, cause_of, shape_of
+from actors.apiserver.request.stalled import StalledRequests, cause_of, shape_of
 from protocols import stalls
 from protocols.actor import loop_monitor
 from protocols.actor.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions
@@ -60,28 +60,28 @@ def test_the_newest_records_are_retained(tmp_path: Path) -> None:
 
 
 def test_a_request_on_record_is_refused_to_its_user_alone(tmp_path: Path) -> None:
-    held, path = Held(tmp_path), request("/x?labelSelector=a")
-    held.read()
-    held.check(path, ALICE, None)
+    stalled, path = StalledRequests(tmp_path), request("/x?labelSelector=a")
+    stalled.read()
+    stalled.check(path, ALICE, None)
     stalls.write(tmp_path, stall(key=shape_of(path, ALICE, None)))
-    held.read()
+    stalled.read()
     with pytest.raises(TooManyRequests) as caught:
-        held.check(request("/x?labelSelector=b"), ALICE, None)
+        stalled.check(request("/x?labelSelector=b"), ALICE, None)
     assert 0 < caught.value.retry_after <= stalls.KEPT_S
-    held.check(path, BOB, None)
-    held.check(request("/y"), ALICE, None)
+    stalled.check(path, BOB, None)
+    stalled.check(request("/y"), ALICE, None)
     stalls.remove(tmp_path, "a", 7)
-    held.read()
-    held.check(path, ALICE, None)
+    stalled.read()
+    stalled.check(path, ALICE, None)
 
 
 def test_an_own_request_on_record_refuses_no_other_of_its_user(tmp_path: Path) -> None:
-    held = Held(tmp_path)
+    stalled = StalledRequests(tmp_path)
     stalls.write(tmp_path, stall(key=shape_of(request("/x?a=1"), SCHEDULER, None)))
-    held.read()
+    stalled.read()
     with pytest.raises(TooManyRequests):
-        held.check(request("/x?a=1"), SCHEDULER, None)
-    held.check(request("/x?a=2"), SCHEDULER, None)
+        stalled.check(request("/x?a=1"), SCHEDULER, None)
+    stalled.check(request("/x?a=2"), SCHEDULER, None)
 
 
 class Works:

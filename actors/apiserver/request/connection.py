@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 
 from actors.apiserver.endpoints.types import Reply, Response
 from actors.apiserver.endpoints.whole import whole
-from protocols.serving import Guest, GuestServer
+from protocols.serving import BoundedConnection, BoundedServer
 from protocols.tls import is_trusted
 
 Message = RawRequestMessage | _ErrInfo
@@ -32,11 +32,11 @@ QUERY_PARAMETERS = 1_000
 Answering = Callable[[web.BaseRequest], Awaitable[Response]]
 
 
-class Connections(GuestServer):
+class Connections(BoundedServer):
     """Makes one for each that is accepted."""
 
-    def __init__(self, handler: Answering, *, known_timeout: float = KNOWN_S, **options: Any) -> None:
-        super().__init__(handler, known_timeout=known_timeout, **options)
+    def __init__(self, handler: Answering, *, authenticated_timeout: float = KNOWN_S, **options: Any) -> None:
+        super().__init__(handler, authenticated_timeout=authenticated_timeout, **options)
 
     def __call__(self) -> "Connection":
         return Connection(self, loop=self._loop, **self._kwargs)
@@ -49,7 +49,7 @@ class Connections(GuestServer):
                 connection.distrust(abort)
 
 
-class Connection(Guest):
+class Connection(BoundedConnection):
     """Nothing but the connection's loss cancels its task, so a handler may live in it."""
 
     __slots__ = ("on_end",)

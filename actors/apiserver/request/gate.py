@@ -14,7 +14,7 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.errors.answers import Unauthorized
 from actors.apiserver.request.audit import NAME_LIMIT, AuditLog, Entry, Subject, shortened
 from protocols.kube.status import StatusError
-from protocols.serving import prove
+from protocols.serving import mark_authenticated
 from protocols.tls import expiry, is_trusted
 
 AUTHOR = web.RequestKey("author", User)
@@ -49,7 +49,7 @@ class Gate(msgspec.Struct, frozen=True):
     async def proven(self, http: web.BaseRequest) -> Identity:
         """By a bearer token. Raises as `certified`."""
         proven = await bearer(http.headers.get(hdrs.AUTHORIZATION, ""), self.authority.prove)
-        prove(http)
+        mark_authenticated(http)
         return self._speaking(http, proven.user, proven.expires)
 
     def _speaking(self, http: web.BaseRequest, author: User, expires: float) -> Identity:

@@ -16,15 +16,15 @@ from actors.apiserver.flowcontrol.long_running import STREAM, LongRunning
 from actors.apiserver.flowcontrol.width import width_of
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.request.connection import Connection
-from actors.apiserver.request.held import Held
 from actors.apiserver.request.route import Route, Routes
+from actors.apiserver.request.stalled import StalledRequests
 
 
 class Seats:
     def __init__(
-        self, flows: FlowControl, long_running: LongRunning, held: Held, replicas: Mapping[str, Replica]
+        self, flows: FlowControl, long_running: LongRunning, stalled: StalledRequests, replicas: Mapping[str, Replica]
     ) -> None:
-        self._flows, self._long_running, self._held, self._replicas = flows, long_running, held, replicas
+        self._flows, self._long_running, self._stalled, self._replicas = flows, long_running, stalled, replicas
 
     def take(self, http: web.BaseRequest, user: User, routes: Routes, now: float) -> Awaitable[None] | None:
         """Admit a request whose user is known. Returns what to await until its turn comes, None if it is its turn.
@@ -35,7 +35,7 @@ class Seats:
         route: Route | None = None
         if user.name != ANONYMOUS.name:
             route = routes.known(http) or routes.guess(http)
-        self._held.check(http, user, None if route is None else route.target)
+        self._stalled.check(http, user, None if route is None else route.target)
         if route is None:
             ticket = self._flows.enter_path(user, http.rel_url.raw_path, now)
         elif Connecting.serves(route.target.subresource):

@@ -16,7 +16,7 @@ from actors.apiserver.request.connection import Connections
 from actors.apiserver.request.handler import Handler
 from actors.apiserver.watch.takeover import give_back
 from protocols.errors import NodeplaneError
-from protocols.serving import Limits, Listener, ListenerOptions, Lobby
+from protocols.serving import Limits, Listener, ListenerOptions, UnauthenticatedConnections
 from protocols.tls import Renewed, ServerContexts, server_contexts, serving
 
 TRUST_SECONDS = 2.0
@@ -72,7 +72,7 @@ class Server:
         allow_files()
         await self._runner.setup()
         about = ListenerOptions(options.host, options.port, self.tls(), self._server, shared=True)
-        listener = Listener(about, Lobby(Limits()))
+        listener = Listener(about, UnauthenticatedConnections(Limits()))
         try:
             listener.start()
         except OSError as error:

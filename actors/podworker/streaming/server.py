@@ -13,7 +13,7 @@ from aiohttp import web
 from actors.podworker.streaming.errors import CallerForbidden, CallerUnknown, StreamingRefused, StreamTargetMissing
 from actors.podworker.streaming.replies import refusal
 from protocols.files import write_atomic
-from protocols.serving import GuestServer, Limits, Listener, ListenerOptions, Lobby
+from protocols.serving import BoundedServer, Limits, Listener, ListenerOptions, UnauthenticatedConnections
 from protocols.tls import Renewed, is_trusted, server_contexts, serving
 
 CALLER = "kube-apiserver-kubelet-client"
@@ -46,7 +46,9 @@ class NodeEndpoint:
         self._routes = routes
         self.port = 0
         """0 as long as nobody can call."""
-        self._server = GuestServer(self._answer, known_timeout=KNOWN_S, handler_cancellation=True, access_log=None)
+        self._server = BoundedServer(
+            self._answer, authenticated_timeout=KNOWN_S, handler_cancellation=True, access_log=None
+        )
         self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=CLOSE_S)
         self._listener: Listener | None = None
 
@@ -76,7 +78,9 @@ class NodeEndpoint:
         return self._bind(0, context)
 
     def _bind(self, port: int, context: ssl.SSLContext) -> int:
-        listener = Listener(ListenerOptions(self._options.host, port, context, self._server), Lobby(Limits()))
+        listener = Listener(
+            ListenerOptions(self._options.host, port, context, self._server), UnauthenticatedConnections(Limits())
+        )
         listener.start()
         self._listener = listener
         return listener.port

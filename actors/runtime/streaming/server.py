@@ -12,7 +12,14 @@ from aiohttp import web
 from actors.runtime.errors import StateNotWritten
 from actors.runtime.streaming import attaching, forwarding, running
 from actors.runtime.streaming.tickets import Tickets
-from protocols.serving import GuestServer, Limits, Listener, ListenerOptions, Lobby, prove
+from protocols.serving import (
+    BoundedServer,
+    Limits,
+    Listener,
+    ListenerOptions,
+    UnauthenticatedConnections,
+    mark_authenticated,
+)
 from protocols.streams.channels import (
     CHANNEL_PROTOCOLS,
     ERROR,
@@ -35,7 +42,9 @@ What = running.Exec | attaching.Attach | forwarding.PortForward
 class StreamServer:
     def __init__(self) -> None:
         self._tickets: Tickets[What] = Tickets(asyncio.get_running_loop().time)
-        self._server = GuestServer(self._serve, known_timeout=IDLE_S, handler_cancellation=True, access_log=None)
+        self._server = BoundedServer(
+            self._serve, authenticated_timeout=IDLE_S, handler_cancellation=True, access_log=None
+        )
         self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=CLOSE_S)
         self._listener: Listener | None = None
         self._starting = asyncio.Lock()
@@ -58,7 +67,7 @@ class StreamServer:
     async def _start(self) -> None:
         try:
             await self._runner.setup()
-            listener = Listener(ListenerOptions(HOST, 0, None, self._server), Lobby(Limits()))
+            listener = Listener(ListenerOptions(HOST, 0, None, self._server), UnauthenticatedConnections(Limits()))
             listener.start()
         except OSError as error:
             raise StateNotWritten(f"cannot listen on {HOST}: {error.strerror}") from None
@@ -69,7 +78,7 @@ class StreamServer:
         what = self._tickets.take(request.path.rpartition("/")[2])
         if what is None:
             return web.Response(status=404, text="no such stream, or it was opened before\n")
-        prove(request)
+        mark_authenticated(request)
         if wants_spdy(request):
             return await _bare(request, what)
         protocols = (TUNNEL,) if isinstance(what, forwarding.PortForward) else CHANNEL_PROTOCOLS

@@ -1,7 +1,7 @@
-"""An HTTP connection that is a guest until its client has proven who it is, by certificate or by a token.
+"""An HTTP connection with tight bounds until its client has authenticated, by certificate or by a token.
 
-A guest has GUEST_S from the TCP accept on, handshake and headers included, for each request's headers, which may take
-HEAD_BYTES. Its bounds are those of the lobby; see `Lobby`.
+An unauthenticated client has UNAUTHENTICATED_S for the headers of each request, from the TCP accept on for the first,
+TLS handshake included, and they may take HEAD_BYTES. `UnauthenticatedConnections` bounds their number.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
-GUEST_S = 10.0
-"""Also how long a guest's connection may be idle between two requests."""
-PARTING_S = 1.0
-"""How long a guest may take to read its last answer."""
+UNAUTHENTICATED_S = 10.0
+"""Also how long an unauthenticated connection may be idle between two requests."""
+LINGER_S = 1.0
+"""How long an unauthenticated client may take to read its last answer."""
 HEAD_BYTES = 64 * 1024
-"""Request line and headers of a guest."""
+"""Request line and headers of an unauthenticated client."""
 
 
-class Visit(Protocol):
-    """A guest's place in the lobby."""
+class Slot(Protocol):
+    """One entry of UnauthenticatedConnections."""
 
     began: float
     """Loop time of the accept."""
@@ -32,42 +32,44 @@ class Visit(Protocol):
     def leave(self) -> None: ...
 
 
-class GuestServer(web.Server):
-    """Makes guests. `known_timeout`: seconds that a proven connection may be idle."""
+class BoundedServer(web.Server):
+    """Make bounded connections. `authenticated_timeout`: seconds that an authenticated connection may be idle."""
 
-    def __init__(self, handler: Any, *, known_timeout: float, **options: Any) -> None:
-        super().__init__(handler, keepalive_timeout=GUEST_S, **options)
-        self.known_timeout = known_timeout
+    def __init__(self, handler: Any, *, authenticated_timeout: float, **options: Any) -> None:
+        super().__init__(handler, keepalive_timeout=UNAUTHENTICATED_S, **options)
+        self.authenticated_timeout = authenticated_timeout
 
-    def __call__(self) -> "Guest":
-        return Guest(self, loop=self._loop, **self._kwargs)
+    def __call__(self) -> "BoundedConnection":
+        return BoundedConnection(self, loop=self._loop, **self._kwargs)
 
 
-class Guest(RequestHandler):
-    __slots__ = ("_body", "_head_bytes", "visit")
+class BoundedConnection(RequestHandler):
+    __slots__ = ("_body", "_head_bytes", "slot")
 
     def __init__(self, manager: web.Server, **options: Any) -> None:
         super().__init__(manager, **options)
-        self.visit: Visit | None = None
-        """None once proven, and for connections that no listener bounds."""
+        self.slot: Slot | None = None
+        """None once authenticated, and for connections that no listener bounds."""
         self._head_bytes = 0
         """Received since the last whole headers and their body."""
         self._body: StreamReader | None = None
         """Of the newest request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        visit = self.visit
-        if visit is not None:
-            self._keepalive_timeout = max(0.1, visit.began + GUEST_S - self._loop.time())
+        slot = self.slot
+        if slot is not None:
+            self._keepalive_timeout = max(0.1, slot.began + UNAUTHENTICATED_S - self._loop.time())
         super().connection_made(transport)
-        self._keepalive_timeout = GUEST_S
-        if visit is None or (transport.get_extra_info("peercert") and not visit.full):
-            self.prove()
+        self._keepalive_timeout = UNAUTHENTICATED_S
+        if slot is None or (transport.get_extra_info("peercert") and not slot.full):
+            self.mark_authenticated()
 
-    def prove(self) -> None:
-        """The client has proven who it is: it is no guest any more."""
+    def mark_authenticated(self) -> None:
+        """Lift the bounds of unauthenticated clients."""
         manager = self._manager
-        self._keepalive_timeout = manager.known_timeout if isinstance(manager, GuestServer) else GUEST_S
+        self._keepalive_timeout = (
+            manager.authenticated_timeout if isinstance(manager, BoundedServer) else UNAUTHENTICATED_S
+        )
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         self._body = None
         self._leave()
@@ -77,10 +79,10 @@ class Guest(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.visit is None:
+        if self.slot is None:
             super().data_received(data)
-        elif self.visit.full:  # told once there is a request, lest unread bytes reset the connection first
-            self.refuse(503, self.visit.full)
+        elif self.slot.full:  # answer only a request: unread bytes would reset the connection before the answer
+            self.refuse(503, self.slot.full)
         else:
             self._receive(data)
 
@@ -95,7 +97,7 @@ class Guest(RequestHandler):
             if not of_body and before > HEAD_BYTES and any(_size(message) > HEAD_BYTES for message, _ in fresh):
                 self._too_large()
                 self._messages.clear()
-                self._messages.append((_NEVER_SERVED, EMPTY_PAYLOAD))  # who waits for a message has been woken
+                self._messages.append((_NEVER_SERVED, EMPTY_PAYLOAD))  # the waiter for a message has been woken
         elif of_body:
             self._head_bytes = 0
         else:
@@ -104,8 +106,8 @@ class Guest(RequestHandler):
                 self._too_large()
 
     def _too_large(self) -> None:
-        told = f"request line and headers take more than {HEAD_BYTES} bytes"
-        self.refuse(431, f"{told}; shorten them, or authenticate with a client certificate")
+        reason = f"request line and headers take more than {HEAD_BYTES} bytes"
+        self.refuse(431, f"{reason}; shorten them, or authenticate with a client certificate")
 
     def refuse(self, code: int, message: str) -> None:
         """Answer whatever the client asks, and close. Nothing is answered before the TLS handshake."""
@@ -115,23 +117,23 @@ class Guest(RequestHandler):
         self._leave()
 
     def force_close(self) -> None:
-        """TLS would wait half a minute for a goodbye that an attacker never says."""
+        """Abort soon: TLS would wait half a minute for a close_notify that an attacker never sends."""
         transport = self.transport
         super().force_close()
-        if self.visit is not None and transport is not None:
-            self._loop.call_later(PARTING_S, transport.abort)
+        if self.slot is not None and transport is not None:
+            self._loop.call_later(LINGER_S, transport.abort)
 
     def _leave(self) -> None:
-        visit, self.visit = self.visit, None
-        if visit is not None:
-            visit.leave()
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            slot.leave()
 
 
-def prove(request: web.BaseRequest) -> None:
-    """The request's client has proven who it is."""
+def mark_authenticated(request: web.BaseRequest) -> None:
+    """Lift the bounds of the connection of an authenticated request."""
     protocol = cast(Any, request.protocol)
-    if isinstance(protocol, Guest) and protocol.visit is not None:
-        protocol.prove()
+    if isinstance(protocol, BoundedConnection) and protocol.slot is not None:
+        protocol.mark_authenticated()
 
 
 _NEVER_SERVED = _ErrInfo(status=431, exc=HttpProcessingError(code=431), message="")

@@ -55,7 +55,7 @@ def _cause(call: Call) -> Cause:
     return Cause(f"user={name!r} verb={call.verb[:SHOWN]} path={path!r}", key)
 
 
-class Held:
+class StalledRequests:
     """The records as this process last read them. `read` may run in any thread."""
 
     def __init__(self, run: Path) -> None:

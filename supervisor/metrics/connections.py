@@ -13,22 +13,22 @@ READING, MAKING, WRITING = "reading", "making", "writing"
 """The request has not come whole; its answer is made; the answer has not been taken whole."""
 
 
-class Visit(msgspec.Struct, eq=False):
+class Connection(msgspec.Struct, eq=False):
     peer: str
     close: Callable[[], None]
     """At once, whatever has not been sent."""
     phase: str = READING
 
 
-class Visits:
+class Connections:
     """In the order in which they came. The answer of one in the phase MAKING costs a moment, so it never gives way."""
 
     def __init__(self) -> None:
-        self._open: list[Visit] = []
+        self._open: list[Connection] = []
 
-    def enter(self, visit: Visit) -> bool:
+    def enter(self, connection: Connection) -> bool:
         """Let it in, instead of the one that has kept us waiting longest if need be; False when nobody gives way."""
-        of_peer = [each for each in self._open if each.peer == visit.peer]
+        of_peer = [each for each in self._open if each.peer == connection.peer]
         full = len(self._open) >= MOST
         if len(of_peer) >= MOST_OF_PEER or full:
             leaving = _idlest(of_peer) if len(of_peer) >= MOST_OF_PEER else _idlest(self._of_busiest())
@@ -36,23 +36,23 @@ class Visits:
                 return False
             self.leave(leaving)
             leaving.close()
-        self._open.append(visit)
+        self._open.append(connection)
         return True
 
-    def leave(self, visit: Visit) -> None:
-        if visit in self._open:
-            self._open.remove(visit)
+    def leave(self, connection: Connection) -> None:
+        if connection in self._open:
+            self._open.remove(connection)
 
-    def _of_busiest(self) -> list[Visit]:
-        """Visits of the address that has most of those that may give way."""
+    def _of_busiest(self) -> list[Connection]:
+        """Connections of the address that has most of those that may give way."""
         counts = Counter(each.peer for each in self._open if each.phase != MAKING)
         busiest = counts.most_common(1)[0][0] if counts else ""
         return [each for each in self._open if each.peer == busiest]
 
 
-def _idlest(visits: list[Visit]) -> Visit | None:
+def _idlest(connections: list[Connection]) -> Connection | None:
     for phase in (READING, WRITING):
-        for visit in visits:
-            if visit.phase == phase:
-                return visit
+        for connection in connections:
+            if connection.phase == phase:
+                return connection
     return None

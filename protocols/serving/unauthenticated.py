@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-Visit = TypeVar("Visit")
+Slot = TypeVar("Slot")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -17,35 +17,35 @@ class Limits(msgspec.Struct, frozen=True):
     """Clients on this machine share one address, so it is no smaller."""
 
 
-class Lobby(Generic[Visit]):
+class UnauthenticatedConnections(Generic[Slot]):
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._visits: dict[Visit, str] = {}
+        self._slots: dict[Slot, str] = {}
         """Oldest first, with their addresses."""
-        self._by_address: dict[str, dict[Visit, None]] = {}
+        self._by_address: dict[str, dict[Slot, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._visits)
+        return len(self._slots)
 
-    def enter(self, visit: Visit, address: str) -> None:
-        self._visits[visit] = address
-        self._by_address.setdefault(address, {})[visit] = None
+    def enter(self, slot: Slot, address: str) -> None:
+        self._slots[slot] = address
+        self._by_address.setdefault(address, {})[slot] = None
 
-    def leave(self, visit: Visit) -> None:
+    def leave(self, slot: Slot) -> None:
         """It proved itself, or is gone. May be called again."""
-        address = self._visits.pop(visit, None)
+        address = self._slots.pop(slot, None)
         if address is not None:
             same = self._by_address[address]
-            del same[visit]
+            del same[slot]
             if not same:
                 del self._by_address[address]
 
-    def excess(self, address: str) -> Visit | None:
+    def excess(self, address: str) -> Slot | None:
         """Return the one that has to go before one more of `address` may enter; None when there is room."""
         same = self._by_address.get(address, {})
         if len(same) >= self._limits.per_address:
             return next(iter(same))
-        return self.oldest() if len(self._visits) >= self._limits.in_all else None
+        return self.oldest() if len(self._slots) >= self._limits.in_all else None
 
-    def oldest(self) -> Visit | None:
-        return next(iter(self._visits), None)
+    def oldest(self) -> Slot | None:
+        return next(iter(self._slots), None)
