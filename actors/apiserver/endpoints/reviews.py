@@ -62,10 +62,15 @@ class Reviews:
 
     async def _access(self, request: Request, body: Obj) -> Obj:
         spec = body.get("spec") or {}
+        groups = spec.get("groups")
+        size = GROUP_BYTES * len(groups) if isinstance(groups, list) else 0
+        return await beside(size, lambda: self._decide_for_other(request, spec))
+
+    def _decide_for_other(self, request: Request, spec: Obj) -> Obj:
         user = User(text(spec, "user"), tuple(_strings(spec.get("groups"))), text(spec, "uid"))
         if not user.name and not user.groups:
             raise _invalid(request, "spec.user", user.name, "at least one of user or group must be specified")
-        return await beside(GROUP_BYTES * len(user.groups), lambda: self._decide(request, user, spec))
+        return self._decide(request, user, spec)
 
     async def _local_access(self, request: Request, body: Obj) -> Obj:
         namespace = text(body, "spec", "resourceAttributes", "namespace")
