@@ -3,8 +3,9 @@
 glibc keeps what was freed in its heap, and a heap in which thousands of connections lay interleaved is taken from fresh
 pages with each storm: the process grows although nothing is in use. Two settings and a trim keep it near its size:
 
-- Blocks from MAPPED_BYTES on, above all uvloop's buffer of 256 KiB for each TLS connection, are mappings of their own.
-  By itself glibc raises this limit to 32 MiB once such a block was freed, and the heap becomes a sparse gigabyte.
+- Blocks from MAPPED_BYTES on, such as the bodies of large requests, are mappings of their own. By itself glibc raises
+  this limit to 32 MiB once such a block was freed. It lies above uvloop's 256 KiB: each read of a TLS connection
+  allocates that much for a moment, and a mapping for each read costs a write a third of its CPU.
 - `Trimmer` returns free pages once the process has stopped growing and RECLAIMABLE_BYTES or more look reclaimable.
 """
 
@@ -14,7 +15,7 @@ import os
 
 import msgspec
 
-MAPPED_BYTES = 256 * 1024
+MAPPED_BYTES = 1024 * 1024
 TOP_BYTES = 8 * 1024 * 1024
 """Free bytes that may stay at the heap's end, lest it shrinks and grows again with each large request."""
 CHECK_S = 10.0
@@ -83,7 +84,7 @@ class Heap:
         return Usage(resident, info.uordblks + info.hblkhd)
 
     def trim(self) -> None:
-        self._trim(TOP_BYTES)
+        self._trim(0)
 
 
 class Trimmer:
