@@ -46,7 +46,7 @@ def test_a_manifest_becomes_a_pod_of_this_node_and_a_mirror():
     [
         (b"{", "not YAML"),
         (b"[]", "kind Pod"),
-        (b"a: &a [*a]", "kind Pod"),
+        (b"a: &a [*a]", "aliases"),
         (json.dumps({**GOOD, "metadata": {}}).encode(), "metadata.name"),
         (json.dumps({**GOOD, "metadata": {"name": "UP_"}}).encode(), "metadata.name"),
         (json.dumps({**GOOD, "metadata": {"name": "web", "uid": "../x"}}).encode(), "metadata.uid"),

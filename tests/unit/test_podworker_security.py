@@ -15,7 +15,7 @@ from actors.podworker.environment.downward import Node
 from actors.podworker.pods.admission import admit_request
 from actors.podworker.spec import read_pod
 from actors.podworker.volumes.keeper import Volumes
-from actors.podworker.volumes.paths import volume_path
+from actors.podworker.volumes.paths import VolumePaths
 from actors.scheduler.views import amounts, pod_requests
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import FakeWorld, container, pod
@@ -209,6 +209,6 @@ def test_an_empty_dir_belongs_to_the_pods_group(tmp_path):
     parsed = read_pod(pod(securityContext={"fsGroup": mine}, volumes=[{"name": "v", "emptyDir": {}}]))
     world = FakeWorld(tmp_path).world
     asyncio.run(Volumes(world, lambda: parsed).prepare(Node("n1")))
-    made = volume_path(parsed, "v", tmp_path).stat()
+    made = VolumePaths(parsed, tmp_path).path("v").stat()
     assert made.st_gid == mine
     assert made.st_mode & 0o7777 == 0o2777

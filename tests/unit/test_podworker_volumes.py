@@ -18,7 +18,7 @@ from actors.podworker.errors import ContainerConfigInvalid, VolumeNotReady
 from actors.podworker.spec import read_pod
 from actors.podworker.volumes import atomic, host_path
 from actors.podworker.volumes.keeper import Volumes
-from actors.podworker.volumes.paths import sub_path, volume_path
+from actors.podworker.volumes.paths import VolumePaths, sub_path
 from actors.podworker.volumes.payload import payload, token_refs
 from actors.podworker.volumes.types import File, Inputs, TokenRef
 from protocols.kube.errors import ApiAway
@@ -214,7 +214,7 @@ def test_sub_paths_stay_in_their_volume(tmp_path):
 def test_a_volume_lies_below_its_pod():
     spec = read_pod(pod(container("a"), volumes=[{"name": "../../x", "emptyDir": {}}]))
     with pytest.raises(ContainerConfigInvalid, match="no name of a volume"):
-        volume_path(spec, "../../x", Path("/root-dir"))
+        VolumePaths(spec, Path("/root-dir")).path("../../x")
 
 
 def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
@@ -232,9 +232,9 @@ def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
         fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "1"}}
         await kept.prepare(NODE)
         await kept.prepare(NODE)
-        reads, path = fake.objects.reads, volume_path(spec, "v", tmp_path)
+        reads, path = fake.objects.reads, VolumePaths(spec, tmp_path).path("v")
         assert (path / "k").read_text() == "1"
-        assert stat.S_IMODE(volume_path(spec, "e", tmp_path).stat().st_mode) == 0o777
+        assert stat.S_IMODE(VolumePaths(spec, tmp_path).path("e").stat().st_mode) == 0o777
         fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "2"}}
         kept.refresh(NODE)
         assert fake.objects.reads == reads  # not within a minute

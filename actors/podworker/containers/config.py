@@ -12,7 +12,7 @@ from actors.podworker.containers.mounts import container_mounts
 from actors.podworker.containers.sandbox import pod_labels
 from actors.podworker.containers.security import ImageUser, container_security
 from actors.podworker.environment.downward import Node
-from actors.podworker.environment.expand import expand
+from actors.podworker.environment.expand import Budget, expand
 from actors.podworker.environment.references import Found
 from actors.podworker.environment.variables import build_environment
 from actors.podworker.types import ContainerSpec, Object, PodSpec
@@ -54,11 +54,12 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
     container, grant = recipe.container, recipe.grant
     raw = container.raw
     variables = build_environment(recipe.spec, container, recipe.node, grant.envs, recipe.found, recipe.services)
+    words = Budget()
     return cri_pb2.ContainerConfig(
         metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=recipe.attempt),
         image=cri_pb2.ImageSpec(image=recipe.image_ref or container.image, user_specified_image=container.image),
-        command=[expand(part, variables) for part in raw.get("command") or ()],
-        args=[expand(part, variables) for part in raw.get("args") or ()],
+        command=[expand(part, variables, words) for part in raw.get("command") or ()],
+        args=[expand(part, variables, words) for part in raw.get("args") or ()],
         working_dir=raw.get("workingDir") or "",
         envs=[
             cri_pb2.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in variables.items()

@@ -6,7 +6,7 @@ from pathlib import Path
 from actors.podworker.containers.hosts import PLACE, hosts_file
 from actors.podworker.containers.messages import message_file, message_path
 from actors.podworker.types import ContainerSpec, Object, PodSpec
-from actors.podworker.volumes.paths import is_written, sub_path, volume_path
+from actors.podworker.volumes.paths import VolumePaths, sub_path
 from protocols.messages.devices import GrantedMount
 from protocols.wire import cri_pb2
 
@@ -26,7 +26,8 @@ def container_mounts(
     hosts: bool = False,
 ) -> "list[cri_pb2.Mount]":
     """`hosts`: the pod has its own /etc/hosts. Raises ContainerConfigInvalid."""
-    mounts = [_mount(m, spec, root, variables) for m in container.raw.get("volumeMounts") or ()]
+    volumes = VolumePaths(spec, root)
+    mounts = [_mount(m, volumes, variables) for m in container.raw.get("volumeMounts") or ()]
     extra = [
         cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only) for g in granted
     ]
@@ -51,11 +52,11 @@ def _message_mounts(
     return [cri_pb2.Mount(container_path=path, host_path=str(message_file(root, spec.uid, container.name, attempt)))]
 
 
-def _mount(mount: Object, spec: PodSpec, root: Path, variables: Mapping[str, str]) -> "cri_pb2.Mount":
+def _mount(mount: Object, volumes: VolumePaths, variables: Mapping[str, str]) -> "cri_pb2.Mount":
     name = str(mount.get("name") or "")
     return cri_pb2.Mount(
         container_path=mount.get("mountPath", ""),
-        host_path=str(volume_path(spec, name, root) / sub_path(mount, variables)),
-        readonly=bool(mount.get("readOnly")) or is_written(spec, name),
+        host_path=str(volumes.path(name) / sub_path(mount, variables)),
+        readonly=bool(mount.get("readOnly")) or volumes.is_written(name),
         propagation=_PROPAGATION.get(mount.get("mountPropagation") or "", cri_pb2.PROPAGATION_PRIVATE),
     )

@@ -25,7 +25,7 @@ from actors.podworker.pods.admission import extended_resources
 from actors.podworker.ports import World
 from actors.podworker.types import ContainerSpec, Kill, Object, PodSpec, Start, StartFailure, Waiting
 from actors.podworker.volumes import sub_path
-from actors.podworker.volumes.paths import is_written, volume_path
+from actors.podworker.volumes.paths import VolumePaths
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.messages.devices import ContainerGrant
 from protocols.wire import cri_pb2
@@ -153,15 +153,16 @@ class Starter:
     def _bind_sub_paths(self, recipe: Recipe, config: "cri_pb2.ContainerConfig") -> None:
         """Replace each subPath's host path by a mount of it. Raises ContainerConfigInvalid."""
         spec, root, given = recipe.spec, self._world.site.root, recipe.container.raw.get("volumeMounts") or ()
+        volumes = VolumePaths(spec, root)
         for number, (asked, mount) in enumerate(zip(given, config.mounts, strict=False)):
             if asked.get("subPath") or asked.get("subPathExpr"):
                 name = str(asked.get("name") or "")
-                volume = volume_path(spec, name, root)
+                volume = volumes.path(name)
                 wanted = sub_path.SubPath(
                     volume=volume,
                     part=os.path.relpath(mount.host_path, volume),
                     place=sub_path.place_of(root, spec.uid, name, recipe.container.name, number),
-                    writable=not is_written(spec, name),
+                    writable=not volumes.is_written(name),
                     shared=mount.propagation == cri_pb2.PROPAGATION_BIDIRECTIONAL,
                 )
                 mount.host_path = str(sub_path.bind(wanted))

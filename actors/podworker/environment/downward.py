@@ -1,5 +1,7 @@
 """The downward API: what a pod's containers may learn of the pod, its node and their own resources. Pure."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from actors.podworker.containers.limits import milli
@@ -55,10 +57,12 @@ def _quoted(text: str) -> str:
     return '"' + escaped.replace("\t", "\\t") + '"'
 
 
-def resource_value(reference: Object, spec: PodSpec, container: ContainerSpec | None, node: Node) -> str:
-    """A limit or request in units of the divisor, rounded up. Raises ContainerConfigInvalid."""
+def resource_value(
+    reference: Object, containers: Mapping[str, ContainerSpec], container: ContainerSpec | None, node: Node
+) -> str:
+    """A limit or request in units of the divisor, rounded up; `containers` by name. Raises ContainerConfigInvalid."""
     name = reference.get("containerName")
-    owner = next((c for c in spec.containers if c.name == name), None) if name else container
+    owner = containers.get(name) if name else container
     if owner is None:
         raise ContainerConfigInvalid(f"resourceFieldRef names container {name!r}, which the pod has not")
     side, _, resource = str(reference.get("resource") or "").partition(".")

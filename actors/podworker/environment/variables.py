@@ -1,9 +1,10 @@
 """A container's environment: literals, references, downward API fields, `$(NAME)` expansion. Pure."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from actors.podworker.environment.downward import Node, field_value, resource_value
-from actors.podworker.environment.expand import expand
+from actors.podworker.environment.expand import Budget, expand
 from actors.podworker.environment.references import CONFIG_MAP, SECRET, Contents, Found, Ref
 from actors.podworker.errors import ContainerConfigInvalid
 from actors.podworker.types import ContainerSpec, Object, PodSpec
@@ -17,7 +18,10 @@ def build_environment(
     found: Found | None = None,
     services: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """In order: services, whole objects (envFrom), the spec's variables, what device plugins grant; the later wins."""
+    """In order: services, whole objects (envFrom), the spec's variables, what device plugins grant; the later wins.
+
+    Raises ContainerConfigInvalid for a reference to nothing, and for more than MAX_ENVIRONMENT.
+    """
     scope = _Scope(spec, container, node, found or {})
     variables = {**(services or {}), **scope.imported()}
     for entry in container.raw.get("env") or ():
@@ -40,6 +44,7 @@ class _Scope:
         self._container = container
         self._node = node
         self._found = found
+        self._budget = Budget()
 
     def imported(self) -> dict[str, str]:
         variables: dict[str, str] = {}
@@ -48,6 +53,7 @@ class _Scope:
             for kind, field in ((CONFIG_MAP, "configMapRef"), (SECRET, "secretRef")):
                 if entry.get(field):
                     contents = self._contents(kind, entry[field]) or {}
+                    self._budget.spend(sum(len(prefix) + len(key) + len(contents[key]) + 1 for key in contents))
                     variables |= {prefix + key: _text(contents[key]) for key in sorted(contents) if _usable(key)}
         return variables
 
@@ -55,9 +61,11 @@ class _Scope:
         """None: an optional reference to what there is not; the variable is left out."""
         source = entry.get("valueFrom")
         if not source:
-            return expand(entry.get("value") or "", known)
+            return expand(entry.get("value") or "", known, self._budget)
         try:
-            return self._referred(source)
+            value = self._referred(source)
+            self._budget.spend(len(value or ""))
+            return value
         except ContainerConfigInvalid as error:
             where = f"container {self._container.name}: env {entry.get('name', '')}"
             raise ContainerConfigInvalid(f"{where}: {error}") from None
@@ -66,12 +74,16 @@ class _Scope:
         if source.get("fieldRef"):
             return field_value(source["fieldRef"].get("fieldPath") or "", self._spec, self._node)
         if source.get("resourceFieldRef"):
-            return resource_value(source["resourceFieldRef"], self._spec, self._container, self._node)
+            return resource_value(source["resourceFieldRef"], self._containers, self._container, self._node)
         for kind, field in ((CONFIG_MAP, "configMapKeyRef"), (SECRET, "secretKeyRef")):
             if source.get(field):
                 return self._key(kind, source[field])
         kind = next(iter(source), "valueFrom")
         raise ContainerConfigInvalid(f"takes its value from {kind}, which is not supported")
+
+    @cached_property
+    def _containers(self) -> dict[str, ContainerSpec]:
+        return {container.name: container for container in self._spec.containers}
 
     def _key(self, kind: str, reference: Object) -> str | None:
         contents, key = self._contents(kind, reference), reference.get("key") or ""

@@ -16,6 +16,8 @@ from protocols.kube.names import label_fault, subdomain_fault
 
 SOURCE, HASH, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 LARGEST = 10 * 1024 * 1024
+EXPANDED, DEEPEST = 1 << 20, 200
+"""Characters and values that aliases may add to a manifest, and levels of nesting."""
 EVERYWHERE = {"operator": "Exists", "effect": "NoExecute"}
 
 
@@ -76,9 +78,27 @@ def _parse(text: bytes) -> Any:
     import yaml
 
     try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        obj = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ManifestInvalid(f"not YAML or JSON: {' '.join(str(error).split())}") from None
+    _check_expanded(obj, 2 * len(text) + EXPANDED)
+    return obj
+
+
+def _check_expanded(obj: Any, most: int) -> None:
+    """Raise ManifestInvalid for aliases that make more of a file than a file may hold: they grow exponentially."""
+    left, ahead = most, [(obj, 0)]
+    while ahead:
+        value, depth = ahead.pop()
+        left -= 1 + (len(value) if isinstance(value, str | bytes) else 0)
+        if left < 0 or depth > DEEPEST:
+            raise ManifestInvalid(
+                f"with its aliases it has more than {most} characters and values, or more than {DEEPEST} levels"
+            )
+        if isinstance(value, dict):
+            ahead += [(each, depth + 1) for pair in value.items() for each in pair]
+        elif isinstance(value, list):
+            ahead += [(each, depth + 1) for each in value]
 
 
 def _check_shape(pod: Object) -> None:

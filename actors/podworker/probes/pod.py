@@ -38,9 +38,10 @@ class PodProbes:
         for id in self._probers.keys() - running.keys():
             self._probers.pop(id).close()
         containers = {c.name: c for c in spec.containers}
-        for id, run in running.items():
-            if id not in self._probers and run.name in containers:
-                self._begin(containers[run.name], run, status, shown)
+        begun = [run for id, run in running.items() if id not in self._probers and run.name in containers]
+        known = _known(shown) if begun else {}
+        for run in begun:
+            self._begin(containers[run.name], run, status, known.get(run.id, frozenset()))
 
     def end(self) -> None:
         self._ending = True
@@ -52,7 +53,7 @@ class PodProbes:
             prober.close()
         self._probers.clear()
 
-    def _begin(self, container: ContainerSpec, run: ContainerStatus, status: PodStatus, shown: Object) -> None:
+    def _begin(self, container: ContainerSpec, run: ContainerStatus, status: PodStatus, known: frozenset[str]) -> None:
         probes = probes_of(container)
         if not probes:
             return
@@ -67,16 +68,19 @@ class PodProbes:
             started_ns=run.started_ns,
             clock=self._clock,
             on_change=self._on_change,
-            known=_known(run, shown),
+            known=known,
         )
         self._probers[run.id] = Prober(options)
         if self._ending:
             self._probers[run.id].end_liveness()
 
 
-def _known(run: ContainerStatus, shown: Object) -> frozenset[str]:
-    for entry in (*(shown.get("containerStatuses") or ()), *(shown.get("initContainerStatuses") or ())):
-        if str(entry.get("containerID") or "").endswith(f"//{run.id}"):
-            kinds = ((STARTUP, entry.get("started")), (READINESS, entry.get("ready")))
-            return frozenset(kind for kind, good in kinds if good)
-    return frozenset()
+def _known(shown: Object) -> dict[str, frozenset[str]]:
+    """Kinds of probes that have succeeded, by container id."""
+    entries = (*(shown.get("containerStatuses") or ()), *(shown.get("initContainerStatuses") or ()))
+    return {str(entry.get("containerID") or "").partition("//")[2]: _succeeded(entry) for entry in entries}
+
+
+def _succeeded(entry: Object) -> frozenset[str]:
+    kinds = ((STARTUP, entry.get("started")), (READINESS, entry.get("ready")))
+    return frozenset(kind for kind, good in kinds if good)

@@ -14,7 +14,7 @@ from actors.podworker.status.phase import FAILED, PENDING, TERMINAL, compute_pha
 from actors.podworker.types import APP, INIT, ContainerSpec, Object, PodSpec, Waiting
 from protocols.kube.times import format_ns
 from protocols.messages.health import PodResourceStatus
-from protocols.messages.held import PodHeld
+from protocols.messages.held import HeldResource, PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
@@ -56,8 +56,10 @@ def compute_status(view: View) -> Object:
     known = _known_containers(before)
     statuses = _container_statuses(view, known)
     keep = _keep(view, statuses)
+    had = {one.name: one.resources for one in view.had.containers}
     for container in view.spec.containers:
-        _add_resources(statuses[container.name], container, view, keep, known.get(container.name, {}))
+        shown = known.get(container.name, {})
+        _add_resources(statuses[container.name], container, view, keep, shown, had.get(container.name, ()))
     phase = _phase(view, before, statuses)
     now = format_ns(view.now_ns)
     sandbox = history.current_sandbox(view.runtime)
@@ -169,11 +171,12 @@ def _add_sizes(
         status["resources"] = shown
 
 
-def _add_resources(status: Object, container: ContainerSpec, view: View, keep: Keep, known: Object) -> None:
+def _add_resources(
+    status: Object, container: ContainerSpec, view: View, keep: Keep, known: Object, had: tuple[HeldResource, ...]
+) -> None:
     if container.kind == INIT:
         return
     told = (view.resources.containers if view.resources else {}).get(container.name, ())
-    had = next((one.resources for one in view.had.containers if one.name == container.name), ())
     if entries := health_entries(told or unknown(had), known, keep):
         status[HEALTH] = entries
 

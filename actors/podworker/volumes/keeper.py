@@ -89,7 +89,7 @@ class Volumes:
         if kind == HOST_PATH:
             host_path.prepare(volume[HOST_PATH])
         elif kind == EMPTY_DIR:
-            path = volume_path(spec, volume.get("name", ""), self._world.site.root)
+            path = volume_path(spec, volume, self._world.site.root)
             if (volume.get(EMPTY_DIR) or {}).get("medium") == memory.MEDIUM:
                 memory.mount(path, volume, spec, self._world.site.memory)
             _empty_dir(path, group_of(spec))
@@ -102,8 +102,8 @@ class Volumes:
         inputs = await self._inputs(spec, node)
         for volume in volumes:
             try:
-                files = payload(volume, inputs)
-                path = volume_path(spec, volume.get("name", ""), self._world.site.root)
+                files = await asyncio.to_thread(payload, volume, inputs)
+                path = volume_path(spec, volume, self._world.site.root)
                 await asyncio.to_thread(atomic.write, path, files, group_of(spec))
             except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 raise VolumeNotReady(_failure(volume, error)) from None

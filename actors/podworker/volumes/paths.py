@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from actors.podworker.environment.expand import expand
+from actors.podworker.environment.expand import Budget, expand
 from actors.podworker.errors import ContainerConfigInvalid
 from actors.podworker.types import Object, PodSpec
 from actors.podworker.volumes.payload import kind_of, volumes_of
 from actors.podworker.volumes.types import EMPTY_DIR, HOST_PATH, SUPPORTED, WRITTEN
 
 PODS = "pods"
+MAX_SUB_PATH = 64 << 10
+"""Characters of an expanded subPathExpr; the kernel takes paths of 4096 bytes."""
 FOLDERS = {
     EMPTY_DIR: "empty-dir",
     "configMap": "config-map",
@@ -28,14 +30,29 @@ def removable(directory: Path, base: Path) -> bool:
     return directory.parent == base and directory.name not in ("", ".", "..")
 
 
-def volume_path(spec: PodSpec, name: str, root: Path) -> Path:
-    """Raises ContainerConfigInvalid when the pod has no such volume, or one of a kind that is not supported."""
-    volume = next((v for v in volumes_of(spec) if v.get("name") == name), None)
-    if volume is None:
-        raise ContainerConfigInvalid(f"volume {name!r} is mounted but not part of the pod")
+class VolumePaths:
+    """Volumes of one pod by name: a pod may have tens of thousands, and as many mounts."""
+
+    def __init__(self, spec: PodSpec, root: Path) -> None:
+        self._spec, self._root = spec, root
+        self._volumes = {str(volume.get("name") or ""): volume for volume in volumes_of(spec)}
+
+    def path(self, name: str) -> Path:
+        """Raises ContainerConfigInvalid when the pod has no such volume, or one of a kind that is not supported."""
+        volume = self._volumes.get(name)
+        if volume is None:
+            raise ContainerConfigInvalid(f"volume {name!r} is mounted but not part of the pod")
+        return volume_path(self._spec, volume, self._root)
+
+    def is_written(self, name: str) -> bool:
+        return name in self._volumes and kind_of(self._volumes[name]) in WRITTEN
+
+
+def volume_path(spec: PodSpec, volume: Object, root: Path) -> Path:
+    """Raises ContainerConfigInvalid for a volume of a kind that is not supported."""
+    name, kind = str(volume.get("name") or ""), kind_of(volume)
     if "/" in name or name in ("", ".", ".."):
         raise ContainerConfigInvalid(f"volume {name!r}: that is no name of a volume")
-    kind = kind_of(volume)
     if kind == HOST_PATH:
         return Path(volume[HOST_PATH].get("path") or "")
     if kind not in SUPPORTED:
@@ -44,15 +61,11 @@ def volume_path(spec: PodSpec, name: str, root: Path) -> Path:
     return pod_directory(root, spec.uid) / "volumes" / FOLDERS[kind] / name
 
 
-def is_written(spec: PodSpec, name: str) -> bool:
-    return any(v.get("name") == name and kind_of(v) in WRITTEN for v in volumes_of(spec))
-
-
 def sub_path(mount: Object, variables: Mapping[str, str]) -> str:
     """The part of the volume that is mounted; empty: all of it. Raises ContainerConfigInvalid."""
     found = str(mount.get("subPath") or "")
     if mount.get("subPathExpr"):
-        found = expand(str(mount["subPathExpr"]), variables)
+        found = expand(str(mount["subPathExpr"]), variables, Budget(MAX_SUB_PATH))
     if found.startswith("/") or ".." in found.split("/"):
         raise ContainerConfigInvalid(f"subPath {found!r} of volume {mount.get('name')!r} leads out of the volume")
     return found

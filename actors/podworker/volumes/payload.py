@@ -1,16 +1,18 @@
 """What files a volume holds, from what the API says now. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from actors.podworker.environment.downward import field_value, resource_value
 from actors.podworker.environment.references import CONFIG_MAP, Found, Ref, secret_ref
 from actors.podworker.errors import ContainerConfigInvalid, VolumeNotReady
-from actors.podworker.types import Object, PodSpec
+from actors.podworker.types import ContainerSpec, Object, PodSpec
 from actors.podworker.volumes.types import File, Inputs, Payload, TokenRef
 
 DEFAULT_MODE = 0o644
 TOKEN_SECONDS = 3600
+MAX_VOLUME = 128 << 20
+"""Bytes of the files of one volume. An item takes 60 bytes of the pod and may name a value of 1 MB, again and again."""
 
 
 def volumes_of(spec: PodSpec) -> list[Object]:
@@ -38,27 +40,52 @@ def payload(volume: Object, inputs: Inputs) -> Payload:
     source = volume[kind]
     mode = _mode(source, DEFAULT_MODE)
     parts = source.get("sources") or () if kind == "projected" else (volume,)
+    source_of = _Sources(inputs, mode)
     files: Payload = {}
     for part in parts:
-        files |= _part(part, mode, inputs)
+        files |= source_of.files(part)
     for path in files:
         _check_path(path)
     return files
 
 
-def _part(part: Object, mode: int, inputs: Inputs) -> Payload:
-    if part.get("configMap"):
-        name = str(part["configMap"].get("name") or "")
-        return _keys(Ref(CONFIG_MAP, name), part["configMap"], mode, inputs.found)
-    if part.get("secret"):
-        return _keys(secret_ref(part["secret"]), part["secret"], mode, inputs.found)
-    if part.get("downwardAPI") is not None:
-        items = part["downwardAPI"].get("items") or ()
-        return {str(item.get("path") or ""): _downward(item, mode, inputs) for item in items}
-    if part.get("serviceAccountToken"):
-        return _token(part["serviceAccountToken"], mode, inputs)
-    kind = next((key for key in part if key != "name"), "source")
-    raise VolumeNotReady(f"projects a {kind}, which is not supported")
+class _Sources:
+    """Files of the sources of one volume, with a bound on what all of them hold."""
+
+    def __init__(self, inputs: Inputs, mode: int) -> None:
+        self._inputs, self._mode = inputs, mode
+        self._containers = {container.name: container for container in inputs.spec.containers}
+        self._left = MAX_VOLUME
+
+    def files(self, part: Object) -> Payload:
+        inputs, mode, found = self._inputs, self._mode, None
+        if part.get("configMap"):
+            name = str(part["configMap"].get("name") or "")
+            found = _keys(Ref(CONFIG_MAP, name), part["configMap"], mode, inputs.found)
+        elif part.get("secret"):
+            found = _keys(secret_ref(part["secret"]), part["secret"], mode, inputs.found)
+        elif part.get("downwardAPI") is not None:
+            return self._items(part["downwardAPI"].get("items") or ())
+        elif part.get("serviceAccountToken"):
+            found = _token(part["serviceAccountToken"], mode, inputs)
+        if found is None:
+            kind = next((key for key in part if key != "name"), "source")
+            raise VolumeNotReady(f"projects a {kind}, which is not supported")
+        self._spend(sum(len(file.data) for file in found.values()))
+        return found
+
+    def _items(self, items: Iterable[Object]) -> Payload:
+        found: Payload = {}
+        for item in items:
+            file = _downward(item, self._mode, self._inputs, self._containers)
+            self._spend(len(file.data))
+            found[str(item.get("path") or "")] = file
+        return found
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise VolumeNotReady(f"its files have more than {MAX_VOLUME >> 20} MiB together; project less into it")
 
 
 def _keys(ref: Ref, source: Object, mode: int, found: Found) -> Payload:
@@ -79,10 +106,10 @@ def _keys(ref: Ref, source: Object, mode: int, found: Found) -> Payload:
     return files
 
 
-def _downward(item: Object, mode: int, inputs: Inputs) -> File:
+def _downward(item: Object, mode: int, inputs: Inputs, containers: Mapping[str, ContainerSpec]) -> File:
     try:
         if item.get("resourceFieldRef"):
-            text = resource_value(item["resourceFieldRef"], inputs.spec, None, inputs.node)
+            text = resource_value(item["resourceFieldRef"], containers, None, inputs.node)
         else:
             text = field_value((item.get("fieldRef") or {}).get("fieldPath") or "", inputs.spec, inputs.node)
     except ContainerConfigInvalid as error:

@@ -1,0 +1,115 @@
+"""What one pod, manifest or volume may cost podworker: bounded, or linear in what was sent."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from actors.podworker.containers.mounts import container_mounts
+from actors.podworker.environment.downward import Node
+from actors.podworker.environment.expand import MAX_ENVIRONMENT, expand
+from actors.podworker.environment.references import CONFIG_MAP, Ref
+from actors.podworker.environment.variables import build_environment
+from actors.podworker.errors import ContainerConfigInvalid, ManifestInvalid, VolumeNotReady
+from actors.podworker.manifests.read import static_pod
+from actors.podworker.spec import read_pod
+from actors.podworker.volumes.payload import payload
+from actors.podworker.volumes.types import Inputs
+from tests.support.growth import MOST, growth
+from tests.support.podworker_fakes import container, pod
+
+NODE = Node("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
+LARGE = {Ref(CONFIG_MAP, "c"): {"k": b"x" * (1 << 20)}}
+
+
+def environment(*entries, found=None, **more):
+    parsed = read_pod(pod(container("a", env=list(entries), **more)))
+    return build_environment(parsed, parsed.containers[0], NODE, {}, found)
+
+
+def test_expand_references_that_are_never_closed_is_linear():
+    assert growth(lambda size: lambda: expand("$(" * size, {}), 20_000) < MOST
+
+
+def test_expand_unclosed_reference_after_a_closed_one_stays_as_written():
+    assert expand("$(A)$(B $$ )$(C", {"A": "1"}) == "1$(B $$ )$(C"
+
+
+def test_environment_references_that_double_are_refused():
+    doubling = [{"name": "V0", "value": "x" * 1024}]
+    doubling += [{"name": f"V{n}", "value": f"$(V{n - 1})$(V{n - 1})"} for n in range(1, 40)]
+    with pytest.raises(ContainerConfigInvalid, match=f"more than {MAX_ENVIRONMENT} characters"):
+        environment(*doubling)
+
+
+def test_environment_one_large_value_named_often_is_refused():
+    source = {"configMapKeyRef": {"name": "c", "key": "k"}}
+    with pytest.raises(ContainerConfigInvalid, match="characters together"):
+        environment(*({"name": f"V{n}", "valueFrom": source} for n in range(9)), found=LARGE)
+    with pytest.raises(ContainerConfigInvalid, match="characters together"):
+        environment(envFrom=[{"configMapRef": {"name": "c"}}] * 9, found=LARGE)
+
+
+def test_environment_of_what_linux_can_execute_is_built():
+    made = environment(*({"name": f"V{n}", "value": "x" * 100_000} for n in range(60)))
+    assert sum(map(len, made.values())) == 6_000_000
+
+
+def mounts(size: int) -> Callable[[], object]:
+    names = [f"v{n}" for n in range(size)]
+    volumes = [{"name": name, "emptyDir": {}} for name in names]
+    raw = container("a", volumeMounts=[{"name": name, "mountPath": f"/{name}"} for name in names])
+    parsed = read_pod(pod(raw, volumes=volumes))
+    return lambda: container_mounts(parsed, parsed.containers[0], Path("/root-dir"), (), {}, 0)
+
+
+def test_mounts_of_many_volumes_are_linear():
+    assert growth(mounts, 500) < MOST
+
+
+def limits(size: int) -> Callable[[], object]:
+    containers = [container(f"c{n}", resources={"limits": {"cpu": "1"}}) for n in range(size)]
+    reference = {"resource": "limits.cpu", "containerName": f"c{size - 1}"}
+    containers[0]["env"] = [{"name": f"V{n}", "valueFrom": {"resourceFieldRef": reference}} for n in range(size)]
+    parsed = read_pod(pod(*containers))
+    return lambda: build_environment(parsed, parsed.containers[0], NODE, {})
+
+
+def test_environment_of_other_containers_limits_is_linear():
+    assert growth(limits, 500) < MOST
+
+
+def test_volume_that_projects_a_large_value_often_is_refused():
+    items = [{"key": "k", "path": f"p{n}"} for n in range(200)]
+    volume = {"name": "v", "projected": {"sources": [{"configMap": {"name": "c", "items": items}}]}}
+    with pytest.raises(VolumeNotReady, match="more than 128 MiB"):
+        payload(volume, Inputs(spec=read_pod(pod(container("a"))), node=NODE, found=LARGE))
+
+
+def test_volume_of_annotations_rendered_often_is_refused():
+    annotated = pod(container("a"))
+    annotated["metadata"]["annotations"] = {"a": "x" * (1 << 18)}
+    items = [{"path": f"p{n}", "fieldRef": {"fieldPath": "metadata.annotations"}} for n in range(1000)]
+    with pytest.raises(VolumeNotReady, match="more than 128 MiB"):
+        payload({"name": "v", "downwardAPI": {"items": items}}, Inputs(spec=read_pod(annotated), node=NODE))
+
+
+GROWING = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    "text", [f"l0: &l0 x\n{GROWING}", "a: &a [*a]", f"a: &a {'x' * 1_000_000}\nb: [{'*a, ' * 30}]"]
+)
+def test_manifest_whose_aliases_grow_is_refused(text):
+    with pytest.raises(ManifestInvalid, match="with its aliases"):
+        static_pod("/m/web.yaml", text.encode(), "n1")
+
+
+def test_manifest_with_a_few_aliases_is_run():
+    text = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: &labels {app: web}, annotations: *labels}
+spec: {containers: [{name: a, image: i}]}
+"""
+    assert static_pod("/m/web.yaml", text.encode(), "n1")["metadata"]["annotations"]["app"] == "web"
