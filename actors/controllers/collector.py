@@ -5,6 +5,7 @@ Decided twice: on the graph, which costs nothing, then on live reads, as what is
 
 import asyncio
 import logging
+from collections import OrderedDict
 
 from actors.controllers.graph import FOREGROUND, ORPHAN, Delete, Disown, Graph, Owner, State, Thing, decide, thing_of
 from actors.controllers.kinds import Kinds
@@ -32,7 +33,8 @@ class Collector:
         self._log = log
         self._graph = Graph(kinds)
         self._retries = Retries()
-        self._dirty: dict[str, None] = {}
+        self._dirty: OrderedDict[str, None] = OrderedDict()
+        """A plain dict would search past all that was taken from its front for each next one."""
         self._woken = asyncio.Event()
 
     def saw(self, resource: Resource, obj: Object) -> None:
@@ -63,10 +65,9 @@ class Collector:
             if not self._dirty:
                 self._woken.clear()
                 continue
-            await self._tend(next(iter(self._dirty)))
+            await self._tend(self._dirty.popitem(last=False)[0])
 
     async def _tend(self, uid: str) -> None:
-        del self._dirty[uid]
         try:
             await self._step(uid)
         except (ApiAway, ApiError) as error:

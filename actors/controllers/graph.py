@@ -3,7 +3,7 @@
 An owner that is not in the graph is not gone: only a live read says so, as a watch may lag.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -148,23 +148,33 @@ class Graph:
 
     def blocked(self, uid: str) -> bool:
         """Whether an object deleted in the foreground still has to wait for one it owns; a circle holds nobody up."""
-        return any(not self._leads_to(child, uid) for child in self._blockers(uid))
-
-    def _blockers(self, uid: str) -> list[str]:
-        return [child.uid for child in self.children(uid) if any(o.uid == uid and o.blocks for o in child.owners)]
-
-    def _leads_to(self, start: str, goal: str) -> bool:
-        """Whether `start` waits, perhaps through others, for `goal`."""
-        seen, ahead = set[str](), [start]
-        while ahead:
-            uid = ahead.pop()
-            if uid == goal:
+        waiters: set[str] | None = None
+        for child in self._blockers(uid):
+            thing = self.things[child]
+            if child != uid and not thing.waiting:
                 return True
-            thing = self.things.get(uid)
-            if uid not in seen and thing is not None and thing.waiting:
-                seen.add(uid)
-                ahead += self._blockers(uid)
+            waiters = self._waiters(uid) if waiters is None else waiters
+            if child not in waiters:
+                return True
         return False
+
+    def _blockers(self, uid: str) -> Iterator[str]:
+        for child in self._children.get(uid, ()):
+            thing = self.things.get(child)
+            if thing is not None and any(owner.uid == uid and owner.blocks for owner in thing.owners):
+                yield child
+
+    def _waiters(self, goal: str) -> set[str]:
+        """Return `goal` and all that wait for it, perhaps through others. Each is looked at once."""
+        found, ahead = {goal}, [goal]
+        while ahead:
+            thing = self.things.get(ahead.pop())
+            for owner in thing.owners if thing is not None else ():
+                above = self.things.get(owner.uid)
+                if owner.blocks and owner.uid not in found and above is not None and above.waiting:
+                    found.add(owner.uid)
+                    ahead.append(owner.uid)
+        return found
 
     def _waiting_owners(self, thing: Thing) -> set[str]:
         owners = (self.things.get(owner.uid) for owner in thing.owners)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from actors.controllers.retries import Retries
@@ -17,7 +18,8 @@ class Worklist:
     def __init__(self, step: Callable[[Key], Awaitable[None]], log: logging.Logger, workers: int = 8) -> None:
         self._step, self._log, self._workers = step, log, workers
         self._retries = Retries()
-        self._dirty: dict[Key, None] = {}
+        self._dirty: OrderedDict[Key, None] = OrderedDict()
+        """A plain dict would search past all that was taken from its front for each next one."""
         self._running: set[Key] = set()
         self._wake = asyncio.Event()
 

@@ -76,7 +76,9 @@ class DemandBuilder:
 
     def demand(self, pod: Object) -> Demand:
         """Raises ClaimsNotReady."""
-        found = [self._found(pod, entry, name) for entry, name in claim_names(pod).items() if name != ""]
+        generated = {str(each.get("name")) for each in claim_entries(pod) if from_template(each)}
+        names = claim_names(pod)
+        found = [self._found(pod, name, entry in generated) for entry, name in names.items() if name != ""]
         found += self._extended(pod)
         claims = list({key_of(claim): claim for claim in found}.values())
         allocated = tuple(claim for claim in claims if allocation_of(claim) is not None)
@@ -87,17 +89,17 @@ class DemandBuilder:
         signature = msgspec.json.encode([claim.get("spec") for claim in pending]) if pending else b""
         return Demand(allocated, unallocated, signature)
 
-    def _found(self, pod: Object, entry: str, name: str | None) -> Object:
+    def _found(self, pod: Object, name: str | None, generated: bool) -> Object:
         if name is None:
             raise ClaimsNotReady(f'pod "{key_of(pod)}": ResourceClaim not created yet', frozenset(), expected=True)
         key = f"{namespace_of(pod)}/{name}"
         topics = frozenset((claim_topic(key),))
         claim = self._claim(key)
         if claim is None:
-            raise ClaimsNotReady(f'resourceclaim "{name}" not found', topics, expected=_generated(pod, entry))
+            raise ClaimsNotReady(f'resourceclaim "{name}" not found', topics, expected=generated)
         if terminating(claim):
             raise ClaimsNotReady(f'resourceclaim "{name}" is being deleted', topics)
-        if _generated(pod, entry) and not owned_by(claim, pod):
+        if generated and not owned_by(claim, pod):
             raise ClaimsNotReady(
                 f"ResourceClaim {key} was not created for Pod {key_of(pod)} (Pod is not owner)", topics
             )
@@ -132,7 +134,3 @@ class DemandBuilder:
                         f" {taint.value}}}",
                         frozenset((DEVICES, claim_topic(key_of(claim)))),
                     )
-
-
-def _generated(pod: Object, entry: str) -> bool:
-    return any(from_template(each) for each in claim_entries(pod) if each.get("name") == entry)

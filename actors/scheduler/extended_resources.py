@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.scheduler.errors import ObjectUnreadable
 from actors.scheduler.views import PodView, amounts
 from protocols.dra.allocator.claims import Claim, Request, Want
 from protocols.dra.pods import EXTENDED_CLAIM, owner_reference
@@ -22,6 +23,8 @@ LEFTOVER_CLAIM = "cannot schedule extended resource claim"
 Backing = Mapping[str, str]
 """DeviceClass by extended resource."""
 NOTHING: frozenset[str] = frozenset()
+MAX_REQUESTS = 32
+"""Requests of one claim, by the API."""
 
 
 def backing(classes: Iterable[DeviceClass]) -> dict[str, str]:
@@ -83,6 +86,7 @@ class _Need:
 
 
 def extended_claim(pod: Object, resources: frozenset[str], classes: Backing) -> ExtendedClaim:
+    """Raises ObjectUnreadable if more containers request a resource than a claim has requests."""
     requests: list[Request] = []
     mappings: list[RequestMapping] = []
     for resource in sorted(resources):
@@ -95,16 +99,32 @@ def extended_claim(pod: Object, resources: frozenset[str], classes: Backing) -> 
 
 def _of_resource(resource: str, needs: list[_Need], class_name: str) -> tuple[list[Request], list[RequestMapping]]:
     counts = {need.request: need.count for need in needs if need.permanent}
-    lack = {need: need.count - sum(each.count for each in _later(needs, need)) for need in needs if not need.permanent}
+    if len(counts) > MAX_REQUESTS:
+        raise ObjectUnreadable(
+            f"{len(counts)} containers request {resource}, a claim has at most {MAX_REQUESTS} requests"
+        )
+    lack = _lack(needs)
     extra = max((need for need in lack if lack[need] > 0), key=lambda need: (lack[need], -need.index), default=None)
     if extra is not None:
         counts[extra.request] = lack[extra]
-    mappings = [RequestMapping(need.container, resource, need.request) for need in needs if need.permanent]
+    permanent = [need for need in needs if need.permanent]
+    mappings = [RequestMapping(need.container, resource, need.request) for need in permanent]
     for need in lack:
         mappings += [
-            RequestMapping(need.container, resource, name) for name in _borrowed(needs, need, extra, lack[need])
+            RequestMapping(need.container, resource, name) for name in _borrowed(permanent, need, extra, lack[need])
         ]
     return [Request(name, (Want(name, class_name, count=count),)) for name, count in counts.items()], mappings
+
+
+def _lack(needs: list[_Need]) -> dict[_Need, int]:
+    """Return what each init container needs beyond the devices of containers that start after it."""
+    found, later = {}, 0
+    for need in reversed(needs):
+        if need.permanent:
+            later += need.count
+        else:
+            found[need] = need.count - later
+    return dict(reversed(found.items()))
 
 
 def _later(needs: list[_Need], need: _Need) -> list[_Need]:

@@ -4,18 +4,22 @@ Pods are assumed to be bound before the API shows it. Invariant: a pod counts on
 assumed until it has finished or is gone. Filter messages are upstream's.
 """
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.scheduler.views import NodeLoad, NodeView, PodView, Taint, added
+from actors.scheduler.views import NodeLoad, NodeView, PodView, Taint, add
 from protocols.kube.node_selector import term_matches
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
 SELECTOR = "node(s) didn't match Pod's node affinity/selector"
 NOTHING: frozenset[str] = frozenset()
+TURN_S = 0.01
+"""Seconds of filtering between two yields to the event loop."""
 
 
 def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
@@ -123,7 +127,7 @@ class Cache:
         self.forget(pod.uid)
         self.placed[pod.uid] = (node, pod)
         if load := self.nodes.get(node):
-            load.used = added(load.used, pod.requests)
+            add(load.used, pod.requests)
 
     def forget(self, uid: str) -> bool:
         """Stop counting a pod. Return True if it was counted."""
@@ -131,23 +135,37 @@ class Cache:
         if held is None:
             return False
         if load := self.nodes.get(held[0]):
-            load.used = {name: load.used[name] - held[1].requests.get(name, 0) for name in load.used}
+            for name, amount in held[1].requests.items():
+                load.used[name] = load.used.get(name, 0) - amount
+                if not load.used[name]:
+                    del load.used[name]  # anybody's pod may name resources nobody has
         return True
 
-    def feasible(
+    async def feasible(
         self, pod: PodView, backed: frozenset[str] = NOTHING
     ) -> tuple[dict[str, NodeLoad], dict[str, list[str]]]:
-        """Return the nodes that fit, and the reasons of the others."""
-        found = {name: reasons(pod, load, backed) for name, load in self.nodes.items()}
-        fitting = {name: self.nodes[name] for name, why in found.items() if not why}
-        return fitting, {name: why for name, why in found.items() if why}
+        """Return the nodes that fit, and the reasons of the others.
 
-    def choose(self, pod: PodView) -> tuple[str, str]:
-        """Return (node, "") for the best node, or ("", message) if none fits."""
-        fitting, rejected = self.feasible(pod)
-        if not fitting:
-            return "", summary(len(rejected), rejected.values())
-        return best_node(pod, fitting), ""
+        A pod may have 30,000 affinity terms, and there are many nodes: others have their turn after TURN_S.
+        """
+        fitting: dict[str, NodeLoad] = {}
+        rejected: dict[str, list[str]] = {}
+        began = time.perf_counter()
+        for name in list(self.nodes):
+            if (load := self.nodes.get(name)) is None:
+                continue
+            if why := reasons(pod, load, backed):
+                rejected[name] = why
+            else:
+                fitting[name] = load
+            if time.perf_counter() - began > TURN_S:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        return self._still(fitting), rejected
+
+    def _still(self, fitting: dict[str, NodeLoad]) -> dict[str, NodeLoad]:
+        """Return those nodes that exist as they were filtered, now that others had their turn."""
+        return {name: load for name, load in fitting.items() if self.nodes.get(name) is load}
 
     def assumed_node(self, uid: str) -> str:
         """Return the existing node that the pod is assumed on, or ""."""
@@ -158,5 +176,5 @@ class Cache:
         used: dict[str, int] = {}
         for name, pod in self.placed.values():
             if name == node:
-                used = added(used, pod.requests)
+                add(used, pod.requests)
         return used

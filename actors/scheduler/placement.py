@@ -123,7 +123,7 @@ class Placement:
         if backed:
             await self.devices.delete_leftover_claims(pod)
         demand = self.devices.demand(pod) if view.claims or backed else Demand()
-        fitting, rejected = self._feasible(view, backed)
+        fitting, rejected = await self._feasible(view, backed)
         nodes = [load.view for load in fitting.values()]
         demands = self.devices.demands(pod, demand, backed, nodes) if backed else dict.fromkeys(fitting, demand)
         if demand.empty and not backed:
@@ -141,10 +141,10 @@ class Placement:
         await self._no_node(pod, view, demand, rejected, fits, began)
         return None
 
-    def _feasible(self, view: PodView, backed: frozenset[str]) -> tuple[dict[str, NodeLoad], Verdict]:
+    async def _feasible(self, view: PodView, backed: frozenset[str]) -> tuple[dict[str, NodeLoad], Verdict]:
         """Filter nodes. An assumed pod keeps its node: its binding may have been written without a response."""
         assumed = self.cache.assumed_node(view.uid)
-        return ({assumed: self.cache.nodes[assumed]}, {}) if assumed else self.cache.feasible(view, backed)
+        return ({assumed: self.cache.nodes[assumed]}, {}) if assumed else await self.cache.feasible(view, backed)
 
     def _reserved(
         self, pod: Object, view: PodView, demands: Demands, fitting_nodes: dict[str, NodeLoad], fits: dict[str, Fit],

@@ -1,6 +1,6 @@
 """The parts of Pods and Nodes that scheduling needs. Pure; a wrong shape raises ObjectUnreadable, nothing else."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,12 +67,10 @@ def amounts(quantities: Mapping[str, Any]) -> Amounts:
     return found
 
 
-def added(one: Amounts, other: Amounts) -> Amounts:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in one.keys() | other.keys()}
-
-
-def larger(one: Amounts, other: Amounts) -> Amounts:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one.keys() | other.keys()}
+def add(total: Amounts, more: Amounts) -> None:
+    """Add to `total` in place: a copy for each container of a pod would be quadratic."""
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
@@ -81,31 +79,30 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     That is max(init containers, sum of app containers), each with the sidecars started before them. Pod-level requests
     override those of containers.
     """
-    sidecars: Amounts = {}
+    running: Amounts = {}
+    """Sidecars so far, and app containers in the end."""
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
         own = _container(container)
         if container.get("restartPolicy") == "Always":
-            sidecars = added(sidecars, own)
-            peak = larger(peak, sidecars)
-        else:
-            peak = larger(peak, added(sidecars, own))
-    apps = _sum(_container(container) for container in spec.get("containers") or ())
+            add(running, own)
+            own = dict.fromkeys(own, 0)
+        for name, amount in own.items():
+            peak[name] = max(peak.get(name, 0), running.get(name, 0) + amount)
+    for container in spec.get("containers") or ():
+        add(running, _container(container))
+    for name, amount in running.items():
+        peak[name] = max(peak.get(name, 0), amount)
     whole = (spec.get("resources") or {}).get("requests") or {}
-    total = {**larger(peak, added(sidecars, apps)), **amounts(whole)}  # pod-level requests win
-    return added(added(total, amounts(spec.get("overhead") or {})), {"pods": NANO})
+    total = {**peak, **amounts(whole)}  # pod-level requests win
+    add(total, amounts(spec.get("overhead") or {}))
+    add(total, {"pods": NANO})
+    return total
 
 
 def _container(container: Mapping[str, Any]) -> Amounts:
     resources = container.get("resources") or {}
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-
-
-def _sum(parts: Iterable[Amounts]) -> Amounts:
-    total: Amounts = {}
-    for part in parts:
-        total = added(total, part)
-    return total
 
 
 def pod_view(pod: Mapping[str, Any]) -> PodView:

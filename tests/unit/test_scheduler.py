@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.errors import ObjectUnreadable
-from actors.scheduler.node_cache import Cache, best_node, least_allocated_score
+from actors.scheduler.node_cache import Cache, best_node, least_allocated_score, summary
 from actors.scheduler.queue import ANY_ROOM, Queue
-from actors.scheduler.views import needs_scheduling, node_view, pod_requests, pod_view
+from actors.scheduler.views import PodView, needs_scheduling, node_view, pod_requests, pod_view
 from protocols.kube.quantity import NANO
+from tests.support.turns import finished
 
 
 def node(name: str = "n1", ready: str = "True", **allocatable: str) -> dict[str, Any]:
@@ -34,30 +35,36 @@ def cache_of(*nodes: dict[str, Any]) -> Cache:
     return cache
 
 
+def choose(cache: Cache, view: PodView) -> tuple[str, str]:
+    """The best node, or why there is none."""
+    fitting, rejected = finished(cache.feasible(view))[0]
+    return (best_node(view, fitting), "") if fitting else ("", summary(len(rejected), rejected.values()))
+
+
 def test_an_extended_resource_decides() -> None:
     cache = cache_of(node("n1"), node("n2", example_com__gpu="4"))
     cache.nodes["n2"].view.allocatable["example.com/gpu"] = 4 * NANO
     wanted = pod_view(pod(limits={"example.com/gpu": "3"}))
-    assert cache.choose(wanted) == ("n2", "")
+    assert choose(cache, wanted) == ("n2", "")
     cache.place("n2", wanted)
     other = pod_view(pod("q", limits={"example.com/gpu": "2"}))
-    assert cache.choose(other) == ("", "0/2 nodes are available: 2 Insufficient example.com/gpu.")
+    assert choose(cache, other) == ("", "0/2 nodes are available: 2 Insufficient example.com/gpu.")
     assert cache.forget(wanted.uid)
-    assert cache.choose(other) == ("n2", "")
+    assert choose(cache, other) == ("n2", "")
 
 
 def test_words_of_each_filter() -> None:
     cordoned, tainted, away = node("n1"), node("n2"), node("n3", ready="Unknown")
     cordoned["spec"]["unschedulable"] = True
     tainted["spec"]["taints"] = [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]
-    assert cache_of().choose(pod_view(pod()))[1] == "no nodes available to schedule pods"
-    assert cache_of(cordoned, tainted, away).choose(pod_view(pod()))[1] == (
+    assert choose(cache_of(), pod_view(pod()))[1] == "no nodes available to schedule pods"
+    assert choose(cache_of(cordoned, tainted, away), pod_view(pod()))[1] == (
         "0/3 nodes are available: 1 node(s) had untolerated taint {dedicated: gpu}, 1 node(s) were not ready,"
         " 1 node(s) were unschedulable."
     )
     assert (
         "didn't match Pod's node affinity/selector"
-        in cache_of(node()).choose(pod_view(pod(nodeSelector={"zone": "mars"})))[1]
+        in choose(cache_of(node()), pod_view(pod(nodeSelector={"zone": "mars"})))[1]
     )
 
 
@@ -65,8 +72,8 @@ def test_a_toleration_opens_a_tainted_node() -> None:
     tainted = node("n2")
     tainted["spec"]["taints"] = [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]
     for toleration in ({"key": "dedicated", "value": "gpu"}, {"operator": "Exists"}):
-        assert cache_of(tainted).choose(pod_view(pod(tolerations=[toleration])))[0] == "n2"
-    assert cache_of(tainted).choose(pod_view(pod(tolerations=[{"key": "dedicated", "value": "x"}])))[0] == ""
+        assert choose(cache_of(tainted), pod_view(pod(tolerations=[toleration])))[0] == "n2"
+    assert choose(cache_of(tainted), pod_view(pod(tolerations=[{"key": "dedicated", "value": "x"}])))[0] == ""
 
 
 def test_required_affinity_is_a_choice_of_terms() -> None:
@@ -75,7 +82,7 @@ def test_required_affinity_is_a_choice_of_terms() -> None:
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]},
     ]
     required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
-    assert cache_of(node("n1"), node("n2")).choose(pod_view(pod(affinity=required)))[0] == "n2"
+    assert choose(cache_of(node("n1"), node("n2")), pod_view(pod(affinity=required)))[0] == "n2"
 
 
 def test_requests_count_init_containers_and_sidecars_once() -> None:
@@ -103,7 +110,7 @@ def test_no_node_is_ever_promised_twice(steps: list[tuple[int, int, bool]]) -> N
         view = pod_view(pod(f"p{number}", limits={"cpu": str(cpu)}))
         if leave:
             cache.forget(view.uid)
-        elif view.uid not in cache.placed and (chosen := cache.choose(view)[0]):
+        elif view.uid not in cache.placed and (chosen := choose(cache, view)[0]):
             cache.place(chosen, view)
         for name, load in cache.nodes.items():
             expected = sum(held.requests["cpu"] for at, held in cache.placed.values() if at == name)
@@ -211,7 +218,7 @@ def affine(*terms: Any) -> dict[str, Any]:
 )
 def test_operators(operator: str, values: list[str] | None, fits: bool) -> None:
     term = {"matchExpressions": [{"key": "zone", "operator": operator, "values": values}]}
-    assert bool(cache_of(node("n1")).choose(pod_view(pod(**affine(term))))[0]) == fits
+    assert bool(choose(cache_of(node("n1")), pod_view(pod(**affine(term))))[0]) == fits
 
 
 def test_numbers_are_compared() -> None:
@@ -219,11 +226,11 @@ def test_numbers_are_compared() -> None:
     ranked["metadata"]["labels"]["rank"] = "5"
     for operator, bound, fits in (("Gt", "4", True), ("Gt", "5", False), ("Lt", "6", True)):
         term = {"matchExpressions": [{"key": "rank", "operator": operator, "values": [bound]}]}
-        assert bool(cache_of(ranked).choose(pod_view(pod(**affine(term))))[0]) == fits
+        assert bool(choose(cache_of(ranked), pod_view(pod(**affine(term))))[0]) == fits
 
 
 def test_an_empty_term_matches_nothing() -> None:
-    assert cache_of(node("n1")).choose(pod_view(pod(**affine({}))))[0] == ""
+    assert choose(cache_of(node("n1")), pod_view(pod(**affine({}))))[0] == ""
 
 
 @pytest.mark.parametrize(
@@ -271,4 +278,4 @@ def test_any_spec_is_placed_or_refused(spec: dict[str, Any]) -> None:
         view = pod_view({"metadata": {"name": "p", "uid": "u"}, "spec": spec})
     except ObjectUnreadable:
         return
-    cache_of(node("n1")).choose(view)
+    choose(cache_of(node("n1")), view)

@@ -76,7 +76,7 @@ class Catalog:
     def offer(self, id: DeviceId) -> Offer | None:
         """The device as the newest generation of its pool has it."""
         pool = self.pool(PoolId(id.driver, id.pool))
-        return next((offer for offer in pool.offers if offer.id == id), None) if pool else None
+        return pool.by_id.get(id) if pool else None
 
     def offers(self) -> Iterator[Offer]:
         """All devices of the newest generations."""

@@ -70,6 +70,11 @@ class Pool:
     """Why nothing of it may be used; empty when it is valid."""
 
     @cached_property
+    def by_id(self) -> Mapping[DeviceId, Offer]:
+        """The first of its id, should a driver publish it twice."""
+        return {offer.id: offer for offer in reversed(self.offers)}
+
+    @cached_property
     def consumers(self) -> tuple[Offer, ...]:
         return tuple(offer for offer in self.offers if offer.consumes)
 
