@@ -4,6 +4,7 @@ Invariants: folding the steps over the old list gives the new one, and after eve
 exclusive CPU belongs to at most one pod.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -61,10 +62,11 @@ def desired_pods(known: Pods, listed: Pods, running: Iterable[str]) -> dict[str,
 def diff_steps(known: Pods, desired: Pods) -> list[Step]:
     """Return the steps from `known` to `desired`, which must be free of conflicts. Releases come first."""
     steps = [Step(uid, None) for uid in known if uid not in desired]
-    growing: list[str] = []
+    growing: dict[str, frozenset[Resource]] = {}
     for uid, pod in desired.items():
-        if uid not in known or exclusive_resources(pod) - exclusive_resources(known[uid]):
-            growing.append(uid)
+        resources = exclusive_resources(pod)
+        if uid not in known or resources - exclusive_resources(known[uid]):
+            growing[uid] = resources
         elif pod != known[uid]:
             steps.append(Step(uid, pod))
     current = {uid: pod if uid in growing else desired[uid] for uid, pod in known.items() if uid in desired}
@@ -72,22 +74,33 @@ def diff_steps(known: Pods, desired: Pods) -> list[Step]:
     return steps + _allocation_steps(growing, desired, owners)
 
 
-def _allocation_steps(growing: list[str], desired: Pods, owners: dict[Resource, str]) -> list[Step]:
-    """Return a step for each growing pod once what it gets is free."""
+def _allocation_steps(
+    growing: dict[str, frozenset[Resource]], desired: Pods, owners: dict[Resource, str]
+) -> list[Step]:
+    """Return a step for each growing pod once what it gets is free. `growing`: what each is to have."""
+    held: dict[str, set[Resource]] = defaultdict(set)
+    for item, uid in owners.items():
+        held[uid].add(item)
     steps: list[Step] = []
     while growing:
-        ready = [
-            uid for uid in growing if all(owners.get(item, uid) == uid for item in exclusive_resources(desired[uid]))
-        ]
+        ready = False
+        for uid, resources in list(growing.items()):
+            if any(owners.get(item, uid) != uid for item in resources):
+                continue
+            ready = True
+            _release(uid, owners, held)
+            owners |= dict.fromkeys(resources, uid)
+            held[uid] = set(resources)
+            steps.append(Step(uid, desired[uid]))
+            del growing[uid]
         if not ready:
             # Pods that swap resources wait for one another in a circle: one of them releases everything first.
-            holder = next(uid for uid in growing if uid in owners.values())
-            owners = {item: uid for item, uid in owners.items() if uid != holder}
+            holder = next(uid for uid in growing if held.get(uid))
+            _release(holder, owners, held)
             steps.append(Step(holder, None))
-            continue
-        uid = ready[0]
-        growing.remove(uid)
-        owners = {item: owner for item, owner in owners.items() if owner != uid}
-        owners |= dict.fromkeys(exclusive_resources(desired[uid]), uid)
-        steps.append(Step(uid, desired[uid]))
     return steps
+
+
+def _release(uid: str, owners: dict[Resource, str], held: dict[str, set[Resource]]) -> None:
+    for item in held.pop(uid, ()):
+        del owners[item]

@@ -55,7 +55,7 @@ def varint(value: int) -> bytes:
 
 def pod(allocation: PodAllocation) -> v1.PodResources:
     listed = (container for kind in LISTED_KINDS for container in allocation.containers if container.kind == kind)
-    claims = _devices_by_claim(allocation)
+    claims = {name: _claim(name, devices) for name, devices in _devices_by_claim(allocation).items()}
     return v1.PodResources(
         name=allocation.name,
         namespace=allocation.namespace,
@@ -79,16 +79,15 @@ def _devices_by_claim(allocation: PodAllocation) -> dict[ClaimName, list[ClaimDe
     return {name: sorted(devices, key=order) for name, devices in by_claim.items()}
 
 
-def _container(
-    container: ContainerAllocation, devices_by_claim: dict[ClaimName, list[ClaimDevice]]
-) -> v1.ContainerResources:
+def _container(container: ContainerAllocation, by_claim: dict[ClaimName, v1.DynamicResource]) -> v1.ContainerResources:
+    """Return one container; each claim of the pod is built once, whatever the number of containers that name it."""
     claims = sorted({(claim.namespace, claim.name) for claim in container.claims})
     return v1.ContainerResources(
         name=container.name,
         devices=devices(container.devices),
         cpu_ids=sorted(container.cpus),
         memory=memory(container.memory),
-        dynamic_resources=[_claim(name, devices_by_claim[name]) for name in claims],
+        dynamic_resources=[by_claim[name] for name in claims],
     )
 
 

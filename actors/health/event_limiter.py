@@ -173,19 +173,20 @@ class HealthEventLimiter:
 
     def _take_event(self, uid: str, pod: _PodState, now: float) -> HealthEvent:
         """Return one event for the first due device, by name, and all devices with the same transition."""
-        groups: dict[_Transition, list[str]] = defaultdict(list)
+        groups: dict[_Transition, list[AllocatedDevice]] = defaultdict(list)
         due = sorted((device for device in pod.pending if pod.devices[device].due <= now), key=_sort_key)
         for device in due:
-            groups[_transition(device, pod.devices[device])].append(device.id)
-        transition, ids = next(iter(groups.items()))
-        for device in due:
-            if device.id in ids and _transition(device, pod.devices[device]) == transition:
-                pod.devices[device].reported = transition.health
-                pod.pending.discard(device)
+            groups[_transition(device, pod.devices[device])].append(device)
+        transition, alike = next(iter(groups.items()))
+        for device in alike:
+            pod.devices[device].reported = transition.health
+            pod.pending.discard(device)
         pod.bucket.take(now)
         self._node_bucket.take(now)
         event_type, reason = EVENT_TYPES[transition.health]
-        return HealthEvent(uid, transition.container, event_type, reason, _message(transition, ids))
+        return HealthEvent(
+            uid, transition.container, event_type, reason, _message(transition, [device.id for device in alike])
+        )
 
 
 def _never_reported(device: AllocatedDevice, health: Health, message: str) -> bool:

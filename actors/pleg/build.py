@@ -9,6 +9,8 @@ from protocols.wire import cri_pb2
 POD_UID_LABEL = "io.kubernetes.pod.uid"
 RESTARTS = "io.kubernetes.container.restartCount"
 HASH = "io.kubernetes.container.hash"
+MAX_DIGITS = 9
+"""Of a restart count. Python raises for 5,000 digits, and the bus for what 64 bits do not hold."""
 SANE_NS = 600 * 10**9
 """A runtime stamp further than this from our clock is taken for absent (seconds for nanoseconds, 0, a wrong clock)."""
 
@@ -59,7 +61,7 @@ def container_status(status: "cri_pb2.ContainerStatus", sandbox_id: str) -> Cont
 
 
 def _count(text: str, fallback: int) -> int:
-    return int(text) if text.isdecimal() else fallback
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else fallback
 
 
 def pod_status(

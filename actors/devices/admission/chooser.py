@@ -4,6 +4,7 @@ For each container: merge the topology hints, place CPUs and memory, then pick d
 gives the same devices.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,6 +129,7 @@ class Chooser:
         plan = PodPlan()
         hint = self._pod_hint(pod) if self._placer.by_pod else None
         for container in in_order(pod):
+            await asyncio.sleep(0)  # a container may cost a look at 20,000 devices, and a pod has many
             container_hint = hint or self._decide(self._container_providers(pod, container, plan))
             self._place(pod, container, container_hint, plan)
             for resource, count in self._requested(container):
@@ -230,7 +232,8 @@ class Chooser:
         picked = list(found.aligned)
         rest = [*found.unaligned, *found.indifferent]
         picked += follow_preference(preferred, picked, need - len(picked), rest)
-        left = [[id for id in group if id not in picked] for group in (found.unaligned, found.indifferent)]
+        taken = set(picked)
+        left = [[id for id in group if id not in taken] for group in (found.unaligned, found.indifferent)]
         picked += left[0][: need - len(picked)]
         return picked + self._complete(resource, need - len(picked), left[1], ())
 

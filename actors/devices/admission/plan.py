@@ -25,8 +25,10 @@ def steps(pod: AdmitPod) -> Iterator[tuple[ContainerRequest, str, int]]:
 
 def pod_steps(pod: AdmitPod) -> dict[str, int]:
     """Return what the pod needs of each resource at its peak."""
-    names = sorted({resource for _, resource, _ in steps(pod)})
-    return {name: pod_need((c.kind, c.resources.get(name, 0)) for c in in_order(pod)) for name in names}
+    needs: dict[str, list[tuple[str, int]]] = {}
+    for container, resource, count in steps(pod):
+        needs.setdefault(resource, []).append((container.kind, count))
+    return {resource: pod_need(needs[resource]) for resource in sorted(needs)}
 
 
 class PodPlan:

@@ -65,6 +65,10 @@ def _listed(versions: Sequence[str]) -> str:
 
 MAX_DEVICES = 1024
 """Devices of one claim. An allocation has at most 32, and every List of the node carries them."""
+MAX_ANSWER_BYTES = 1 << 20
+"""Bytes of the answer for one claim, with its CDI ids: they are part of every later checkpoint."""
+MAX_ERROR_LENGTH = 4096
+"""Characters of an error that pods show."""
 PREPARE_METHOD, UNPREPARE_METHOD = "NodePrepareResources", "NodeUnprepareResources"
 
 
@@ -91,6 +95,11 @@ def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> Outcome:
             _fail(outcome, f"{method} failed for ResourceClaim {claims[uid].name}: {answer.error}")
         elif method == PREPARE_METHOD and len(answer.devices) > MAX_DEVICES:
             _fail(outcome, f"{method} returned {len(answer.devices)} devices for ResourceClaim {claims[uid].name}")
+        elif method == PREPARE_METHOD and answer.ByteSize() > MAX_ANSWER_BYTES:
+            size = answer.ByteSize()
+            _fail(
+                outcome, f"{method} returned {size} bytes for ResourceClaim {claims[uid].name}, not {MAX_ANSWER_BYTES}"
+            )
         else:
             outcome.done[uid] = tuple(_device(item) for item in answer.devices) if method == PREPARE_METHOD else ()
     skipped = len(asked) - len(reply.claims)
@@ -100,7 +109,7 @@ def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> Outcome:
 
 
 def _fail(outcome: Outcome, text: str) -> None:
-    outcome.error = outcome.error or DriverFailed(" ".join(text.split()))
+    outcome.error = outcome.error or DriverFailed(" ".join(text[:MAX_ERROR_LENGTH].split()))
 
 
 def _device(device: Any) -> PreparedDevice:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from actors.devices.dra.errors import DriverFailed
 from actors.devices.dra.types import DeviceName
 from actors.devices.ledger.state import Override
 from actors.devices.model.errors import InvalidHealth, UnknownDevice
@@ -16,6 +17,10 @@ from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
 
 MAX_MESSAGE_BYTES = 1024
 ELLIPSIS = "..."
+MAX_REPORTS = 200_000
+"""Devices that one stream may report: a report may be valid for a year."""
+SWEEP_S = 10.0
+"""Time between two searches for expired reports: one for each message would cost as much as all reports."""
 RESTORED = 0
 """Number of the pseudo stream with reports from before a restart; those of instances are greater."""
 STATES = {"healthy": HEALTHY, "unhealthy": UNHEALTHY, "unknown": UNKNOWN}
@@ -83,6 +88,7 @@ class HealthStream:
 
     number: int
     reported: bool = False
+    swept: float = float("-inf")
     reports: dict[tuple[str, str], HealthReport] = field(default_factory=dict)
 
 
@@ -117,7 +123,10 @@ class HealthCache:
         self._streams.setdefault(driver, {})[RESTORED] = HealthStream(RESTORED, reported=True, reports=kept)
 
     def apply(self, driver: str, number: int, devices: Iterable[DeviceReport], now: float) -> None:
-        """Apply a message or a part of it. Devices it does not name keep their report until it expires."""
+        """Apply a message or a part of it. Devices it does not name keep their report until it expires.
+
+        Raises DriverFailed for more than MAX_REPORTS devices.
+        """
         stream = self._streams[driver][number]
         stream.reported = True
         self._streams[driver].pop(RESTORED, None)
@@ -126,14 +135,19 @@ class HealthCache:
             stream.reports[device.pool, device.device] = HealthReport(
                 known_state(device.health), truncate_message(device.message), now + timeout, timeout
             )
+        if len(stream.reports) > MAX_REPORTS:
+            raise DriverFailed(f"it reports the health of more than {MAX_REPORTS} devices")
 
     def clear(self, driver: str, number: int) -> None:
         """Drop all reports of a stream whose next message is complete."""
         self._streams[driver][number].reports.clear()
 
     def drop_expired(self, driver: str, number: int, now: float) -> None:
-        """Drop reports that have expired, to bound memory."""
+        """Drop reports that have expired, to bound memory; at most once in SWEEP_S."""
         stream = self._streams[driver][number]
+        if now - stream.swept < SWEEP_S:
+            return
+        stream.swept = now
         stream.reports = {key: report for key, report in stream.reports.items() if report.deadline > now}
 
     def health(self, name: DeviceName, now: float) -> tuple[str, str]:

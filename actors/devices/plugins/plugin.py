@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +32,10 @@ MAX_DEVICES = 20_000
 MAX_ID_LENGTH = 1024
 """Characters. The API allows 63, which kubelet does not enforce."""
 MAX_NODES = 1024
+MAX_LIST_BYTES = 4 << 20
+"""Bytes of one list: kubelet's client takes no more. Parsing is one native call that nobody can interrupt."""
+MAX_LISTED_NODES = 200_000
+"""NUMA nodes of all devices of a list, ten for each of the most devices."""
 BURST, MESSAGES_S = 50, 1000.0
 """Messages read at once, and then per second, so that a plugin that never stops sending costs little."""
 PAUSE_S = 0.05
@@ -92,6 +97,8 @@ class DeviceListStream:
 
 def devices_of(raw: bytes) -> list[PluginDevice]:
     """Parse a list. The last of several devices with one id wins. Raises PluginFailed if a limit is exceeded."""
+    if len(raw) > MAX_LIST_BYTES:
+        raise PluginFailed(f"it sent a list of {len(raw)} bytes, the limit is {MAX_LIST_BYTES}")
     try:
         message = pb.ListAndWatchResponse.FromString(raw)
     except DecodeError:
@@ -101,6 +108,9 @@ def devices_of(raw: bytes) -> list[PluginDevice]:
     longest = max((len(device.ID) for device in message.devices), default=0)
     if longest > MAX_ID_LENGTH:
         raise PluginFailed(f"it lists a device whose id has {longest} characters, the limit is {MAX_ID_LENGTH}")
+    nodes = sum(len(device.topology.nodes) for device in message.devices)
+    if nodes > MAX_LISTED_NODES:
+        raise PluginFailed(f"its devices name {nodes} NUMA nodes, the limit is {MAX_LISTED_NODES}")
     return [_device(device) for device in message.devices if device.ID]
 
 
@@ -172,7 +182,7 @@ class Plugin:
         return answer
 
     async def preferred(self, available: Sequence[str], included: Sequence[str], size: int) -> list[str]:
-        """Return the plugin's choice, unchecked. Raises PluginFailed."""
+        """Return the plugin's choice, unchecked but for its length. Raises PluginFailed."""
         wanted = pb.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=included, allocation_size=size
         )
@@ -181,7 +191,7 @@ class Plugin:
             reply = await self._call(GET_PREFERRED, request, self.endpoint.limits.call)
         except PluginFailed as error:
             raise PluginFailed(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from None
-        return list(reply.container_responses[0].deviceIDs) if reply.container_responses else []
+        return list(islice(reply.container_responses[0].deviceIDs, MAX_DEVICES)) if reply.container_responses else []
 
     async def pre_start(self, ids: Sequence[str]) -> None:
         """Raises PluginFailed."""

@@ -86,11 +86,12 @@ def device_hints(request: DeviceRequest, nodes: Iterable[int]) -> list[Hint] | N
     counts = Counter(masks.values())
     usable = Counter(masks.get(id, 0) for id in available | reusable)
     hosting = {node for found in request.devices.values() for node in found} & set(nodes)
+    reused = {masks[id] for id in reusable if masks.get(id)}
     least, possible = len(hosting or set(nodes)), []
     for mask in masks_over(hosting or nodes):
         if sum(count for own, count in counts.items() if own & mask) >= request.need:
             least = min(least, mask.bit_count())
-        if any(masks.get(id) and not masks[id] & mask for id in reusable):
+        if any(not own & mask for own in reused):
             continue
         if sum(count for own, count in usable.items() if own & mask) >= request.need:
             possible.append(mask)
