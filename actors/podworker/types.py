@@ -1,6 +1,7 @@
 """The vocabulary of podworker: read this first."""
 
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -37,8 +38,8 @@ class ContainerSpec(msgspec.Struct, frozen=True):
     raw: Object = {}
 
 
-class PodSpec(msgspec.Struct, frozen=True):
-    """What podworker needs of a pod object, typed."""
+class PodSpec(msgspec.Struct, frozen=True, dict=True):
+    """What podworker needs of a pod object, typed. Views of its containers are made once: a pod may have 20,000."""
 
     uid: str
     name: str
@@ -56,15 +57,19 @@ class PodSpec(msgspec.Struct, frozen=True):
     """The API already has phase Succeeded or Failed."""
     raw: Object = {}
 
-    @property
+    @cached_property
     def inits(self) -> tuple[ContainerSpec, ...]:
         return tuple(c for c in self.containers if c.kind != APP)
 
     def find(self, name: str) -> ContainerSpec | None:
         """Of any kind."""
-        return next((c for c in (*self.containers, *self.ephemeral) if c.name == name), None)
+        return self.by_name.get(name)
 
-    @property
+    @cached_property
+    def by_name(self) -> dict[str, ContainerSpec]:
+        return {container.name: container for container in (*self.ephemeral, *self.containers)}
+
+    @cached_property
     def apps(self) -> tuple[ContainerSpec, ...]:
         return tuple(c for c in self.containers if c.kind == APP)
 

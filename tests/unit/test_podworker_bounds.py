@@ -12,9 +12,14 @@ from actors.podworker.environment.references import CONFIG_MAP, Ref
 from actors.podworker.environment.variables import build_environment
 from actors.podworker.errors import ContainerConfigInvalid, ManifestInvalid, VolumeNotReady
 from actors.podworker.manifests.read import static_pod
+from actors.podworker.restarts.actions import compute_actions
+from actors.podworker.sizes.sizes import requests, wanted
 from actors.podworker.spec import read_pod
+from actors.podworker.status.merge import status_patch
+from actors.podworker.status.pod import View, compute_status, is_over
 from actors.podworker.volumes.payload import payload
 from actors.podworker.volumes.types import Inputs
+from protocols.messages.pleg import PodStatus
 from tests.support.growth import MOST, growth
 from tests.support.podworker_fakes import container, pod
 
@@ -113,3 +118,21 @@ metadata: {name: web, labels: &labels {app: web}, annotations: *labels}
 spec: {containers: [{name: a, image: i}]}
 """
     assert static_pod("/m/web.yaml", text.encode(), "n1")["metadata"]["annotations"]["app"] == "web"
+
+
+def sync(size: int) -> Callable[[], object]:
+    raw = pod(*(container(f"c{n}") for n in range(size)), inits=[container(f"i{n}") for n in range(size)])
+
+    def work() -> None:
+        spec, status = read_pod(raw), PodStatus(uid="u", name="p", namespace="ns")
+        plan = compute_actions(spec, status, {}, 1)
+        shown = compute_status(View(spec, status, waiting=plan.waiting, now_ns=1))
+        requests(spec, wanted(spec))
+        is_over(spec, shown)
+        status_patch("u", {}, shown)
+
+    return work
+
+
+def test_sync_of_a_pod_of_many_containers_is_linear():
+    assert growth(sync, 400) < MOST
