@@ -1,11 +1,14 @@
 """What one pod, manifest or volume may cost podworker: bounded, or linear in what was sent."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from actors.podworker.claims.resolve import entries
 from actors.podworker.containers.mounts import container_mounts
+from actors.podworker.containers.pull_secrets import credentials
 from actors.podworker.environment.downward import Node
 from actors.podworker.environment.expand import MAX_ENVIRONMENT, expand
 from actors.podworker.environment.references import CONFIG_MAP, Ref
@@ -136,3 +139,20 @@ def sync(size: int) -> Callable[[], object]:
 
 def test_sync_of_a_pod_of_many_containers_is_linear():
     assert growth(sync, 400) < MOST
+
+
+def claim_entries(size: int) -> Callable[[], object]:
+    raw = pod(resourceClaims=[{"name": f"e{n}", "resourceClaimTemplateName": "t"} for n in range(size)])
+    raw["status"]["resourceClaimStatuses"] = [{"name": f"e{n}", "resourceClaimName": f"c{n}"} for n in range(size)]
+    spec = read_pod(raw)
+    return lambda: entries(spec)
+
+
+def test_entries_of_many_claims_are_linear():
+    assert growth(claim_entries, 500) < MOST
+
+
+def test_credentials_of_a_registry_whose_name_is_a_long_pattern_are_passed_over():
+    auths = {"*a" * 500_000: {"auth": "YTpi"}, "*.example.com": {"auth": "YTpi"}}
+    secret = {".dockerconfigjson": json.dumps({"auths": auths}).encode()}
+    assert len(credentials("r.example.com/a", [secret])) == 1

@@ -1,6 +1,6 @@
 """Which ResourceClaims a pod uses, and whether it may; the texts are upstream's. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -28,11 +28,12 @@ def uses_claims(spec: PodSpec) -> bool:
 
 def entries(spec: PodSpec) -> list[Entry]:
     """Raises ClaimsNotReady while a claim's name is not known. An entry that needs no claim is left out."""
-    found = []
+    found, statuses = [], (spec.raw.get("status") or {}).get("resourceClaimStatuses") or ()
+    made = {str(status.get("name")): status.get("resourceClaimName") or None for status in statuses}
     for item in _entries(spec):
         name, generated = item.get("resourceClaimName"), False
         if not name:
-            name, generated = _generated(spec, str(item.get("name", ""))), True
+            name, generated = _generated(spec, str(item.get("name", "")), made), True
         if name:
             found.append(Entry(str(item.get("name", "")), str(name), generated))
     if name := _extended(spec).get("resourceClaimName"):
@@ -75,11 +76,10 @@ def _results(allocation: Object) -> Iterator[ClaimResult]:
         yield ClaimResult(*words)
 
 
-def _generated(spec: PodSpec, entry: str) -> str | None:
+def _generated(spec: PodSpec, entry: str, made: Mapping[str, str | None]) -> str | None:
     """None: this pod needs no claim for the entry. Raises ClaimsNotReady before anybody has said so."""
-    for status in (spec.raw.get("status") or {}).get("resourceClaimStatuses") or ():
-        if status.get("name") == entry:
-            return status.get("resourceClaimName") or None
+    if entry in made:
+        return made[entry]
     raise ClaimsNotReady(f'pod "{spec.namespace}/{spec.name}": ResourceClaim not created yet')
 
 

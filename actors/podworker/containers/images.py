@@ -1,6 +1,7 @@
 """Images of one pod's containers: what the pull policy asks for, pulls that failed and are not repeated at once."""
 
 import contextlib
+import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -123,7 +124,8 @@ class Images:
         if missing := ", ".join(ref.name for ref in refs if found[ref] is None):
             text = f"image pull secrets not found: {missing}; image {container.image} is pulled without them"
             self._tell(spec, NO_SECRET, text, container, "Warning")
-        return credentials(container.image, [secret for ref in refs if (secret := found[ref]) is not None])
+        secrets = [secret for ref in refs if (secret := found[ref]) is not None]
+        return await asyncio.to_thread(credentials, container.image, secrets)
 
     def _tell(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
         self._world.recorder.pod(spec, kind, reason, message, container)

@@ -14,6 +14,8 @@ from protocols.wire import cri_pb2
 
 DOCKER_HUB, HUB_NAMES = "docker.io", ("index.docker.io", "registry-1.docker.io")
 NEW, OLD = ".dockerconfigjson", ".dockercfg"
+MAX_PLACE = 1024
+"""Characters of a registry's name and path. Longer ones are passed over: the pattern in them would take seconds."""
 
 
 def pull_refs(spec: PodSpec) -> tuple[Ref, ...]:
@@ -22,7 +24,10 @@ def pull_refs(spec: PodSpec) -> tuple[Ref, ...]:
 
 
 def credentials(image: str, secrets: Iterable[Mapping[str, bytes]]) -> list["cri_pb2.AuthConfig"]:
-    """Those that are for the image's registry, the most exact first; of the same place in the order of the secrets."""
+    """Those that are for the image's registry, the most exact first; of the same place in the order of the secrets.
+
+    A secret may name 40,000 registries, each with a pattern to compile: seconds, to be spent beside the event loop.
+    """
     repository = _repository(image)
     found = [(len(place), auth) for secret in secrets for place, auth in _entries(secret) if _covers(place, repository)]
     return [auth for _, auth in sorted(found, key=lambda entry: -entry[0])]
@@ -32,7 +37,7 @@ def _entries(secret: Mapping[str, bytes]) -> Iterator[tuple[str, "cri_pb2.AuthCo
     """What does not read as credentials is passed over: the pull may do without."""
     new = _decoded(secret.get(NEW, b"{}")).get("auths")
     for place, entry in {**_decoded(secret.get(OLD, b"{}")), **(new if isinstance(new, dict) else {})}.items():
-        if isinstance(entry, dict) and (auth := _auth(entry)) is not None:
+        if isinstance(entry, dict) and len(place) <= MAX_PLACE and (auth := _auth(entry)) is not None:
             yield _place(place), auth
 
 
