@@ -1,7 +1,7 @@
 """Images of one pod's containers: what the pull policy asks for, pulls that failed and are not repeated at once."""
 
-import contextlib
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Callable
