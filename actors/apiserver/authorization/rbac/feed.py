@@ -1,12 +1,19 @@
-"""The policy as the replicas show it: filled when first asked, then kept by each change."""
+"""The policy as the replicas show it: filled when first asked, then maintained by each change."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from actors.apiserver.authorization.rbac.policy import Policy
+from actors.apiserver.authorization.rbac.read import read_role
+from actors.apiserver.authorization.rbac.types import Role
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.stored import Stored
 
 KINDS = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+ROLES = ("Role", "ClusterRole")
+LONG = 64 * 1024
+"""Bytes of a role that is read in a thread: one of 1 MB takes 60 ms. Until then what it granted before holds."""
 
 
 class PolicyFeed:
@@ -14,6 +21,8 @@ class PolicyFeed:
         """`replicas` by kind, one of each of KINDS."""
         self._replicas = {kind: replicas[kind] for kind in KINDS}
         self._policy: Policy | None = None
+        self._reading: dict[tuple[str, str], asyncio.Future[Role]] = {}
+        """The newest state of each long role, by kind and key; an older one that ends later is dropped."""
         for replica in self._replicas.values():
             replica.listen(self._follower(replica))
 
@@ -32,9 +41,24 @@ class PolicyFeed:
         def follow(change: Change) -> None:
             if self._policy is None:
                 return
+            self._reading.pop((kind, change.key), None)
             if change.after is None:
                 self._policy.remove(kind, change.key)
+            elif kind in ROLES and len(change.after.raw) > LONG:
+                self._read(self._policy, kind, change.after)
             else:
                 self._policy.put(kind, change.key, change.after.obj)
 
         return follow
+
+    def _read(self, policy: Policy, kind: str, stored: Stored) -> None:
+        at = kind, stored.key
+        reading = asyncio.get_running_loop().run_in_executor(None, lambda: read_role(stored.obj))
+        self._reading[at] = reading
+
+        def done(read: asyncio.Future[Role]) -> None:
+            if self._reading.get(at) is read and not read.cancelled():
+                del self._reading[at]
+                policy.put_role(kind, stored.key, read.result())
+
+        reading.add_done_callback(done)

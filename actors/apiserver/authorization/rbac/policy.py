@@ -41,17 +41,21 @@ class Policy:
         self._aggregated: dict[str, tuple[PolicyRule, ...]] = {}
 
     def put(self, kind: str, key: str, obj: Obj) -> None:
-        if kind == "Role":
-            self._roles[key] = read_role(obj)
-        elif kind == "ClusterRole":
-            self._cluster_roles[key] = read_role(obj)
-            self._aggregated.clear()
+        if kind in ("Role", "ClusterRole"):
+            self.put_role(kind, key, read_role(obj))
         else:
             self.remove(kind, key)
             binding = self._bindings[kind, key] = read_binding(obj)
             for subject in binding.subjects:
                 held = self._by_namespace.setdefault(binding.namespace, {})
                 held.setdefault(subject, {})[binding.name] = binding
+
+    def put_role(self, kind: str, key: str, role: Role) -> None:
+        if kind == "Role":
+            self._roles[key] = role
+        else:
+            self._cluster_roles[key] = role
+            self._aggregated.clear()
 
     def remove(self, kind: str, key: str) -> None:
         if kind == "Role":

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from actors.apiserver.authorization.rbac.types import Binding, PolicyRule, Role, Selector, Subject
 from actors.apiserver.objects.paths import Obj, at, items, text
 from protocols.kube.errors import SelectorInvalid
@@ -16,7 +18,11 @@ def account_name(namespace: str, name: str) -> str:
 
 
 def read_rules(obj: Obj) -> tuple[PolicyRule, ...]:
-    return tuple(read_rule(rule) for rule in items(obj, "rules"))
+    """Return the rules of a role, which may have tens of thousands; one by one where some are malformed."""
+    try:
+        return msgspec.convert(obj.get("rules"), tuple[PolicyRule, ...])
+    except msgspec.ValidationError:
+        return tuple(read_rule(rule) for rule in items(obj, "rules"))
 
 
 def read_rule(rule: Obj) -> PolicyRule:

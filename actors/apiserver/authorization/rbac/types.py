@@ -8,7 +8,10 @@ GROUP = "rbac.authorization.k8s.io"
 Selector = Callable[[Mapping[str, str]], bool]
 
 
-class PolicyRule(msgspec.Struct, frozen=True):
+_API_NAMES = {"groups": "apiGroups", "names": "resourceNames", "urls": "nonResourceURLs"}
+
+
+class PolicyRule(msgspec.Struct, frozen=True, rename=_API_NAMES):
     """Verbs on resources of API groups, or on URLs. `*` matches all; empty `names` = every name."""
 
     verbs: tuple[str, ...] = ()
