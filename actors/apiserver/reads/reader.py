@@ -178,7 +178,8 @@ class Reader:
             for index, stored in enumerate(page.objects):
                 if query.limit and len(found) == query.limit:
                     return _cut(query, found, rv, page.objects[index - 1].key, page.count - index)
-                if corruption(stored.raw, query.resource.custom is not None):
+                held = replica.objects.get(stored.key) is stored  # what the replica holds is known to be sound
+                if not held and corruption(stored.raw, query.resource.custom is not None):
                     work.corrupt.append(f"{query.resource.storage_prefix}{stored.key}")
                 elif query.wanted.matches(stored):
                     found.append(stored)
