@@ -144,7 +144,9 @@ def test_a_client_that_reads_nothing_holds_only_its_own_seats(plane: Plane) -> N
                 assert answer.status == 200
             for each in held:
                 each.cancel()
-            await asyncio.gather(*held, return_exceptions=True)
+            for each in await asyncio.gather(*held, return_exceptions=True):
+                if isinstance(each, aiohttp.ClientResponse):
+                    each.close()
         await connections.closed()
         await until_idle(plane)
 

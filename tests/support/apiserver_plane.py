@@ -29,7 +29,7 @@ from cryptography.x509.oid import NameOID
 from protocols.bus import Bus, BusOptions
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.settings import Settings, save_settings
-from tests.support.connections import Connections
+from tests.support.connections import Connections, Responses
 from tests.support.engine import ETCD, Etcd, chosen, etcd_binary
 from tests.support.ports import free_port
 
@@ -254,11 +254,15 @@ class Plane:
 
     @contextlib.asynccontextmanager
     async def client(self, user: str = "admin"):  # type: ignore[no-untyped-def]  # an async generator of one session
-        connections = Connections()
+        connections, responses = Connections(), Responses()
         connector = aiohttp.TCPConnector(ssl=self.tls(user), socket_factory=connections.make)
         timeout = aiohttp.ClientTimeout(total=120)
-        async with aiohttp.ClientSession(self.url, connector=connector, timeout=timeout) as session:
-            yield session
+        made = aiohttp.ClientSession(self.url, connector=connector, timeout=timeout, response_class=responses.kind)
+        async with made as session:
+            try:
+                yield session
+            finally:
+                responses.close()
         await connections.closed()
 
     async def metrics(self, instance: str) -> str:

@@ -6,6 +6,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import aiohttp
+
 GOODBYE_S = 1.0
 
 
@@ -32,3 +34,25 @@ class Connections:
                 for each in open_:
                     with suppress(OSError):
                         each.shutdown(socket.SHUT_RDWR)
+
+
+class Responses:
+    """`ClientSession(response_class=responses.kind)`, and `responses.close()` before the session's end.
+
+    A test may drop a response whose body it did not read. Python frees it whenever it likes, maybe within another
+    test, and aiohttp then warns of an unclosed connection there.
+    """
+
+    def __init__(self) -> None:
+        open_ = self._open = list[aiohttp.ClientResponse]()
+
+        class Remembered(aiohttp.ClientResponse):
+            def __init__(self, *arguments: Any, **options: Any) -> None:
+                super().__init__(*arguments, **options)
+                open_[:] = [*(each for each in open_ if not each.closed), self]
+
+        self.kind = Remembered
+
+    def close(self) -> None:
+        while self._open:
+            self._open.pop().close()
