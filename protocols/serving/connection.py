@@ -43,6 +43,10 @@ class BoundedServer(web.Server):
         return BoundedConnection(self, loop=self._loop, **self._kwargs)
 
 
+UNUSED_FIELDS = ("issuer", "notBefore", "serialNumber", "subjectAltName", "version")
+"""Fields of a client's certificate that nobody reads: 0.8 kB for each open connection."""
+
+
 class BoundedConnection(RequestHandler):
     __slots__ = ("_body", "_head_bytes", "slot")
 
@@ -61,7 +65,10 @@ class BoundedConnection(RequestHandler):
             self._keepalive_timeout = max(0.1, slot.began + UNAUTHENTICATED_S - self._loop.time())
         super().connection_made(transport)
         self._keepalive_timeout = UNAUTHENTICATED_S
-        if slot is None or (transport.get_extra_info("peercert") and not slot.full):
+        certificate = transport.get_extra_info("peercert")
+        for field in UNUSED_FIELDS if certificate else ():
+            certificate.pop(field, None)
+        if slot is None or (certificate and not slot.full):
             self.mark_authenticated()
 
     def mark_authenticated(self) -> None:

@@ -4,7 +4,6 @@ Nothing of the request is kept, no task waits: an idle watch costs its socket, i
 """
 
 import asyncio
-import functools
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
@@ -119,9 +118,7 @@ class WatchConnection(asyncio.Protocol):
         return min(now + BOOKMARK_SECONDS, self._last_mark if now < self._last_mark else self._ends_at)
 
 
-@functools.lru_cache(maxsize=16)
 def _head(headers: Headers, chunked: bool, second: int) -> bytes:
-    """When thousands of watches come back, they do it within few seconds."""
     framing = "Transfer-Encoding: chunked" if chunked else "Connection: close"
     date = formatdate(second, usegmt=True)
     return f"HTTP/1.1 200 OK\r\n{written(headers)}Date: {date}\r\n{framing}\r\n\r\n".encode()
