@@ -1,26 +1,30 @@
-"""controllers: keeps namespaces as clients expect them, tells when a node went silent, collects what lost its owners,
-makes claims of devices and frees them, ends pods whose devices were tainted.
+"""controllers: run the namespace, node, pod, garbage, claim and device taint controllers.
 
-Why a process: what it does is nobody's way of doing something else; it may lag or die and only chores wait.
-Owns: nothing.
-On kill -9: chores wait; each is decided anew from the API. Where other control planes use the same store only the one
-that holds the lease works, and this one takes over when that ends.
+A process of its own because no other process waits for its work: it may lag or die without delaying an API call.
+Owns nothing. On kill -9 the controllers decide everything again from the API. Where other control planes use the same
+store, only the process that holds the lease works, and another takes over when the lease expires.
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from actors.controllers.collector import Collector, CollectorHandler, slim
-from actors.controllers.definitions import DefinitionsHandler
-from actors.controllers.device_work import DeviceWork
-from actors.controllers.handlers import Handlers
-from actors.controllers.keeper import ContentHandler, Known, NamespaceKeeper
-from actors.controllers.kinds import Kinds, slim_definition
-from actors.controllers.namespaces import ROOT_CA
-from actors.controllers.node_keeper import NodeKeeper
-from actors.controllers.pod_keeper import PodKeeper
+from actors.controllers.claims.controller import ClaimKeeper
+from actors.controllers.claims.metrics import ClaimMetrics
+from actors.controllers.common.informers import Changes, Handlers, slim
+from actors.controllers.common.kinds import Kinds, slim_definition
+from actors.controllers.garbage.collector import Collector, CollectorHandler
+from actors.controllers.garbage.custom_resources import DefinitionsHandler
+from actors.controllers.lifecycle.namespaces import ROOT_CA, ContentHandler, Known, NamespaceKeeper
+from actors.controllers.lifecycle.nodes import NodeKeeper
+from actors.controllers.lifecycle.pod_gc import PodKeeper, slim_pod
+from actors.controllers.taints.eviction import EvictionMetrics, Evictor
 from protocols.actor import Context, run_actor
 from protocols.actor.candidate import candidate
+from protocols.dra.feed import Feed
+from protocols.dra.patching.types import Gates
 from protocols.kube.client import ApiClient, ClientOptions
+from protocols.kube.events import EventRecorder, RecorderOptions
 from protocols.kube.informer import Handler, Informer, InformerOptions
 from protocols.kube.resources import (
     ALL,
@@ -31,16 +35,77 @@ from protocols.kube.resources import (
     NAMESPACES,
     NODES,
     PODS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
     SERVICEACCOUNTS,
     Resource,
 )
 
+Spawn = Callable[[Coroutine[Any, Any, None], str], Any]
 SYNC_S = 3600.0
 CUSTOM_S = 30.0
 """Longest wait for custom resources: one of them may be served no more by the time it is asked for."""
 LEASE = "kube-controller-manager"
 PARTIAL = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 METADATA_ONLY = f"{PARTIAL.format('List')},{PARTIAL.format('')}"
+
+
+class DeviceWork:
+    def __init__(self, client: ApiClient, context: Context) -> None:
+        self._client = client
+        settings = context.settings
+        gates = Gates(settings.gate("DRAAdminControlledDeviceAttributes"), settings.gate("DRADeviceTaints"))
+        self._recorders = [
+            EventRecorder(client, RecorderOptions(component=name))
+            for name in ("resource_claim", "device-taint-eviction")
+        ]
+        claims, evictions = self._recorders
+        self.claims = ClaimKeeper(client, claims, context.log, ClaimMetrics(context.registry))
+        self.evictor = Evictor(client, evictions, EvictionMetrics(context.registry), context.log)
+        rules = Changes(self.evictor.rule_changed, self.evictor.rule_gone)
+        self._feed = Feed(client, gates, self.evictor, context.log, rules=rules)
+        self._evicts = gates.taints
+
+    def follow(self, resource: Resource, collector: Handler, *others: Handler) -> Informer | None:
+        """An informer of what is worked with here, which tells the collector as well; None for anything else."""
+        if resource is PODS:
+            pods = self._informer(resource, InformerOptions(keep=slim_pod), collector, *others, *self._pods())
+            self.claims.pods = self.evictor.users.pods = pods.items
+            return pods
+        if resource is RESOURCECLAIMS:
+            claims = self._informer(resource, InformerOptions(), collector, *others, *self._claims())
+            self.claims.claims = self.evictor.users.claims = claims.items
+            return claims
+        if resource is RESOURCECLAIMTEMPLATES:
+            told = Changes(self.claims.template_changed, lambda template: None)
+            templates = self._informer(resource, InformerOptions(), collector, *others, told)
+            self.claims.templates = templates.items
+            return templates
+        return None
+
+    async def begin(self, spawn: Spawn, timeout: float) -> None:
+        """Once pods, claims and templates are known."""
+        for recorder in self._recorders:
+            spawn(recorder.run(), "device events")
+        spawn(self.claims.run(), "claims")
+        if not self._evicts:
+            return
+        for number, informer in enumerate(self._feed.informers):
+            spawn(informer.run(), f"devices-{number}")
+        spawn(self._feed.run(), "slices")
+        await self._feed.wait_synced(timeout)
+        spawn(self.evictor.run(), "evictions")
+
+    def _informer(self, resource: Resource, options: InformerOptions, *handlers: Handler) -> Informer:
+        return Informer(self._client, resource, options, Handlers(*handlers))
+
+    def _pods(self) -> tuple[Handler, ...]:
+        claims = Changes(self.claims.pod_changed, self.claims.pod_gone)
+        return (claims, Changes(self.evictor.pod_changed, self.evictor.pod_gone)) if self._evicts else (claims,)
+
+    def _claims(self) -> tuple[Handler, ...]:
+        claims = Changes(self.claims.claim_changed, self.claims.claim_gone)
+        return (claims, Changes(self.evictor.claim_changed, self.evictor.claim_gone)) if self._evicts else (claims,)
 
 
 class Controllers:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.controllers.changes import Changes
-from actors.controllers.claims.keeper import ClaimKeeper
+from actors.controllers.claims.controller import ClaimKeeper
 from actors.controllers.claims.metrics import ClaimMetrics
+from actors.controllers.common.informers import Changes
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict

@@ -5,10 +5,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.namespaces import ROOT_CA, WANTED, contents, ends, finalized, missing_namespaces
-from actors.controllers.nodes import GRACE_S, Leases, unknown_patch
-from actors.controllers.retries import MOST_S, Retries
-from actors.controllers.types import Create, Patch
+from actors.controllers.common.workqueue import MOST_S, Retries
+from actors.controllers.lifecycle.namespaces import (
+    ROOT_CA,
+    WANTED,
+    Create,
+    Patch,
+    contents,
+    ends,
+    finalized,
+    missing_namespaces,
+)
+from actors.controllers.lifecycle.nodes import GRACE_S, Leases, unknown_patch
 from protocols.kube.patch_merge import apply_merge_patch
 from protocols.kube.patch_strategic import apply_strategic_patch
 

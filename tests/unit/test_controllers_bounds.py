@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from actors.controllers.graph import FOREGROUND, Graph, thing_of
+from actors.controllers.garbage.graph import FOREGROUND, Graph, thing_of
 from protocols.dra.allocator import Catalog
 from protocols.dra.decode import slice_of
 from protocols.dra.types import DeviceId

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.controllers.changes import Changes
-from actors.controllers.claims.generated import base_name
-from actors.controllers.claims.keeper import ClaimKeeper
+from actors.controllers.claims.controller import ClaimKeeper
 from actors.controllers.claims.metrics import ClaimMetrics
+from actors.controllers.claims.templates import base_name
+from actors.controllers.common.informers import Changes
 from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
 from protocols.kube.meta import Object, meta, name_of
 from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource

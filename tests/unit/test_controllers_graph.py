@@ -5,8 +5,19 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.graph import FOREGROUND, ORPHAN, Delete, Disown, Graph, Owner, State, Thing, decide, thing_of
-from actors.controllers.strays import WAIT_S, Strays
+from actors.controllers.garbage.graph import (
+    FOREGROUND,
+    ORPHAN,
+    Delete,
+    Disown,
+    Graph,
+    Owner,
+    State,
+    Thing,
+    decide,
+    thing_of,
+)
+from actors.controllers.lifecycle.pod_gc import WAIT_S, Strays
 from protocols.kube.resources import CONFIGMAPS, NODES, PODS
 
 POLICIES = ("Background", "Foreground", "Orphan")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.controllers import strays
-from actors.controllers.pod_keeper import PodKeeper, lost_patch, slim_pod
+from actors.controllers.lifecycle import pod_gc as strays
+from actors.controllers.lifecycle.pod_gc import PodKeeper, lost_patch, slim_pod
 from protocols.kube.errors import ApiError
 from protocols.kube.resources import NODES, Resource
 

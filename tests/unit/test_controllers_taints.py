@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.controllers.changes import Changes
-from actors.controllers.taints.evictor import Evictor
-from actors.controllers.taints.metrics import EvictionMetrics
+from actors.controllers.common.informers import Changes
+from actors.controllers.taints.eviction import EvictionMetrics, Evictor
 from protocols.dra.decode import slice_of
 from protocols.dra.tracker.tracker import Tracker
 from protocols.kube.meta import Object, condition, meta

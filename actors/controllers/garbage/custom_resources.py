@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from actors.controllers.collector import Collector, CollectorHandler, slim
-from actors.controllers.kinds import Kinds
+from actors.controllers.common.informers import slim
+from actors.controllers.common.kinds import Kinds
+from actors.controllers.garbage.collector import Collector, CollectorHandler
 from protocols.kube.client import ApiClient
 from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import Object, name_of

@@ -1,16 +1,40 @@
-"""Removes pods nobody else can: on a node that vanished, or deleted before they had one."""
+"""Since when a node that pods are bound to does not exist. Pure; time is a monotonic clock's."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from actors.controllers.collector import slim
-from actors.controllers.strays import Strays
+from actors.controllers.common.informers import slim
 from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import NODES, PODS
 from protocols.kube.times import now
+
+WAIT_S, AGAIN_S = 60.0, 10.0
+
+
+class Strays:
+    def __init__(self) -> None:
+        self._due: dict[str, float] = {}
+
+    def missing(self, node: str, at: float) -> None:
+        self._due.setdefault(node, at + WAIT_S)
+
+    def back(self, node: str) -> None:
+        self._due.pop(node, None)
+
+    def later(self, node: str, at: float) -> None:
+        """It could not be settled."""
+        self._due[node] = at + AGAIN_S
+
+    def due(self, at: float) -> list[str]:
+        return [node for node, when in self._due.items() if when <= at]
+
+    def pause(self, at: float) -> float | None:
+        """Seconds until something is due; None = nothing will be."""
+        return max(0.0, min(self._due.values()) - at) if self._due else None
+
 
 ENDED = ("Failed", "Succeeded")
 

@@ -5,7 +5,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from actors.controllers.retries import Retries
 from protocols.kube.errors import ApiAway, ApiError
 
 Key = tuple[str, str]
@@ -62,3 +61,22 @@ class Worklist:
             asyncio.get_running_loop().call_later(self._retries.failed(name), self.put, key)
         else:
             self._retries.done(name)
+
+
+FIRST_S, MOST_S = 0.5, 10.0
+
+
+class Retries:
+    """Counts tries by name; bounded by the names given, which are forgotten once their work is done."""
+
+    def __init__(self) -> None:
+        self._tries: dict[str, int] = {}
+
+    def failed(self, name: str) -> float:
+        """Seconds to wait: 0.5, 1, 2, 4, 8, 10, 10 ..."""
+        tries = self._tries.get(name, 0)
+        self._tries[name] = tries + 1
+        return min(MOST_S, FIRST_S * 2.0 ** min(tries, 10))
+
+    def done(self, name: str) -> None:
+        self._tries.pop(name, None)

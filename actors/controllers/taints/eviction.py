@@ -6,11 +6,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from actors.controllers.taints.causes import Causes, Deadline, selects
-from actors.controllers.taints.metrics import EvictionMetrics
-from actors.controllers.taints.rules import RuleTeller
-from actors.controllers.taints.users import Users, runs
-from actors.controllers.worklist import Key, Worklist
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from actors.controllers.common.workqueue import Key, Worklist
+from actors.controllers.taints.deadlines import Causes, Deadline, selects
+from actors.controllers.taints.device_users import Users, runs
+from actors.controllers.taints.rule_status import RuleTeller
 from protocols.dra.allocator import Catalog
 from protocols.dra.decode import rule_of
 from protocols.dra.errors import ObjectUnreadable
@@ -29,6 +30,28 @@ MARKED, CANCELLED = "Marking for deletion", "Cancelling deletion"
 REMEMBERED = 500
 LONGEST_S = 3600.0
 """Of one timer: a later deadline is looked at again then."""
+
+
+BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+
+
+class EvictionMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._deletions = Counter(
+            "device_taint_eviction_controller_pod_deletions_total",
+            "Pods deleted because a device of theirs was tainted",
+            registry=registry,
+        )
+        self._latency = Histogram(
+            "device_taint_eviction_controller_pod_deletion_duration_seconds",
+            "From the moment that a taint's toleration ends to the pod's deletion",
+            buckets=BUCKETS,
+            registry=registry,
+        )
+
+    def deleted(self, seconds: float) -> None:
+        self._deletions.inc()
+        self._latency.observe(seconds)
 
 
 class Evictor:

@@ -4,10 +4,9 @@ import logging
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 
-from actors.controllers.claims.generated import claim_for, found, missing, statuses
 from actors.controllers.claims.metrics import ClaimMetrics
-from actors.controllers.claims.pods import PodsSeen
-from actors.controllers.worklist import Key, Worklist
+from actors.controllers.claims.templates import claim_for, found, missing, statuses
+from actors.controllers.common.workqueue import Key, Worklist
 from protocols.dra.pods import (
     Entry,
     allocation_of,
@@ -236,3 +235,41 @@ class ClaimKeeper:
 
     async def _write_status(self, claim: Object) -> Object:
         return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), "status")
+
+
+DELETED_REMEMBERED = 500
+
+
+class PodsSeen:
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self.known: Mapping[str, Object] = {}
+        """The informer's items, set once they exist."""
+
+    def deleted(self, uid: str) -> None:
+        self._deleted[uid] = None
+        if len(self._deleted) > DELETED_REMEMBERED:
+            self._deleted.popitem(last=False)
+
+    async def done(self, namespace: str, consumer: Entry) -> bool:
+        """Whether this very pod uses nothing any more. Raises ApiError, ApiAway while nobody can tell."""
+        name, uid = str(consumer.get("name") or ""), str(consumer.get("uid") or "")
+        if uid in self._deleted:
+            return True
+        pod = self.known.get(f"{namespace}/{name}")
+        if pod is None or uid_of(pod) != uid:
+            pod = await self._live(namespace, name)
+        if pod is None or uid_of(pod) != uid:
+            self.deleted(uid)
+            return True
+        return pod_done(pod)
+
+    async def _live(self, namespace: str, name: str) -> Object | None:
+        """A pod not seen yet may be newer than what was seen."""
+        try:
+            return await self._client.get(PODS, name, namespace)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise

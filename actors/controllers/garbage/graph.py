@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from actors.controllers.kinds import Kinds
+from actors.controllers.common.kinds import Kinds
 from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import Resource
 

@@ -7,24 +7,26 @@ import asyncio
 import logging
 from collections import OrderedDict
 
-from actors.controllers.graph import FOREGROUND, ORPHAN, Delete, Disown, Graph, Owner, State, Thing, decide, thing_of
-from actors.controllers.kinds import Kinds
-from actors.controllers.retries import Retries
+from actors.controllers.common.kinds import Kinds
+from actors.controllers.common.workqueue import Retries
+from actors.controllers.garbage.graph import (
+    FOREGROUND,
+    ORPHAN,
+    Delete,
+    Disown,
+    Graph,
+    Owner,
+    State,
+    Thing,
+    decide,
+    thing_of,
+)
 from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, uid_of, version_of
 from protocols.kube.resources import Resource
 
 WORKERS = 4
-KEPT = (
-    "name", "namespace", "uid", "resourceVersion", "ownerReferences", "finalizers", "deletionTimestamp"
-)  # fmt: skip
-
-
-def slim(obj: Object) -> Object:
-    """All the collector keeps of an object."""
-    metadata = meta(obj)
-    return {"metadata": {field: metadata[field] for field in KEPT if field in metadata}}
 
 
 class Collector:
