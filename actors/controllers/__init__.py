@@ -1,1 +1,1 @@
-"""What keeps API objects in order: namespaces, node leases."""
+"""Controllers: reconcile namespaces, nodes, pods, owner references, resource claims and device taints."""

@@ -9,16 +9,21 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from actors.controllers.claims.controller import ClaimKeeper
+from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
-from actors.controllers.common.informers import Changes, Handlers, slim
-from actors.controllers.common.kinds import Kinds, slim_definition
+from actors.controllers.common.informers import ChangeHandler, FanOut, trim_to_metadata
+from actors.controllers.common.kinds import Kinds, trim_definition
 from actors.controllers.garbage.collector import Collector, CollectorHandler
-from actors.controllers.garbage.custom_resources import DefinitionsHandler
-from actors.controllers.lifecycle.namespaces import ROOT_CA, ContentHandler, Known, NamespaceKeeper
-from actors.controllers.lifecycle.nodes import NodeKeeper
-from actors.controllers.lifecycle.pod_gc import PodKeeper, slim_pod
-from actors.controllers.taints.eviction import EvictionMetrics, Evictor
+from actors.controllers.garbage.custom_resources import CustomResourceFollower
+from actors.controllers.lifecycle.namespaces import (
+    ROOT_CA,
+    NamespaceCaches,
+    NamespaceContentHandler,
+    NamespaceController,
+)
+from actors.controllers.lifecycle.nodes import NodeController
+from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
+from actors.controllers.taints.eviction import EvictionController, EvictionMetrics
 from protocols.actor import Context, run_actor
 from protocols.actor.candidate import candidate
 from protocols.dra.feed import Feed
@@ -44,13 +49,15 @@ from protocols.kube.resources import (
 Spawn = Callable[[Coroutine[Any, Any, None], str], Any]
 SYNC_S = 3600.0
 CUSTOM_S = 30.0
-"""Longest wait for custom resources: one of them may be served no more by the time it is asked for."""
+"""Longest wait for custom resources: one that is no longer served never syncs."""
 LEASE = "kube-controller-manager"
 PARTIAL = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 METADATA_ONLY = f"{PARTIAL.format('List')},{PARTIAL.format('')}"
 
 
-class DeviceWork:
+class DeviceControllers:
+    """The claim and eviction controllers with the informers they share with garbage collection."""
+
     def __init__(self, client: ApiClient, context: Context) -> None:
         self._client = client
         settings = context.settings
@@ -60,16 +67,16 @@ class DeviceWork:
             for name in ("resource_claim", "device-taint-eviction")
         ]
         claims, evictions = self._recorders
-        self.claims = ClaimKeeper(client, claims, context.log, ClaimMetrics(context.registry))
-        self.evictor = Evictor(client, evictions, EvictionMetrics(context.registry), context.log)
-        rules = Changes(self.evictor.rule_changed, self.evictor.rule_gone)
+        self.claims = ResourceClaimController(client, claims, context.log, ClaimMetrics(context.registry))
+        self.evictor = EvictionController(client, evictions, EvictionMetrics(context.registry), context.log)
+        rules = ChangeHandler(self.evictor.rule_changed, self.evictor.rule_gone)
         self._feed = Feed(client, gates, self.evictor, context.log, rules=rules)
         self._evicts = gates.taints
 
     def follow(self, resource: Resource, collector: Handler, *others: Handler) -> Informer | None:
-        """An informer of what is worked with here, which tells the collector as well; None for anything else."""
+        """Return an informer whose events reach these controllers and `collector`; None for other resources."""
         if resource is PODS:
-            pods = self._informer(resource, InformerOptions(keep=slim_pod), collector, *others, *self._pods())
+            pods = self._informer(resource, InformerOptions(keep=trim_pod), collector, *others, *self._pods())
             self.claims.pods = self.evictor.users.pods = pods.items
             return pods
         if resource is RESOURCECLAIMS:
@@ -77,14 +84,14 @@ class DeviceWork:
             self.claims.claims = self.evictor.users.claims = claims.items
             return claims
         if resource is RESOURCECLAIMTEMPLATES:
-            told = Changes(self.claims.template_changed, lambda template: None)
-            templates = self._informer(resource, InformerOptions(), collector, *others, told)
+            waiting = ChangeHandler(self.claims.template_changed, lambda template: None)
+            templates = self._informer(resource, InformerOptions(), collector, *others, waiting)
             self.claims.templates = templates.items
             return templates
         return None
 
     async def begin(self, spawn: Spawn, timeout: float) -> None:
-        """Once pods, claims and templates are known."""
+        """Start work. Call it after the informers of pods, claims and templates synced."""
         for recorder in self._recorders:
             spawn(recorder.run(), "device events")
         spawn(self.claims.run(), "claims")
@@ -97,15 +104,17 @@ class DeviceWork:
         spawn(self.evictor.run(), "evictions")
 
     def _informer(self, resource: Resource, options: InformerOptions, *handlers: Handler) -> Informer:
-        return Informer(self._client, resource, options, Handlers(*handlers))
+        return Informer(self._client, resource, options, FanOut(*handlers))
 
     def _pods(self) -> tuple[Handler, ...]:
-        claims = Changes(self.claims.pod_changed, self.claims.pod_gone)
-        return (claims, Changes(self.evictor.pod_changed, self.evictor.pod_gone)) if self._evicts else (claims,)
+        claims = ChangeHandler(self.claims.pod_changed, self.claims.pod_gone)
+        return (claims, ChangeHandler(self.evictor.pod_changed, self.evictor.pod_gone)) if self._evicts else (claims,)
 
     def _claims(self) -> tuple[Handler, ...]:
-        claims = Changes(self.claims.claim_changed, self.claims.claim_gone)
-        return (claims, Changes(self.evictor.claim_changed, self.evictor.claim_gone)) if self._evicts else (claims,)
+        claims = ChangeHandler(self.claims.claim_changed, self.claims.claim_gone)
+        return (
+            (claims, ChangeHandler(self.evictor.claim_changed, self.evictor.claim_gone)) if self._evicts else (claims,)
+        )
 
 
 class Controllers:
@@ -117,23 +126,23 @@ class Controllers:
         self._client = ApiClient(ClientOptions(server=server, ca=ca, cert=cert, key=key))
         self._metadata = ApiClient(ClientOptions(server=server, ca=ca, cert=cert, key=key, accept=METADATA_ONLY))
         self._informers: list[Informer] = []
-        known, kinds = Known(), Kinds()
-        self._keeper = NamespaceKeeper(self._client, ca.read_text(), context.log, known, kinds)
-        self._node_keeper = NodeKeeper(self._client, context.log)
-        content = ContentHandler(self._keeper)
+        known, kinds = NamespaceCaches(), Kinds()
+        self._namespaces = NamespaceController(self._client, ca.read_text(), context.log, known, kinds)
+        self._nodes = NodeController(self._client, context.log)
+        content = NamespaceContentHandler(self._namespaces)
         self._collector = Collector(self._client, context.log, kinds)
-        self._custom = DefinitionsHandler(kinds, self._metadata, self._collector, context.spawn)
-        self._pod_keeper = PodKeeper(self._client, context.log, self._keeper.emptier)
-        known.namespaces = self._inform(NAMESPACES, self._keeper).items
+        self._custom = CustomResourceFollower(kinds, self._metadata, self._collector, context.spawn)
+        self._pod_gc = PodGarbageCollector(self._client, context.log, self._namespaces.on_object_removed)
+        known.namespaces = self._inform(NAMESPACES, self._namespaces).items
         known.accounts = self._inform(SERVICEACCOUNTS, content, field="metadata.name=default").items
         known.roots = self._inform(CONFIGMAPS, content, field=f"metadata.name={ROOT_CA}").items
-        self._node_keeper.nodes = self._inform(NODES, Handlers(self._node_keeper, self._pod_keeper.nodes)).items
-        self._inform(LEASES, self._node_keeper.leases, namespace="kube-node-lease")
-        options = InformerOptions(keep=slim_definition)
+        self._nodes.nodes = self._inform(NODES, FanOut(self._nodes, self._pod_gc.nodes)).items
+        self._inform(LEASES, self._nodes.leases, namespace="kube-node-lease")
+        options = InformerOptions(keep=trim_definition)
         self._informers.append(Informer(self._client, DEFINITIONS, options, self._custom))
-        self._device_work = DeviceWork(self._client, context)
+        self._devices = DeviceControllers(self._client, context)
         self._owned = [self._follow(resource) for resource in ALL if resource is not EVENTS]
-        self._pod_keeper.known = self._node_keeper.nodes
+        self._pod_gc.known = self._nodes.nodes
         self._leader = candidate(context, self._client, LEASE)
 
     def _inform(self, resource: Resource, handler: Handler, namespace: str = "", field: str = "") -> Informer:
@@ -142,14 +151,14 @@ class Controllers:
         return self._informers[-1]
 
     def _follow(self, resource: Resource) -> Informer:
-        """Every object may own and be owned; only its metadata is sent and kept, save of those others work with."""
+        """Return the informer for garbage collection; it fetches metadata only, unless other controllers need more."""
         handler: Handler = CollectorHandler(self._collector, resource)
-        others = (self._pod_keeper,) if resource is PODS else ()
-        informer = self._device_work.follow(resource, handler, *others)
+        others = (self._pod_gc,) if resource is PODS else ()
+        informer = self._devices.follow(resource, handler, *others)
         if informer is None:
-            return Informer(self._metadata, resource, InformerOptions(keep=slim), handler)
+            return Informer(self._metadata, resource, InformerOptions(keep=trim_to_metadata), handler)
         if resource is PODS:
-            self._pod_keeper.pods = informer.items
+            self._pod_gc.pods = informer.items
         return informer
 
     async def start(self) -> None:
@@ -171,22 +180,22 @@ class Controllers:
             self._context.ready()
             await self._leader.lead(self._context.note)
             self._context.spawn(self._leader.keep(), "lease")
-        self._keeper.look("default")
-        self._context.spawn(self._node_keeper.run(), "nodes")
+        self._namespaces.enqueue("default")
+        self._context.spawn(self._nodes.run(), "nodes")
         if not self._leader:
             self._context.ready()
         self._context.spawn(self._collect(), "garbage")
-        await self._keeper.run()
+        await self._namespaces.run()
 
     async def _collect(self) -> None:
-        """After the start, which it must not delay: nothing is decided before all objects are known."""
+        """Start garbage collection in the background: it decides nothing before all informers synced."""
         for number, informer in enumerate(self._owned):
             self._context.spawn(informer.run(), f"owned-{number}")
         await asyncio.gather(*(informer.wait_synced(SYNC_S) for informer in self._owned))
         await self._custom.begin(CUSTOM_S)
-        self._context.spawn(self._pod_keeper.run(), "pods")
+        self._context.spawn(self._pod_gc.run(), "pods")
         self._context.spawn(self._collector.run(), "collector")
-        await self._device_work.begin(self._context.spawn, SYNC_S)
+        await self._devices.begin(self._context.spawn, SYNC_S)
 
 
 def main(argv: list[str] | None = None) -> None:

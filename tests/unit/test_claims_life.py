@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.controllers.claims.controller import ClaimKeeper
+from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
-from actors.controllers.common.informers import Changes
+from actors.controllers.common.informers import ChangeHandler
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict
@@ -37,20 +37,22 @@ class Watched(MemoryApi):
         return {name for name in names if f"ns/{name}" in self.objects["resourceclaims"]}
 
 
-class Keeper:
+class Controller:
     """One life of the claim controller."""
 
     def __init__(self, api: MemoryApi) -> None:
         fake: Any = api
         recorder: Any = Events()
-        keeper = ClaimKeeper(fake, recorder, logging.getLogger("test"), ClaimMetrics(CollectorRegistry()))
+        controller = ResourceClaimController(
+            fake, recorder, logging.getLogger("test"), ClaimMetrics(CollectorRegistry())
+        )
         self._followers = [
-            Follower(api, RESOURCECLAIMTEMPLATES, Changes(keeper.template_changed, lambda template: None)),
-            Follower(api, RESOURCECLAIMS, Changes(keeper.claim_changed, keeper.claim_gone)),
-            Follower(api, PODS, Changes(keeper.pod_changed, keeper.pod_gone)),
+            Follower(api, RESOURCECLAIMTEMPLATES, ChangeHandler(controller.template_changed, lambda template: None)),
+            Follower(api, RESOURCECLAIMS, ChangeHandler(controller.claim_changed, controller.claim_gone)),
+            Follower(api, PODS, ChangeHandler(controller.pod_changed, controller.pod_gone)),
         ]
-        keeper.templates, keeper.claims, keeper.pods = (each.items for each in self._followers)
-        self._tasks = [asyncio.create_task(keeper.run()), asyncio.create_task(self._read())]
+        controller.templates, controller.claims, controller.pods = (each.items for each in self._followers)
+        self._tasks = [asyncio.create_task(controller.run()), asyncio.create_task(self._read())]
 
     async def _read(self) -> None:
         while True:
@@ -93,7 +95,7 @@ def test_pods_come_and_go(seed: int) -> None:
             return chance.choice([conflict, away])() if chance.random() < 0.06 else None
 
         api.fault = api.lose = fault
-        life, keeper = Life(api), Keeper(api)
+        life, controller = Life(api), Controller(api)
         await life.__aenter__()
         for _ in range(60):
             name = f"p{chance.randint(0, 7)}"
@@ -108,8 +110,8 @@ def test_pods_come_and_go(seed: int) -> None:
                 life = Life(api)
                 await life.__aenter__()
             if chance.random() < 0.1:
-                await keeper.kill()
-                keeper = Keeper(api)
+                await controller.kill()
+                controller = Controller(api)
         api.fault = api.lose = lambda verb, resource, name: None
         for pod in list(api.objects["pods"].values()):
             api.drop(PODS, meta(pod)["name"], "ns")
@@ -123,6 +125,6 @@ def test_pods_come_and_go(seed: int) -> None:
             put_pod(api, f"last{at}")
         await until("every device can be had again", lambda: len(bound(api)) == DEVICES)
         await life.__aexit__(None, None, None)
-        await keeper.kill()
+        await controller.kill()
 
     asyncio.run(run())

@@ -1,8 +1,8 @@
-"""What objects of others may cost the controllers: linear in what refers to what."""
+"""The cost of the controllers' graph and catalog is linear in the number of references."""
 
 from collections.abc import Callable
 
-from actors.controllers.garbage.graph import FOREGROUND, Graph, thing_of
+from actors.controllers.garbage.graph import FOREGROUND, Graph, graph_node
 from protocols.dra.allocator import Catalog
 from protocols.dra.decode import slice_of
 from protocols.dra.types import DeviceId
@@ -22,14 +22,14 @@ def waiting(uid: str, *owners: str) -> dict[str, object]:
 def circles(size: int) -> Callable[[], object]:
     """`size` objects in a row, each of which the first one owns, while the last one owns the first."""
     graph = Graph()
-    graph.put(thing_of(CONFIGMAPS, waiting("0", str(size))))
+    graph.put(graph_node(CONFIGMAPS, waiting("0", str(size))))
     for number in range(1, size + 1):
-        graph.put(thing_of(CONFIGMAPS, waiting(str(number), "0", str(number - 1))))
+        graph.put(graph_node(CONFIGMAPS, waiting(str(number), "0", str(number - 1))))
     assert not graph.blocked("0")
     return lambda: graph.blocked("0")
 
 
-def test_blocked_in_many_circles_is_linear() -> None:
+def test_blocked_with_many_owner_cycles_is_linear() -> None:
     assert growth(circles, 250) < MOST
 
 
@@ -41,5 +41,5 @@ def offers(size: int) -> Callable[[], object]:
     return lambda: [catalog.offer(DeviceId("d", "p", device["name"])) for device in devices]
 
 
-def test_offer_of_each_device_of_a_pool_is_linear() -> None:
+def test_catalog_offer_of_all_devices_is_linear() -> None:
     assert growth(offers, 250) < MOST

@@ -1,4 +1,4 @@
-"""Claims made from templates, and claims freed when their pods are done; crashes, conflicts and late news included."""
+"""Resource claim controller: creation from templates and release, with crashes, conflicts and lagging informers."""
 
 import asyncio
 import logging
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.controllers.claims.controller import ClaimKeeper
+from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import base_name
-from actors.controllers.common.informers import Changes
+from actors.controllers.common.informers import ChangeHandler
 from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
 from protocols.kube.meta import Object, meta, name_of
 from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
@@ -28,18 +28,22 @@ class World:
         fake: Any = api
         recorder: Any = self.events
         metrics = ClaimMetrics(CollectorRegistry())
-        keeper = self.keeper = ClaimKeeper(fake, recorder, logging.getLogger("test"), metrics)
+        controller = self.controller = ResourceClaimController(fake, recorder, logging.getLogger("test"), metrics)
         self.followers = [
-            Follower(api, RESOURCECLAIMTEMPLATES, Changes(keeper.template_changed, lambda template: None)),
-            Follower(api, RESOURCECLAIMS, Changes(keeper.claim_changed, keeper.claim_gone)),
-            Follower(api, PODS, Changes(keeper.pod_changed, keeper.pod_gone)),
+            Follower(api, RESOURCECLAIMTEMPLATES, ChangeHandler(controller.template_changed, lambda template: None)),
+            Follower(api, RESOURCECLAIMS, ChangeHandler(controller.claim_changed, controller.claim_gone)),
+            Follower(api, PODS, ChangeHandler(controller.pod_changed, controller.pod_gone)),
         ]
         templates, claims, pods = self.followers
-        self.keeper.templates, self.keeper.claims, self.keeper.pods = templates.items, claims.items, pods.items
+        self.controller.templates, self.controller.claims, self.controller.pods = (
+            templates.items,
+            claims.items,
+            pods.items,
+        )
 
     async def until(self, holds: Callable[[], Any], late: bool = False) -> None:
         """Runs until it holds and nothing is left to do; `late`: news of changes never come."""
-        task = asyncio.create_task(self.keeper.run())
+        task = asyncio.create_task(self.controller.run())
         try:
             async with asyncio.timeout(60):
                 while not holds() or (not late and any(each.behind for each in self.followers)):
@@ -87,7 +91,7 @@ def status_of(api: MemoryApi, name: str) -> Any:
     return (the(api, PODS, name).get("status") or {}).get("resourceClaimStatuses")
 
 
-def test_s39_a_claim_is_made_and_named() -> None:
+def test_s39_claim_is_created_and_named_in_pod_status() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMTEMPLATES, template())
@@ -107,7 +111,7 @@ def test_s39_a_claim_is_made_and_named() -> None:
 
 
 @pytest.mark.parametrize(("pod_name", "entry"), [("p" * 80, "e" * 20), ("p", "e" * 63), ("p" * 63, "e"), ("a", "b")])
-def test_s39_names_fit(pod_name: str, entry: str) -> None:
+def test_s39_generated_names_fit(pod_name: str, entry: str) -> None:
     base = base_name(pod_name, entry)
     assert len(base) <= 58
     assert base.startswith(pod_name[0])
@@ -115,7 +119,7 @@ def test_s39_names_fit(pod_name: str, entry: str) -> None:
     assert base.endswith("-")
 
 
-def test_s39_killed_after_the_claim_was_made_there_is_no_second() -> None:
+def test_s39_restart_after_creation_creates_no_second_claim() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMTEMPLATES, template())
@@ -129,21 +133,21 @@ def test_s39_killed_after_the_claim_was_made_there_is_no_second() -> None:
     story(run)
 
 
-def test_late_news_of_a_claim_make_no_second() -> None:
+def test_lagging_informer_creates_no_second_claim() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMTEMPLATES, template())
         api.put(PODS, pod())
         world = World(api)
         await world.until(lambda: status_of(api, "p"), late=True)
-        world.keeper.pod_changed(pod())
+        world.controller.pod_changed(pod())
         await world.until(lambda: True, late=True)
         assert len(all_of(api, RESOURCECLAIMS)) == 1
 
     story(run)
 
 
-def test_a_template_that_comes_late_is_waited_for_and_told_of() -> None:
+def test_missing_template_is_reported_and_awaited() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(PODS, pod())
@@ -160,7 +164,7 @@ def test_a_template_that_comes_late_is_waited_for_and_told_of() -> None:
     story(run)
 
 
-def test_a_generated_claim_that_was_deleted_is_made_again() -> None:
+def test_deleted_generated_claim_is_created_again() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMTEMPLATES, template())
@@ -174,7 +178,7 @@ def test_a_generated_claim_that_was_deleted_is_made_again() -> None:
     story(run)
 
 
-def test_s34_the_last_pod_frees_the_claim() -> None:
+def test_s34_last_pod_deallocates_claim() -> None:
     async def run() -> None:
         api = MemoryApi()
         for name in "abcde":
@@ -193,7 +197,7 @@ def test_s34_the_last_pod_frees_the_claim() -> None:
     story(run)
 
 
-def test_a_pod_of_the_same_name_inherits_nothing() -> None:
+def test_pod_of_same_name_inherits_no_claim() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(PODS, {**pod("a", resourceClaimName="c"), "metadata": {"name": "a", "namespace": "ns", "uid": "new"}})
@@ -203,7 +207,7 @@ def test_a_pod_of_the_same_name_inherits_nothing() -> None:
     story(run)
 
 
-def test_a_pod_that_was_deleted_before_it_had_a_node_is_done() -> None:
+def test_pod_deleted_before_binding_is_finished() -> None:
     async def run() -> None:
         api = MemoryApi()
         going = pod("a", resourceClaimName="c")
@@ -215,7 +219,7 @@ def test_a_pod_that_was_deleted_before_it_had_a_node_is_done() -> None:
     story(run)
 
 
-def test_a_pod_not_seen_yet_is_asked_for() -> None:
+def test_unknown_pod_is_read_from_api() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMS, claim("c", "a"))
@@ -227,7 +231,7 @@ def test_a_pod_not_seen_yet_is_asked_for() -> None:
     story(run)
 
 
-def test_what_was_allocated_ahead_and_what_others_use_stays() -> None:
+def test_unreserved_allocation_and_foreign_consumers_stay() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMS, claim("ahead"))
@@ -241,7 +245,7 @@ def test_what_was_allocated_ahead_and_what_others_use_stays() -> None:
     story(run)
 
 
-def test_a_deleted_claim_goes_once_nobody_uses_it() -> None:
+def test_deleted_claim_is_finalized_when_unused() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(PODS, pod("a", node="n1", phase="Running", resourceClaimName="c"))
@@ -255,7 +259,7 @@ def test_a_deleted_claim_goes_once_nobody_uses_it() -> None:
     story(run)
 
 
-def test_s39_a_generated_claim_goes_with_its_pods_end_but_not_before() -> None:
+def test_s39_generated_claim_is_deleted_when_pod_finishes() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMTEMPLATES, template())
@@ -273,7 +277,7 @@ def test_s39_a_generated_claim_goes_with_its_pods_end_but_not_before() -> None:
     story(run)
 
 
-def test_a_pod_somebody_else_bound_gets_its_reservation() -> None:
+def test_pod_bound_without_scheduler_gets_reservation() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMS, claim("c"))
@@ -284,7 +288,7 @@ def test_a_pod_somebody_else_bound_gets_its_reservation() -> None:
     story(run)
 
 
-def test_a_finalizer_that_comes_before_an_allocation_is_left_alone() -> None:
+def test_finalizer_written_before_allocation_stays() -> None:
     async def run() -> None:
         api = MemoryApi()
         early = claim("c")
@@ -299,7 +303,7 @@ def test_a_finalizer_that_comes_before_an_allocation_is_left_alone() -> None:
     story(run)
 
 
-def test_conflicts_are_met_again_with_what_is_true_by_then() -> None:
+def test_conflict_is_retried_with_current_state() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMS, claim("c", "gone"))

@@ -1,4 +1,4 @@
-"""Who owns whom: random worlds, random deletions; what the collector would do is done until nothing is left to do."""
+"""Owner graph: random objects and deletions, with the collector's decisions applied until none is left."""
 
 from dataclasses import replace
 
@@ -9,15 +9,15 @@ from actors.controllers.garbage.graph import (
     FOREGROUND,
     ORPHAN,
     Delete,
-    Disown,
     Graph,
+    GraphNode,
     Owner,
-    State,
-    Thing,
+    OwnerState,
+    RemoveOwners,
     decide,
-    thing_of,
+    graph_node,
 )
-from actors.controllers.lifecycle.pod_gc import WAIT_S, Strays
+from actors.controllers.lifecycle.pod_gc import WAIT_S, MissingNodes
 from protocols.kube.resources import CONFIGMAPS, NODES, PODS
 
 POLICIES = ("Background", "Foreground", "Orphan")
@@ -27,18 +27,18 @@ def owner(uid: str, blocks: bool = True) -> Owner:
     return Owner("v1", "ConfigMap", f"c{uid}", uid, blocks)
 
 
-def thing(uid: str, *owners: str) -> Thing:
-    return Thing(CONFIGMAPS, "default", f"c{uid}", uid, tuple(map(owner, owners)))
+def thing(uid: str, *owners: str) -> GraphNode:
+    return GraphNode(CONFIGMAPS, "default", f"c{uid}", uid, tuple(map(owner, owners)))
 
 
 class World:
     """An API server of one kind, and the graph that follows it."""
 
-    def __init__(self, things: list[Thing]) -> None:
-        self.objects = {each.uid: each for each in things}
+    def __init__(self, nodes: list[GraphNode]) -> None:
+        self.objects = {each.uid: each for each in nodes}
         self.graph = Graph()
-        self.dirty = [uid for each in things for uid in self.graph.put(each)]
-        self.parents = {each.uid: {o.uid for o in each.owners} for each in things}
+        self.dirty = [uid for each in nodes for uid in self.graph.put(each)]
+        self.parents = {each.uid: {o.uid for o in each.owners} for each in nodes}
         self.asked: set[str] = set()
 
     def delete(self, uid: str, policy: str) -> None:
@@ -48,7 +48,7 @@ class World:
         held = frozenset((finalizer,)) if finalizer else frozenset[str]()
         self.store(replace(self.objects[uid], terminating=True, finalizers=held))
 
-    def store(self, changed: Thing) -> None:
+    def store(self, changed: GraphNode) -> None:
         if changed.terminating and not changed.finalizers:
             del self.objects[changed.uid]
             self.dirty += self.graph.remove(changed.uid)
@@ -70,16 +70,16 @@ class World:
         if found.terminating:
             self.end(found)
             return
-        states = [self.graph.standing(found, each) or self.ask(each) for each in found.owners]
+        states = [self.graph.owner_state(found, each) or self.ask(each) for each in found.owners]
         match decide(found, states, bool(self.graph.children(uid))):
             case Delete(policy):
                 assert not any(self.lives(each.uid) for each in found.owners), "a living owner"
                 self.delete(uid, policy)
-            case Disown(uids):
+            case RemoveOwners(uids):
                 assert not any(self.lives(gone) for gone in uids), "a living owner was forgotten"
                 self.disown(found, uids)
 
-    def end(self, found: Thing) -> None:
+    def end(self, found: GraphNode) -> None:
         if ORPHAN in found.finalizers:
             for child in self.graph.children(found.uid):
                 self.disown(self.objects[child.uid], frozenset((found.uid,)))
@@ -87,11 +87,11 @@ class World:
         elif found.waiting and not self.graph.blocked(found.uid):
             self.store(replace(found, finalizers=found.finalizers - {FOREGROUND}))
 
-    def ask(self, wanted: Owner) -> State:
+    def ask(self, wanted: Owner) -> OwnerState:
         found = self.objects.get(wanted.uid)
-        return State.ABSENT if found is None else State.WAITING if found.waiting else State.LIVING
+        return OwnerState.ABSENT if found is None else OwnerState.WAITING if found.waiting else OwnerState.LIVING
 
-    def disown(self, found: Thing, uids: frozenset[str]) -> None:
+    def disown(self, found: GraphNode, uids: frozenset[str]) -> None:
         self.store(replace(found, owners=tuple(each for each in found.owners if each.uid not in uids)))
 
     def lives(self, uid: str) -> bool:
@@ -106,9 +106,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @given(worlds(), st.lists(st.tuples(st.integers(0, 8).map(str), st.sampled_from(POLICIES)), max_size=6), st.booleans())
-def test_nothing_with_a_living_owner_goes_and_all_others_do(
-    world: World, deletions: list[tuple[str, str]], between: bool
-) -> None:
+def test_only_objects_with_living_owner_remain(world: World, deletions: list[tuple[str, str]], between: bool) -> None:
     for uid, policy in deletions:
         world.delete(uid, policy)
         if between:
@@ -119,7 +117,7 @@ def test_nothing_with_a_living_owner_goes_and_all_others_do(
         assert not left.owners or all(each.uid in world.objects for each in left.owners)
 
 
-def test_the_foreground_waits_for_those_that_block_and_no_others() -> None:
+def test_foreground_deletion_waits_only_for_blocking_dependents() -> None:
     world = World([thing("1"), thing("2", "1")])
     world.store(replace(world.objects["2"], owners=(owner("1", blocks=True),), finalizers=frozenset(("held",))))
     world.delete("1", "Foreground")
@@ -128,41 +126,41 @@ def test_the_foreground_waits_for_those_that_block_and_no_others() -> None:
     assert not world.graph.blocked("1")
 
 
-def test_owners_that_cannot_be_followed_count_as_living() -> None:
+def test_owner_of_unserved_kind_counts_as_living() -> None:
     graph = Graph()
-    node = Thing(NODES, "", "n", "u", (owner("x"),))
-    assert graph.standing(node, node.owners[0]) is State.LIVING
+    node = GraphNode(NODES, "", "n", "u", (owner("x"),))
+    assert graph.owner_state(node, node.owners[0]) is OwnerState.LIVING
     replicas = Owner("apps/v1", "ReplicaSet", "r", "x")
-    assert graph.standing(thing("1"), replicas) is State.LIVING
+    assert graph.owner_state(thing("1"), replicas) is OwnerState.LIVING
 
 
-def test_another_uid_or_namespace_is_another_object() -> None:
+def test_owner_with_other_uid_or_namespace_is_unknown() -> None:
     graph = Graph()
     graph.put(thing("1"))
-    assert graph.standing(thing("2"), owner("1")) is State.LIVING
-    assert graph.standing(thing("2"), owner("other")) is None
-    assert graph.standing(replace(thing("2"), namespace="elsewhere"), owner("1")) is None
-    assert graph.standing(thing("2"), Owner("v1", "Secret", "c1", "1")) is None
+    assert graph.owner_state(thing("2"), owner("1")) is OwnerState.LIVING
+    assert graph.owner_state(thing("2"), owner("other")) is None
+    assert graph.owner_state(replace(thing("2"), namespace="elsewhere"), owner("1")) is None
+    assert graph.owner_state(thing("2"), Owner("v1", "Secret", "c1", "1")) is None
 
 
-def test_a_renewal_costs_no_look() -> None:
+def test_unchanged_node_enqueues_nothing() -> None:
     graph = Graph()
     assert graph.put(thing("1", "2")) == {"1"}
     assert graph.put(thing("1", "2")) == set()
 
 
-def test_malformed_references_do_not_stop_the_others() -> None:
+def test_malformed_owner_reference_is_tolerated() -> None:
     obj = {"metadata": {"name": "p", "uid": "u", "ownerReferences": [{"uid": None}]}}
-    assert thing_of(PODS, obj).owners == (Owner("", "", "", ""),)
+    assert graph_node(PODS, obj).owners == (Owner("", "", "", ""),)
 
 
-def test_pods_wait_a_minute_for_their_node() -> None:
-    strays = Strays()
-    assert strays.pause(0.0) is None
-    strays.missing("n", 10.0)
-    strays.missing("n", 50.0)
-    assert strays.due(10.0 + WAIT_S - 1) == []
-    assert strays.pause(11.0) == WAIT_S - 1
-    assert strays.due(10.0 + WAIT_S) == ["n"]
-    strays.back("n")
-    assert strays.due(1e9) == []
+def test_missing_node_is_due_after_wait() -> None:
+    missing_nodes = MissingNodes()
+    assert missing_nodes.pause(0.0) is None
+    missing_nodes.missing("n", 10.0)
+    missing_nodes.missing("n", 50.0)
+    assert missing_nodes.due(10.0 + WAIT_S - 1) == []
+    assert missing_nodes.pause(11.0) == WAIT_S - 1
+    assert missing_nodes.due(10.0 + WAIT_S) == ["n"]
+    missing_nodes.back("n")
+    assert missing_nodes.due(1e9) == []

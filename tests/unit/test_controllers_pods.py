@@ -1,4 +1,4 @@
-"""Pods on a node that vanished."""
+"""Pod garbage collection."""
 
 import asyncio
 import logging
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.lifecycle import pod_gc as strays
-from actors.controllers.lifecycle.pod_gc import PodKeeper, lost_patch, slim_pod
+from actors.controllers.lifecycle import pod_gc
+from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, pod_lost_patch, trim_pod
 from protocols.kube.errors import ApiError
 from protocols.kube.resources import NODES, Resource
 
@@ -32,20 +32,20 @@ class Api:
 
 def pod(name: str, node: str = "gone", **metadata: str) -> dict[str, Any]:
     whole = {"name": name, "namespace": "default", "uid": f"u{name}", "managedFields": [1], **metadata}
-    return slim_pod({"metadata": whole, "spec": {"nodeName": node, "containers": []}, "status": {"phase": "Running"}})
+    return trim_pod({"metadata": whole, "spec": {"nodeName": node, "containers": []}, "status": {"phase": "Running"}})
 
 
 async def run(api: Api, pods: list[dict[str, Any]]) -> None:
-    keeper = PodKeeper(api, logging.getLogger("test"), lambda namespace: None)  # type: ignore[arg-type]  # a fake
-    keeper.pods = {each["metadata"]["name"]: each for each in pods}
+    controller = PodGarbageCollector(api, logging.getLogger("test"), lambda namespace: None)  # type: ignore[arg-type]  # a fake
+    controller.pods = {each["metadata"]["name"]: each for each in pods}
     for each in pods:
-        keeper.on_add(each)
+        controller.on_add(each)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
-            await keeper.run()
+            await controller.run()
 
 
-def test_only_what_is_needed_is_kept() -> None:
+def test_trim_pod_retains_node_phase_and_claims() -> None:
     assert pod("p") == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -55,28 +55,28 @@ def test_only_what_is_needed_is_kept() -> None:
     }
 
 
-def test_they_are_told_and_removed_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strays, "WAIT_S", 0.0)
+def test_pod_of_missing_node_is_failed_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_gc, "WAIT_S", 0.0)
     api = Api()
     asyncio.run(run(api, [pod("a")]))
     assert api.done == [("patch", "a", "Failed"), ("delete", "a", 0, "ua")]
 
 
-def test_not_before_a_minute_and_not_if_the_node_is_there_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_stays_before_wait_or_if_node_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api()
     asyncio.run(run(api, [pod("a")]))
     assert api.done == []
-    monkeypatch.setattr(strays, "WAIT_S", 0.0)
+    monkeypatch.setattr(pod_gc, "WAIT_S", 0.0)
     api = Api(("gone",))
     asyncio.run(run(api, [pod("a")]))
     assert api.done == []
 
 
-def test_what_was_deleted_before_it_had_a_node_goes_at_once() -> None:
+def test_unbound_deleted_pod_is_removed_at_once() -> None:
     api = Api()
     asyncio.run(run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z"), pod("b", "")]))
     assert api.done == [("delete", "a", 0, "ua")]
 
 
-def test_an_ended_pod_keeps_its_phase() -> None:
-    assert "phase" not in lost_patch({"spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}})["status"]
+def test_finished_pod_keeps_phase() -> None:
+    assert "phase" not in pod_lost_patch({"spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}})["status"]

@@ -1,4 +1,4 @@
-"""Eviction by device taints: who goes, when, with which words, and what rules are told."""
+"""Device taint eviction: which pods, when, with which reasons, and the status of rules."""
 
 import asyncio
 import logging
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.controllers.common.informers import Changes
-from actors.controllers.taints.eviction import EvictionMetrics, Evictor
+from actors.controllers.common.informers import ChangeHandler
+from actors.controllers.taints.eviction import EvictionController, EvictionMetrics
 from protocols.dra.decode import slice_of
 from protocols.dra.tracker.tracker import Tracker
 from protocols.kube.meta import Object, condition, meta
@@ -28,11 +28,11 @@ class World:
         fake: Any = self.api
         recorder: Any = self.events
         metrics = EvictionMetrics(CollectorRegistry())
-        evictor = self.evictor = Evictor(fake, recorder, metrics, logging.getLogger("test"))
+        evictor = self.evictor = EvictionController(fake, recorder, metrics, logging.getLogger("test"))
         self.followers = [
-            Follower(self.api, RESOURCECLAIMS, Changes(evictor.claim_changed, evictor.claim_gone)),
-            Follower(self.api, PODS, Changes(evictor.pod_changed, evictor.pod_gone)),
-            Follower(self.api, DEVICETAINTRULES, Changes(evictor.rule_changed, evictor.rule_gone)),
+            Follower(self.api, RESOURCECLAIMS, ChangeHandler(evictor.claim_changed, evictor.claim_gone)),
+            Follower(self.api, PODS, ChangeHandler(evictor.pod_changed, evictor.pod_gone)),
+            Follower(self.api, DEVICETAINTRULES, ChangeHandler(evictor.rule_changed, evictor.rule_gone)),
         ]
         evictor.users.claims, evictor.users.pods = self.followers[0].items, self.followers[1].items
 
@@ -88,13 +88,13 @@ class World:
         await asyncio.sleep(seconds)
 
 
-def story(tell: Callable[[World], Any]) -> None:
+def story(write_if_due: Callable[[World], Any]) -> None:
     async def run() -> None:
         world = World()
         task = asyncio.create_task(world.evictor.run())
         try:
             async with asyncio.timeout(150):
-                await tell(world)
+                await write_if_due(world)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -106,8 +106,8 @@ def taint(effect: str = "NoExecute", added: float = 0.0) -> Object:
     return {"key": "k", "value": "v", "effect": effect, "timeAdded": format_time(added or time.time())}
 
 
-def test_s41_a_rule_drives_off_who_uses_its_devices() -> None:
-    async def tell(world: World) -> None:
+def test_s41_rule_evicts_pods_using_selected_devices() -> None:
+    async def write_if_due(world: World) -> None:
         world.publish()
         world.claim("c", "p")
         world.pod("p", "c")
@@ -123,12 +123,12 @@ def test_s41_a_rule_drives_off_who_uses_its_devices() -> None:
         )
         assert world.events.told == [("ns/p", "DeviceTaintManagerEviction", "Marking for deletion")]
 
-    story(tell)
+    story(write_if_due)
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "None", "Later"])
 def test_only_no_execute_evicts(effect: str) -> None:
-    async def tell(world: World) -> None:
+    async def write_if_due(world: World) -> None:
         world.publish(taint(effect))
         world.claim("c", "p")
         world.pod("p", "c")
@@ -136,11 +136,11 @@ def test_only_no_execute_evicts(effect: str) -> None:
         await world.turn(0.05)
         assert not world.gone("p")
 
-    story(tell)
+    story(write_if_due)
 
 
-def test_drivers_taints_count_and_one_that_goes_in_time_harms_nobody() -> None:
-    async def tell(world: World) -> None:
+def test_driver_taint_evicts_unless_removed_in_time() -> None:
+    async def write_if_due(world: World) -> None:
         world.publish(taint())
         world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 600}])
         world.pod("p", "c")
@@ -152,11 +152,11 @@ def test_drivers_taints_count_and_one_that_goes_in_time_harms_nobody() -> None:
         world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 0}])
         await world.until("p is deleted", lambda: world.gone("p"))
 
-    story(tell)
+    story(write_if_due)
 
 
-def test_s42_toleration_seconds_run_from_the_taints_time() -> None:
-    async def tell(world: World) -> None:
+def test_s42_toleration_seconds_start_at_taint_time() -> None:
+    async def write_if_due(world: World) -> None:
         world.publish()
         bears = [{"operator": "Exists", "tolerationSeconds": 2}]
         world.claim("c", "p", tolerations=bears)
@@ -170,11 +170,11 @@ def test_s42_toleration_seconds_run_from_the_taints_time() -> None:
         world.pod("q", "past")
         await world.until("the time was over before", lambda: world.gone("q"))
 
-    story(tell)
+    story(write_if_due)
 
 
-def test_s43_without_effect_the_rule_is_told_what_would_be() -> None:
-    async def tell(world: World) -> None:
+def test_s43_rule_without_effect_reports_dry_run() -> None:
+    async def write_if_due(world: World) -> None:
         world.publish()
         world.claim("c", "p", "q")
         world.pod("p", "c")
@@ -202,11 +202,11 @@ def test_s43_without_effect_the_rule_is_told_what_would_be() -> None:
         assert world.told()[2] == "Eviction only happens for the NoExecute effect."
         assert len(world.api.objects["devicetaintrules"]["rule"]["status"]["conditions"]) == 1
 
-    story(tell)
+    story(write_if_due)
 
 
-def test_a_rule_nobody_minds_has_not_started() -> None:
-    async def tell(world: World) -> None:
+def test_rule_without_pods_reports_not_started() -> None:
+    async def write_if_due(world: World) -> None:
         world.rule()
         await world.until("it is told", lambda: world.told() == ("NotStarted", "False", ""))
         writes = world.api.writes
@@ -214,11 +214,11 @@ def test_a_rule_nobody_minds_has_not_started() -> None:
             await world.turn()
         assert world.api.writes == writes, "nothing is written that is there already"
 
-    story(tell)
+    story(write_if_due)
 
 
-def test_s44_who_is_not_meant_stays() -> None:
-    async def tell(world: World) -> None:
+def test_s44_unselected_pods_stay() -> None:
+    async def write_if_due(world: World) -> None:
         world.publish(taint())
         world.claim("of-old", "replaced")
         world.pod("replaced", "of-old")
@@ -234,12 +234,12 @@ def test_s44_who_is_not_meant_stays() -> None:
         await world.turn(0.05)
         assert not any(world.gone(each) for each in ("replaced", "unplaced", "bearing", "posing"))
 
-    story(tell)
+    story(write_if_due)
 
 
 @pytest.mark.parametrize(("selector", "goes"), [(None, False), ({}, True), ({"device": "y"}, False)])
-def test_s45_what_a_selector_means(selector: Any, goes: bool) -> None:
-    async def tell(world: World) -> None:
+def test_s45_selector_matches_named_devices(selector: Any, goes: bool) -> None:
+    async def write_if_due(world: World) -> None:
         world.claim("c", "p")
         world.pod("p", "c")
         world.rule(selector=selector)
@@ -248,11 +248,11 @@ def test_s45_what_a_selector_means(selector: Any, goes: bool) -> None:
         await world.turn(0.02)
         assert world.gone("p") == goes, "also of a device that no slice has any more"
 
-    story(tell)
+    story(write_if_due)
 
 
-def test_a_pod_that_is_gone_by_then_is_no_fault() -> None:
-    async def tell(world: World) -> None:
+def test_pod_deleted_meanwhile_is_no_error() -> None:
+    async def write_if_due(world: World) -> None:
         world.publish(taint())
         world.claim("c", "p")
         world.pod("p", "c")
@@ -262,4 +262,4 @@ def test_a_pod_that_is_gone_by_then_is_no_fault() -> None:
         world.api.fault = lambda verb, resource, name: None
         await world.until("nothing is left", lambda: not world.evictor._pending)
 
-    story(tell)
+    story(write_if_due)

@@ -1,1 +1,1 @@
-"""Claims of devices: made from templates, freed when their pods are done."""
+"""ResourceClaims: generated from templates, released when their pods have finished."""

@@ -1,4 +1,7 @@
-"""Makes claims from templates, and frees claims of pods that are done."""
+"""Resource claim controller: create claims from templates, and release claims of finished pods.
+
+Decisions read the informers' stores; writes carry the resourceVersion that the decision was made on.
+"""
 
 import logging
 from collections import OrderedDict, defaultdict
@@ -6,7 +9,7 @@ from collections.abc import Mapping
 
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import claim_for, found, missing, statuses
-from actors.controllers.common.workqueue import Key, Worklist
+from actors.controllers.common.workqueue import Key, WorkQueue
 from protocols.dra.pods import (
     Entry,
     allocation_of,
@@ -37,21 +40,18 @@ REMEMBERED = 2000
 FAILED = "FailedResourceClaimCreation"
 
 
-class ClaimKeeper:
-    """Handlers `pods`, `claims` and `templates` tell it what changed; decided from the informers' items, and written
-    guarded by the version that the decision was made on."""
-
+class ResourceClaimController:
     def __init__(self, client: ApiClient, recorder: EventRecorder, log: logging.Logger, metrics: ClaimMetrics) -> None:
         self._client, self._recorder, self._metrics = client, recorder, metrics
-        self._work = Worklist(self._step, log)
+        self._work = WorkQueue(self._step, log)
         metrics.waiting = lambda: len(self._work)
-        self._seen = PodsSeen(client)
+        self._pods_seen = PodLookup(client)
         self._owned: defaultdict[str, set[str]] = defaultdict(set)
-        """Pod uid -> keys of the claims made for it."""
+        """Pod uid -> keys of the claims generated for it."""
         self._made: OrderedDict[tuple[str, str], str] = OrderedDict()
-        """Pod uid and entry -> claim made, for until the informer tells of it."""
+        """Pod uid and entry -> created claim; bridges the time until the informer shows it."""
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
-        """Template -> pods that want it and did not find it."""
+        """Missing template -> pods that wait for it."""
         self.templates: Mapping[str, Object] = {}
 
     @property
@@ -64,11 +64,11 @@ class ClaimKeeper:
 
     @property
     def pods(self) -> Mapping[str, Object]:
-        return self._seen.known
+        return self._pods_seen.known
 
     @pods.setter
     def pods(self, items: Mapping[str, Object]) -> None:
-        self._seen.known = items
+        self._pods_seen.known = items
 
     async def run(self) -> None:
         await self._work.run()
@@ -80,14 +80,14 @@ class ClaimKeeper:
             return
         self._work.put((POD, key_of(pod)))
         if pod_done(pod):
-            self._look_at_claims(pod)
+            self._enqueue_claims_of(pod)
 
     def pod_gone(self, pod: Object) -> None:
         if claim_entries(pod) or used_claims(pod):
-            self._seen.deleted(uid_of(pod))
-            self._look_at_claims(pod)
+            self._pods_seen.deleted(uid_of(pod))
+            self._enqueue_claims_of(pod)
 
-    def _look_at_claims(self, pod: Object) -> None:
+    def _enqueue_claims_of(self, pod: Object) -> None:
         named = {f"{namespace_of(pod)}/{name}" for name in used_claims(pod)}
         self._work.put(*((CLAIM, key) for key in sorted(named | self._owned.get(uid_of(pod), set()))))
 
@@ -122,7 +122,7 @@ class ClaimKeeper:
                 await self._make_missing(pod)
                 await self._reserve_for_bound(pod)
         elif (claim := self.claims.get(name)) is not None:
-            await self._tend(claim)
+            await self._process(claim)
 
     async def _make_missing(self, pod: Object) -> None:
         made = {}
@@ -138,7 +138,7 @@ class ClaimKeeper:
             )
 
     async def _lost(self, pod: Object) -> list[Entry]:
-        """Entries whose claim was made and then deleted, before the pod had a node."""
+        """Return the entries whose claim was created and then deleted, before the pod had a node."""
         if (pod.get("spec") or {}).get("nodeName"):
             return []
         names = claim_names(pod)
@@ -157,7 +157,7 @@ class ClaimKeeper:
         return True
 
     async def _make(self, pod: Object, entry: str, template_name: str) -> str:
-        """Name of the claim, of which there is never a second; empty while it cannot be made."""
+        """Return the name of the entry's claim, created if necessary; empty while its template is missing."""
         owned = (self.claims[key] for key in self._owned.get(uid_of(pod), ()) if key in self.claims)
         known = found(pod, entry, owned) or self._made.get((uid_of(pod), entry), "")
         if known and await self._exists(pod, known):
@@ -184,7 +184,7 @@ class ClaimKeeper:
         self._recorder.event(pod, "Warning", FAILED, f"PodResourceClaim {entry}: {why}")
 
     async def _reserve_for_bound(self, pod: Object) -> None:
-        """Of a pod that somebody else bound: nobody reserved for it what is allocated."""
+        """Reserve allocated claims for a pod that was bound without the scheduler."""
         if not (pod.get("spec") or {}).get("nodeName"):
             return
         for entry, name in claim_names(pod).items():
@@ -196,11 +196,11 @@ class ClaimKeeper:
             await self._write_status(reserving(claim, pod))
 
     def _usable(self, claim: Object, pod: Object, entry: str) -> bool:
-        """A claim made for a pod is for that one only."""
+        """Return False for a generated claim of another pod."""
         made = any(each.get("name") == entry and each.get("resourceClaimTemplateName") for each in claim_entries(pod))
         return owned_by(claim, pod) if made else True
 
-    async def _tend(self, claim: Object) -> None:
+    async def _process(self, claim: Object) -> None:
         gone = await self._gone(claim)
         if gone:
             claim = await self._write_status(releasing(claim, gone))
@@ -208,14 +208,17 @@ class ClaimKeeper:
             await self._unused(claim, freed=bool(gone))
 
     async def _gone(self, claim: Object) -> frozenset[str]:
-        """Uids of pods it is reserved for that use nothing any more; other consumers are others' to remove."""
+        """Return the uids of finished pods that the claim is reserved for. Other kinds of consumers are left alone."""
         namespace, _ = split_key(key_of(claim))
         pods = [each for each in consumers(claim) if is_pod(each)]
-        return frozenset([str(each.get("uid")) for each in pods if await self._seen.done(namespace, each)])
+        return frozenset([str(each.get("uid")) for each in pods if await self._pods_seen.done(namespace, each)])
 
     async def _unused(self, claim: Object, freed: bool) -> None:
-        """An allocation nobody ever used stays: it may have been made ahead, on purpose. So does a finalizer where
-        nothing was freed: it comes right before an allocation."""
+        """Deallocate or delete a claim without consumers.
+
+        An allocation that was never reserved stays: it may have been made in advance. So does a finalizer if no
+        consumer was removed, because the scheduler writes it just before the allocation.
+        """
         if terminating(claim) and allocation_of(claim) is not None and has_finalizer(claim):
             claim = await self._write_status(deallocated(claim))
         if allocation_of(claim) is None and has_finalizer(claim) and (freed or terminating(claim)):
@@ -223,7 +226,7 @@ class ClaimKeeper:
         owner = owner_pod(claim)
         if owner is not None and not terminating(claim):
             name, uid = owner
-            if await self._seen.done(namespace_of(claim), {"name": name, "uid": uid}):
+            if await self._pods_seen.done(namespace_of(claim), {"name": name, "uid": uid}):
                 await self._delete(claim)
 
     async def _delete(self, claim: Object) -> None:
@@ -240,12 +243,14 @@ class ClaimKeeper:
 DELETED_REMEMBERED = 500
 
 
-class PodsSeen:
+class PodLookup:
+    """Find out which pods have finished: from the informer, recent deletions or else the API server."""
+
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._deleted: OrderedDict[str, None] = OrderedDict()
         self.known: Mapping[str, Object] = {}
-        """The informer's items, set once they exist."""
+        """The informer's store, set when it exists."""
 
     def deleted(self, uid: str) -> None:
         self._deleted[uid] = None
@@ -253,7 +258,11 @@ class PodsSeen:
             self._deleted.popitem(last=False)
 
     async def done(self, namespace: str, consumer: Entry) -> bool:
-        """Whether this very pod uses nothing any more. Raises ApiError, ApiAway while nobody can tell."""
+        """Return True if the pod with this uid is deleted or finished.
+
+        Raises:
+            ApiError, ApiAway: The API server could not be asked.
+        """
         name, uid = str(consumer.get("name") or ""), str(consumer.get("uid") or "")
         if uid in self._deleted:
             return True
@@ -266,7 +275,7 @@ class PodsSeen:
         return pod_done(pod)
 
     async def _live(self, namespace: str, name: str) -> Object | None:
-        """A pod not seen yet may be newer than what was seen."""
+        """Read the pod from the API server: it may be newer than the informer's store."""
         try:
             return await self._client.get(PODS, name, namespace)
         except ApiError as error:

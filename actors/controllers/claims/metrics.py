@@ -1,4 +1,4 @@
-"""Figures of claims, under upstream's names."""
+"""Metrics of resource claims, under upstream's names."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -16,7 +16,7 @@ class ClaimMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         self._creates = Counter(
             "resourceclaim_controller_creates_total",
-            "Claims made from templates, by outcome",
+            "Attempts to create claims from templates, by outcome",
             ["status"],
             registry=registry,
         )
@@ -29,7 +29,7 @@ class ClaimMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         claims = GaugeMetricFamily(
-            "resourceclaim_controller_resource_claims", "Claims there are.", labels=["allocated", "source"]
+            "resourceclaim_controller_resource_claims", "Existing claims.", labels=["allocated", "source"]
         )
         counts: dict[tuple[str, str], int] = {}
         for claim in self.claims.values():
@@ -38,7 +38,7 @@ class ClaimMetrics(Collector):
         for labels, count in counts.items():
             claims.add_metric(list(labels), count)
         yield claims
-        depth = GaugeMetricFamily("workqueue_depth", "Pods and claims that wait to be looked at.", labels=["name"])
+        depth = GaugeMetricFamily("workqueue_depth", "Pods and claims that wait for a worker.", labels=["name"])
         depth.add_metric(["resource_claim"], self.waiting())
         yield depth
 

@@ -1,4 +1,4 @@
-"""Claims that are made from templates for one pod. Pure."""
+"""ResourceClaims generated from templates for one pod. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,11 +8,11 @@ from protocols.kube.meta import Object, annotations_of, name_of
 from protocols.kube.resources import RESOURCECLAIMS
 
 BASE = 57
-"""Of 63 characters, what a hyphen and five random ones leave."""
+"""Longest generateName: 63 characters without a hyphen and five random ones."""
 
 
 def base_name(pod: str, entry: str) -> str:
-    """generateName; of what is too long both parts keep their share."""
+    """Return the generateName; if it is too long, both parts are cut in proportion."""
     whole = f"{pod}-{entry}-"
     if len(whole) <= BASE + 1:
         return whole
@@ -40,19 +40,19 @@ def claim_for(pod: Object, entry: str, template: Object) -> Object:
 
 
 def missing(pod: Object) -> list[Mapping[str, Any]]:
-    """Entries that want a claim of their own and have none yet."""
+    """Return the entries that name a template and have no claim yet."""
     names = claim_names(pod)
     return [each for each in claim_entries(pod) if from_template(each) and names.get(str(each.get("name"))) is None]
 
 
 def found(pod: Object, entry: str, claims: Iterable[Object]) -> str:
-    """Name of the claim that was made for an entry before its name was written down; empty if there is none."""
+    """Return the claim generated for an entry whose status was not written; empty if there is none."""
     mine = (each for each in claims if owned_by(each, pod) and annotations_of(each).get(CLAIM_NAME) == entry)
     return min((name_of(each) for each in mine), default="")
 
 
 def statuses(pod: Object, made: Mapping[str, str]) -> list[Object]:
-    """All of pod.status.resourceClaimStatuses, old and new."""
+    """Return the whole of pod.status.resourceClaimStatuses, old and new entries."""
     known = claim_names(pod)
     listed = []
     for entry in claim_entries(pod):

@@ -1,4 +1,4 @@
-"""One informer, several who listen."""
+"""Event handlers for informers, and the part of an object that their stores retain."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,9 @@ from protocols.kube.informer import Handler
 from protocols.kube.meta import Object, meta
 
 
-class Handlers:
+class FanOut:
+    """Pass the events of one informer to several handlers."""
+
     def __init__(self, *handlers: Handler) -> None:
         self._handlers = handlers
 
@@ -23,7 +25,9 @@ class Handlers:
             handler.on_delete(obj)
 
 
-class Changes:
+class ChangeHandler:
+    """Reduce an informer's events to two callbacks: `changed` for adds and updates, `gone` for deletions."""
+
     def __init__(self, changed: Callable[[Object], None], gone: Callable[[Object], None]) -> None:
         self._changed, self._gone = changed, gone
 
@@ -37,12 +41,12 @@ class Changes:
         self._gone(obj)
 
 
-KEPT = (
+RETAINED_METADATA = (
     "name", "namespace", "uid", "resourceVersion", "ownerReferences", "finalizers", "deletionTimestamp"
 )  # fmt: skip
 
 
-def slim(obj: Object) -> Object:
-    """All the collector keeps of an object."""
+def trim_to_metadata(obj: Object) -> Object:
+    """Return the object with only the metadata that garbage collection needs."""
     metadata = meta(obj)
-    return {"metadata": {field: metadata[field] for field in KEPT if field in metadata}}
+    return {"metadata": {field: metadata[field] for field in RETAINED_METADATA if field in metadata}}

@@ -1,4 +1,4 @@
-"""Which resource a kind means: the built-in ones, and those of established definitions. Pure."""
+"""Map apiVersion and kind to resources: built-in ones and those of established CustomResourceDefinitions. Pure."""
 
 from collections.abc import Iterator
 
@@ -10,9 +10,9 @@ from protocols.kube.resources import BY_KIND, Resource
 class Kinds:
     def __init__(self) -> None:
         self._by_kind: dict[tuple[str, str], Resource] = {}
-        """Custom ones by apiVersion and kind: all versions of one mean the same resource."""
+        """Custom resources by apiVersion and kind; all versions of one map to the same resource."""
         self._by_name: dict[str, Resource] = {}
-        """Custom ones by the name of their definition."""
+        """Custom resources by the name of their definition."""
 
     def find(self, api_version: str, kind: str) -> Resource | None:
         return BY_KIND.get((api_version, kind)) or self._by_kind.get((api_version, kind))
@@ -21,7 +21,7 @@ class Kinds:
         yield from self._by_name.values()
 
     def put(self, definition: Object) -> Resource | None:
-        """The resource, if it is one that was not known before. One that is served no more is forgotten."""
+        """Add a definition; return its resource if it is new. A resource that is no longer served is removed."""
         name, resource = name_of(definition), served(definition)
         held = self._by_name.get(name)
         if held is not None and held != resource:
@@ -45,8 +45,8 @@ class Kinds:
         return name in self._by_name
 
 
-def slim_definition(definition: Object) -> Object:
-    """What is kept of a definition: everything but its schemas, which may be long."""
+def trim_definition(definition: Object) -> Object:
+    """Return the definition without its schemas, which may be large."""
     spec = definition.get("spec") or {}
     kept = [{key: each.get(key) for key in ("name", "served", "storage")} for each in versions(definition)]
     metadata = definition.get("metadata") or {}

@@ -1,4 +1,7 @@
-"""Work by key: each key once at a time, in order of arrival, again later where it failed."""
+"""Work queue of the controllers: like client-go's rate-limited workqueue.
+
+A key is processed by one worker at a time, in order of arrival; a failed key comes again after a growing delay.
+"""
 
 import asyncio
 import logging
@@ -8,17 +11,20 @@ from collections.abc import Awaitable, Callable
 from protocols.kube.errors import ApiAway, ApiError
 
 Key = tuple[str, str]
-"""Kind of work and what it is about."""
+"""Kind of work and name of its object."""
 
 
-class Worklist:
-    """Bounded by the objects that keys name. A key put while it is worked on is worked on again."""
+class WorkQueue:
+    """Keys waiting for a worker.
+
+    Memory is bounded by the number of objects that keys name. A key added while it is processed is processed again.
+    """
 
     def __init__(self, step: Callable[[Key], Awaitable[None]], log: logging.Logger, workers: int = 8) -> None:
         self._step, self._log, self._workers = step, log, workers
-        self._retries = Retries()
+        self._retries = RetryBackoff()
         self._dirty: OrderedDict[Key, None] = OrderedDict()
-        """A plain dict would search past all that was taken from its front for each next one."""
+        # Not a plain dict: finding its first key scans past every slot freed at its front.
         self._running: set[Key] = set()
         self._wake = asyncio.Event()
 
@@ -46,37 +52,37 @@ class Worklist:
             del self._dirty[key]
             self._running.add(key)
             try:
-                await self._tend(key)
+                await self._process(key)
             finally:
                 self._running.discard(key)
                 if key in self._dirty:
                     self._wake.set()
 
-    async def _tend(self, key: Key) -> None:
+    async def _process(self, key: Key) -> None:
         name = "/".join(key)
         try:
             await self._step(key)
         except (ApiAway, ApiError) as error:
-            self._log.info("%s %s: %s", *key, error)
+            self._log.info("reconcile failed, will retry kind=%s object=%s error=%s", *key, error)
             asyncio.get_running_loop().call_later(self._retries.failed(name), self.put, key)
         else:
             self._retries.done(name)
 
 
-FIRST_S, MOST_S = 0.5, 10.0
+BASE_DELAY_S, MAX_DELAY_S = 0.5, 10.0
 
 
-class Retries:
-    """Counts tries by name; bounded by the names given, which are forgotten once their work is done."""
+class RetryBackoff:
+    """Exponential backoff per name: 0.5, 1, 2, 4, 8, 10, 10 ... seconds. `done` forgets a name."""
 
     def __init__(self) -> None:
         self._tries: dict[str, int] = {}
 
     def failed(self, name: str) -> float:
-        """Seconds to wait: 0.5, 1, 2, 4, 8, 10, 10 ..."""
+        """Return the seconds to wait before the next attempt."""
         tries = self._tries.get(name, 0)
         self._tries[name] = tries + 1
-        return min(MOST_S, FIRST_S * 2.0 ** min(tries, 10))
+        return min(MAX_DELAY_S, BASE_DELAY_S * 2.0 ** min(tries, 10))
 
     def done(self, name: str) -> None:
         self._tries.pop(name, None)

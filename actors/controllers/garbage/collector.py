@@ -1,6 +1,6 @@
-"""Garbage collection: deletes what lost its last owner, and ends what was deleted in the foreground or orphaning.
+"""Garbage collector: delete objects without owners and finish foreground and orphaning deletions.
 
-Decided twice: on the graph, which costs nothing, then on live reads, as what is deleted does not come back.
+Every deletion is decided twice: on the graph, which is cheap, then on live reads, because a deletion cannot be undone.
 """
 
 import asyncio
@@ -8,18 +8,18 @@ import logging
 from collections import OrderedDict
 
 from actors.controllers.common.kinds import Kinds
-from actors.controllers.common.workqueue import Retries
+from actors.controllers.common.workqueue import RetryBackoff
 from actors.controllers.garbage.graph import (
     FOREGROUND,
     ORPHAN,
     Delete,
-    Disown,
     Graph,
+    GraphNode,
     Owner,
-    State,
-    Thing,
+    OwnerState,
+    RemoveOwners,
     decide,
-    thing_of,
+    graph_node,
 )
 from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
@@ -34,29 +34,29 @@ class Collector:
         self._client = client
         self._log = log
         self._graph = Graph(kinds)
-        self._retries = Retries()
+        self._retries = RetryBackoff()
         self._dirty: OrderedDict[str, None] = OrderedDict()
-        """A plain dict would search past all that was taken from its front for each next one."""
+        # Not a plain dict: finding its first key scans past every slot freed at its front.
         self._woken = asyncio.Event()
 
-    def saw(self, resource: Resource, obj: Object) -> None:
-        self._look(*self._graph.put(thing_of(resource, obj)))
+    def upsert(self, resource: Resource, obj: Object) -> None:
+        self._enqueue(*self._graph.put(graph_node(resource, obj)))
 
-    def lost(self, obj: Object) -> None:
-        self._look(*self._graph.remove(uid_of(obj)))
+    def remove(self, obj: Object) -> None:
+        self._enqueue(*self._graph.remove(uid_of(obj)))
 
-    def met(self, resource: Resource) -> None:
-        """A kind is served from now on: who named an owner of it was let live until now."""
-        self._look(*self._graph.owned_by_kind(resource))
+    def kind_served(self, resource: Resource) -> None:
+        """Check the dependents of a kind that is newly served; until now their owners counted as living."""
+        self._enqueue(*self._graph.owned_by_kind(resource))
 
-    def _look(self, *uids: str) -> None:
+    def _enqueue(self, *uids: str) -> None:
         for uid in uids:
             self._dirty[uid] = None
         if uids:
             self._woken.set()
 
     async def run(self) -> None:
-        """Start it once everything has been seen: an empty graph knows no living owner."""
+        """Collect until cancelled. Call it after all informers synced: an empty graph knows no living owner."""
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
                 group.create_task(self._work())
@@ -67,112 +67,114 @@ class Collector:
             if not self._dirty:
                 self._woken.clear()
                 continue
-            await self._tend(self._dirty.popitem(last=False)[0])
+            await self._process(self._dirty.popitem(last=False)[0])
 
-    async def _tend(self, uid: str) -> None:
+    async def _process(self, uid: str) -> None:
         try:
             await self._step(uid)
         except (ApiAway, ApiError) as error:
             if not (isinstance(error, ApiError) and error.code == 404):
-                self._log.info("garbage collection of %s: %s", uid, error)
-                asyncio.get_running_loop().call_later(self._retries.failed(uid), self._look, uid)
+                self._log.info("garbage collection failed uid=%s error=%s", uid, error)
+                asyncio.get_running_loop().call_later(self._retries.failed(uid), self._enqueue, uid)
                 return
         self._retries.done(uid)
 
     async def _step(self, uid: str) -> None:
-        thing = self._graph.things.get(uid)
-        if thing is None:
+        node = self._graph.nodes.get(uid)
+        if node is None:
             return
-        if thing.terminating:
-            await self._end(thing)
-        elif not all(self._graph.standing(thing, owner) is State.LIVING for owner in thing.owners):
-            await self._judge(thing)
+        if node.terminating:
+            await self._end(node)
+        elif not all(self._graph.owner_state(node, owner) is OwnerState.LIVING for owner in node.owners):
+            await self._collect(node)
 
-    async def _end(self, thing: Thing) -> None:
-        if ORPHAN in thing.finalizers:
-            for child in self._graph.children(thing.uid):
-                await self._orphan(child, thing.uid)
-            await self._release(thing, ORPHAN)
-        elif thing.waiting and not self._graph.blocked(thing.uid):
-            await self._release(thing, FOREGROUND)
+    async def _end(self, node: GraphNode) -> None:
+        if ORPHAN in node.finalizers:
+            for child in self._graph.children(node.uid):
+                await self._orphan(child, node.uid)
+            await self._release(node, ORPHAN)
+        elif node.waiting and not self._graph.blocked(node.uid):
+            await self._release(node, FOREGROUND)
 
-    async def _judge(self, seen: Thing) -> None:
-        """Raises ApiError, ApiAway: then it is judged again later."""
+    async def _collect(self, seen: GraphNode) -> None:
+        """Decide on live reads and act. ApiError and ApiAway lead to another attempt."""
         live = await self._live(seen)
         if live is None:
             return
-        thing = thing_of(seen.resource, live)
-        states = [await self._state(thing, owner) for owner in thing.owners]
-        match decide(thing, states, bool(self._graph.children(thing.uid))):
+        node = graph_node(seen.resource, live)
+        states = [await self._state(node, owner) for owner in node.owners]
+        match decide(node, states, bool(self._graph.children(node.uid))):
             case Delete(policy):
-                await self._delete(thing, version_of(live), policy)
-            case Disown(uids):
-                await self._disown(thing, live, uids)
+                await self._delete(node, version_of(live), policy)
+            case RemoveOwners(uids):
+                await self._disown(node, live, uids)
 
-    async def _state(self, thing: Thing, owner: Owner) -> State:
-        known = self._graph.standing(thing, owner)
+    async def _state(self, node: GraphNode, owner: Owner) -> OwnerState:
+        known = self._graph.owner_state(node, owner)
         resource = self._graph.resource_of(owner)
         if known is not None or resource is None:
-            return known or State.LIVING
+            return known or OwnerState.LIVING
         try:
-            found = await self._client.get(resource, owner.name, thing.namespace if resource.namespaced else "")
+            found = await self._client.get(resource, owner.name, node.namespace if resource.namespaced else "")
         except ApiError as error:
             if error.code == 404:
-                return State.ABSENT
+                return OwnerState.ABSENT
             raise
         if uid_of(found) != owner.uid:
-            return State.ABSENT
-        return State.WAITING if thing_of(resource, found).waiting else State.LIVING
+            return OwnerState.ABSENT
+        return OwnerState.WAITING if graph_node(resource, found).waiting else OwnerState.LIVING
 
-    async def _live(self, thing: Thing) -> Object | None:
+    async def _live(self, node: GraphNode) -> Object | None:
         try:
-            found = await self._client.get(thing.resource, thing.name, thing.namespace)
+            found = await self._client.get(node.resource, node.name, node.namespace)
         except ApiError as error:
             if error.code == 404:
                 return None
             raise
-        return found if uid_of(found) == thing.uid else None
+        return found if uid_of(found) == node.uid else None
 
-    async def _delete(self, thing: Thing, version: str, policy: str) -> None:
+    async def _delete(self, node: GraphNode, version: str, policy: str) -> None:
         await self._client.delete(
-            thing.resource, thing.name, thing.namespace, uid=thing.uid, version=version, policy=policy
+            node.resource, node.name, node.namespace, uid=node.uid, version=version, policy=policy
         )
-        self._log.info("deleted %s %s/%s: its owners are gone", thing.resource.kind, thing.namespace, thing.name)
+        self._log.info(
+            "deleted object without owners kind=%s object=%s/%s", node.resource.kind, node.namespace, node.name
+        )
 
-    async def _orphan(self, child: Thing, owner: str) -> None:
+    async def _orphan(self, child: GraphNode, owner: str) -> None:
         live = await self._live(child)
         if live is not None:
             await self._disown(child, live, frozenset((owner,)))
 
-    async def _disown(self, thing: Thing, live: Object, uids: frozenset[str]) -> None:
+    async def _disown(self, node: GraphNode, live: Object, uids: frozenset[str]) -> None:
         references = meta(live).get("ownerReferences") or []
         left = [reference for reference in references if reference.get("uid") not in uids]
         if len(left) < len(references):
-            await self._patch(thing, live, {"ownerReferences": left})
+            await self._patch(node, live, {"ownerReferences": left})
 
-    async def _release(self, thing: Thing, finalizer: str) -> None:
-        live = await self._live(thing)
+    async def _release(self, node: GraphNode, finalizer: str) -> None:
+        live = await self._live(node)
         held = meta(live).get("finalizers") or [] if live is not None else []
         if live is not None and finalizer in held:
-            await self._patch(thing, live, {"finalizers": [name for name in held if name != finalizer]})
+            await self._patch(node, live, {"finalizers": [name for name in held if name != finalizer]})
 
-    async def _patch(self, thing: Thing, live: Object, metadata: Object) -> None:
-        body = {"metadata": {"uid": thing.uid, "resourceVersion": version_of(live), **metadata}}
-        await self._client.patch(thing.resource, thing.name, thing.namespace, body)
+    async def _patch(self, node: GraphNode, live: Object, metadata: Object) -> None:
+        body = {"metadata": {"uid": node.uid, "resourceVersion": version_of(live), **metadata}}
+        await self._client.patch(node.resource, node.name, node.namespace, body)
 
 
 class CollectorHandler:
-    """One resource's informer tells the collector."""
+    """Feed the events of one resource's informer to the collector."""
 
     def __init__(self, collector: Collector, resource: Resource) -> None:
         self._collector = collector
         self._resource = resource
 
     def on_add(self, obj: Object) -> None:
-        self._collector.saw(self._resource, obj)
+        self._collector.upsert(self._resource, obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        self._collector.saw(self._resource, new)
+        self._collector.upsert(self._resource, new)
 
     def on_delete(self, obj: Object) -> None:
-        self._collector.lost(obj)
+        self._collector.remove(obj)

@@ -1,10 +1,10 @@
-"""Follows custom resources as they come and go, so that their objects are collected like all others."""
+"""Start and stop an informer for every custom resource, so that garbage collection covers their objects."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from actors.controllers.common.informers import slim
+from actors.controllers.common.informers import trim_to_metadata
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.garbage.collector import Collector, CollectorHandler
 from protocols.kube.client import ApiClient
@@ -15,8 +15,8 @@ from protocols.kube.resources import Resource
 Spawn = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 
 
-class DefinitionsHandler:
-    """A handler of definitions. Begin() starts what was met before it."""
+class CustomResourceFollower:
+    """Handle CustomResourceDefinitions. `begin` starts informers for those that were added before it."""
 
     def __init__(self, kinds: Kinds, metadata: ApiClient, collector: Collector, spawn: Spawn) -> None:
         self._kinds = kinds
@@ -27,7 +27,7 @@ class DefinitionsHandler:
         self._begun = False
 
     async def begin(self, timeout: float) -> None:
-        """Returns once all custom resources of now are known, or some have not answered in time."""
+        """Wait until the informers of all present custom resources synced, or `timeout` seconds have passed."""
         self._begun = True
         for resource in self._kinds.custom():
             self._follow(resource)
@@ -41,7 +41,7 @@ class DefinitionsHandler:
         if fresh is not None and self._begun:
             self._leave(name_of(obj))
             self._follow(fresh)
-            self._collector.met(fresh)
+            self._collector.kind_served(fresh)
 
     def on_update(self, old: Object, new: Object) -> None:
         self.on_add(new)
@@ -52,12 +52,12 @@ class DefinitionsHandler:
 
     def _follow(self, resource: Resource) -> None:
         handler = CollectorHandler(self._collector, resource)
-        informer = Informer(self._metadata, resource, InformerOptions(keep=slim), handler)
+        informer = Informer(self._metadata, resource, InformerOptions(keep=trim_to_metadata), handler)
         task = self._spawn(informer.run(), f"owned-{resource.qualified}")
         self._running[resource.qualified] = informer, handler, task
 
     def _leave(self, name: str) -> None:
-        """Its objects are gone with it."""
+        """Stop the informer of a definition and treat all its objects as deleted."""
         found = self._running.pop(name, None)
         if found is not None:
             informer, handler, task = found

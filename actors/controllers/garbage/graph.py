@@ -1,6 +1,6 @@
-"""Who owns whom, and what follows from it. Pure: what is known is put in, what is worth a look comes out.
+"""Graph of owner references. Pure: callers put objects in and get back the uids that need to be checked.
 
-An owner that is not in the graph is not gone: only a live read says so, as a watch may lag.
+An owner missing from the graph may still exist because watches lag; only a live read proves that it is absent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,10 @@ from protocols.kube.resources import Resource
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
-class State(Enum):
-    """What became of an owner."""
-
+class OwnerState(Enum):
     LIVING = "living"
     WAITING = "waiting"
-    """Deleted in the foreground: it waits for those it owns."""
+    """Deleted in the foreground: it waits for its dependents."""
     ABSENT = "absent"
 
 
@@ -33,8 +31,8 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """An object, as far as ownership goes."""
+class GraphNode:
+    """The identity, owners and finalizers of an object."""
 
     resource: Resource
     namespace: str
@@ -55,15 +53,15 @@ class Delete:
 
 
 @dataclass(frozen=True)
-class Disown:
-    """Forget these owners; another one lives."""
+class RemoveOwners:
+    """Remove these owner references; another owner is living."""
 
     uids: frozenset[str]
 
 
-def thing_of(resource: Resource, obj: Object) -> Thing:
+def graph_node(resource: Resource, obj: Object) -> GraphNode:
     metadata = meta(obj)
-    return Thing(
+    return GraphNode(
         resource,
         namespace_of(obj),
         name_of(obj),
@@ -79,79 +77,79 @@ def _owner(reference: Object) -> Owner:
     return Owner(version, kind, name, uid, bool(reference.get("blockOwnerDeletion")))
 
 
-def can_follow(thing: Thing, resource: Resource | None) -> bool:
-    """False for kinds nobody serves here, and for an owner within a namespace of something that is in none."""
-    return resource is not None and (bool(thing.namespace) or not resource.namespaced)
+def can_follow(node: GraphNode, resource: Resource | None) -> bool:
+    """Return False for a kind that is not served, and for a namespaced owner of a cluster-scoped object."""
+    return resource is not None and (bool(node.namespace) or not resource.namespaced)
 
 
-def decide(thing: Thing, states: Sequence[State], has_children: bool) -> Delete | Disown | None:
-    """`states` are those of its owners, in order."""
-    if not thing.owners or thing.terminating:
+def decide(node: GraphNode, states: Sequence[OwnerState], has_children: bool) -> Delete | RemoveOwners | None:
+    """Return what to do with a node whose owners are in `states`, in the order of `node.owners`."""
+    if not node.owners or node.terminating:
         return None
-    if State.LIVING in states:
-        gone = frozenset(o.uid for o, state in zip(thing.owners, states, strict=True) if state is not State.LIVING)
-        return Disown(gone) if gone else None
-    if (State.WAITING in states and has_children) or FOREGROUND in thing.finalizers:
+    if OwnerState.LIVING in states:
+        gone = frozenset(o.uid for o, state in zip(node.owners, states, strict=True) if state is not OwnerState.LIVING)
+        return RemoveOwners(gone) if gone else None
+    if (OwnerState.WAITING in states and has_children) or FOREGROUND in node.finalizers:
         return Delete("Foreground")
-    return Delete("Orphan" if ORPHAN in thing.finalizers else "Background")
+    return Delete("Orphan" if ORPHAN in node.finalizers else "Background")
 
 
 class Graph:
-    """Things by uid, and the edges between them."""
+    """Nodes by uid, with the edges from owners to dependents."""
 
     def __init__(self, kinds: Kinds | None = None) -> None:
         self._kinds = kinds or Kinds()
-        self.things: dict[str, Thing] = {}
+        self.nodes: dict[str, GraphNode] = {}
         self._children: dict[str, set[str]] = {}
 
-    def put(self, thing: Thing) -> set[str]:
-        """Whom to look at now."""
-        old = self.things.get(thing.uid)
-        if old == thing:
+    def put(self, node: GraphNode) -> set[str]:
+        """Add or replace a node; return the uids to check."""
+        old = self.nodes.get(node.uid)
+        if old == node:
             return set()
         self._unlink(old)
-        self.things[thing.uid] = thing
-        for owner in thing.owners:
-            self._children.setdefault(owner.uid, set()).add(thing.uid)
-        touched = {thing.uid} | self._waiting_owners(thing) | (self._waiting_owners(old) if old else set())
-        return touched | (self._children.get(thing.uid, set()) if thing.terminating else set())
+        self.nodes[node.uid] = node
+        for owner in node.owners:
+            self._children.setdefault(owner.uid, set()).add(node.uid)
+        touched = {node.uid} | self._waiting_owners(node) | (self._waiting_owners(old) if old else set())
+        return touched | (self._children.get(node.uid, set()) if node.terminating else set())
 
     def remove(self, uid: str) -> set[str]:
-        """Whom to look at now: those it owned, and those who waited for it."""
-        old = self.things.pop(uid, None)
+        """Remove a node; return the uids to check: its dependents and the owners that waited for it."""
+        old = self.nodes.pop(uid, None)
         self._unlink(old)
         return set(self._children.get(uid, ())) | (self._waiting_owners(old) if old else set())
 
-    def children(self, uid: str) -> list[Thing]:
-        return [self.things[child] for child in self._children.get(uid, ()) if child in self.things]
+    def children(self, uid: str) -> list[GraphNode]:
+        return [self.nodes[child] for child in self._children.get(uid, ()) if child in self.nodes]
 
     def resource_of(self, owner: Owner) -> Resource | None:
-        """None: a kind that is not served."""
+        """Return the owner's resource; None for a kind that is not served."""
         return self._kinds.find(owner.api_version, owner.kind)
 
     def owned_by_kind(self, resource: Resource) -> set[str]:
-        """Things that name an owner of this kind."""
-        things = self.things.values()
-        return {thing.uid for thing in things if any(self.resource_of(owner) == resource for owner in thing.owners)}
+        """Return the uids of nodes that name an owner of this kind."""
+        nodes = self.nodes.values()
+        return {node.uid for node in nodes if any(self.resource_of(owner) == resource for owner in node.owners)}
 
-    def standing(self, thing: Thing, owner: Owner) -> State | None:
-        """None: not known here, ask the API."""
+    def owner_state(self, node: GraphNode, owner: Owner) -> OwnerState | None:
+        """Return the owner's state; None when only the API knows."""
         resource = self.resource_of(owner)
-        if not can_follow(thing, resource):
-            return State.LIVING
-        found = self.things.get(owner.uid)
+        if not can_follow(node, resource):
+            return OwnerState.LIVING
+        found = self.nodes.get(owner.uid)
         if found is None or (found.resource, found.name) != (resource, owner.name):
             return None
-        if found.namespace and found.namespace != thing.namespace:
+        if found.namespace and found.namespace != node.namespace:
             return None
-        return State.WAITING if found.waiting else State.LIVING
+        return OwnerState.WAITING if found.waiting else OwnerState.LIVING
 
     def blocked(self, uid: str) -> bool:
-        """Whether an object deleted in the foreground still has to wait for one it owns; a circle holds nobody up."""
+        """Return True while a foreground deletion must wait for a dependent. A cycle of owners blocks nothing."""
         waiters: set[str] | None = None
         for child in self._blockers(uid):
-            thing = self.things[child]
-            if child != uid and not thing.waiting:
+            node = self.nodes[child]
+            if child != uid and not node.waiting:
                 return True
             waiters = self._waiters(uid) if waiters is None else waiters
             if child not in waiters:
@@ -160,30 +158,30 @@ class Graph:
 
     def _blockers(self, uid: str) -> Iterator[str]:
         for child in self._children.get(uid, ()):
-            thing = self.things.get(child)
-            if thing is not None and any(owner.uid == uid and owner.blocks for owner in thing.owners):
+            node = self.nodes.get(child)
+            if node is not None and any(owner.uid == uid and owner.blocks for owner in node.owners):
                 yield child
 
     def _waiters(self, goal: str) -> set[str]:
-        """Return `goal` and all that wait for it, perhaps through others. Each is looked at once."""
+        """Return `goal` and every node that waits for it, directly or through others."""
         found, ahead = {goal}, [goal]
         while ahead:
-            thing = self.things.get(ahead.pop())
-            for owner in thing.owners if thing is not None else ():
-                above = self.things.get(owner.uid)
+            node = self.nodes.get(ahead.pop())
+            for owner in node.owners if node is not None else ():
+                above = self.nodes.get(owner.uid)
                 if owner.blocks and owner.uid not in found and above is not None and above.waiting:
                     found.add(owner.uid)
                     ahead.append(owner.uid)
         return found
 
-    def _waiting_owners(self, thing: Thing) -> set[str]:
-        owners = (self.things.get(owner.uid) for owner in thing.owners)
+    def _waiting_owners(self, node: GraphNode) -> set[str]:
+        owners = (self.nodes.get(owner.uid) for owner in node.owners)
         return {owner.uid for owner in owners if owner is not None and owner.terminating}
 
-    def _unlink(self, thing: Thing | None) -> None:
-        for owner in thing.owners if thing else ():
+    def _unlink(self, node: GraphNode | None) -> None:
+        for owner in node.owners if node else ():
             children = self._children.get(owner.uid)
-            if thing and children:
-                children.discard(thing.uid)
+            if node and children:
+                children.discard(node.uid)
                 if not children:
                     del self._children[owner.uid]

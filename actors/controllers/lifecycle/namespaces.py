@@ -1,4 +1,7 @@
-"""What every namespace must hold, and what is left to do for one that ends. Pure."""
+"""Namespace controller: create default content, and empty and finalize namespaces that were deleted.
+
+The functions at the top are pure; NamespaceController carries out what they return.
+"""
 
 import asyncio
 import logging
@@ -6,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from actors.controllers.common.kinds import Kinds
-from actors.controllers.common.workqueue import Retries
+from actors.controllers.common.workqueue import RetryBackoff
 from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating
 from protocols.kube.resources import ALL, CONFIGMAPS, NAMESPACES, SERVICEACCOUNTS, Resource
 
-WANTED = ("default", "kube-system", "kube-public", "kube-node-lease")
+SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FINALIZER = "kubernetes"
 ROOT_CA = "kube-root-ca.crt"
 CONTENT = tuple(resource for resource in ALL if resource.namespaced)
@@ -41,16 +44,18 @@ def missing_namespaces(present: Iterable[str]) -> list[Create]:
     known = set(present)
     return [
         Create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for name in WANTED
+        for name in SYSTEM_NAMESPACES
         if name not in known
     ]
 
 
-def contents(
+def namespace_content_steps(
     namespace: str, ca: str, accounts: Mapping[str, Object], roots: Mapping[str, Object]
 ) -> list[Create | Patch]:
-    """What a namespace lacks of the default service account and the CA that pods trust; `accounts` and `roots` are the
-    existing ones by key."""
+    """Return the steps that give a namespace its default service account and the CA bundle for pods.
+
+    `accounts` and `roots` are the existing service accounts and config maps by key.
+    """
     steps: list[Create | Patch] = []
     account = _object(SERVICEACCOUNTS.kind, "default", namespace)
     root = {**_object(CONFIGMAPS.kind, ROOT_CA, namespace), "data": {"ca.crt": ca}}
@@ -68,13 +73,13 @@ def _object(kind: str, name: str, namespace: str) -> Object:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
 
 
-def ends(namespace: Object) -> bool:
-    """Deleted by someone, and still held by our finalizer."""
+def is_ending(namespace: Object) -> bool:
+    """Return True for a deleted namespace that still has our finalizer."""
     return terminating(namespace) and FINALIZER in ((namespace.get("spec") or {}).get("finalizers") or ())
 
 
 def finalized(namespace: Object) -> Object:
-    """The body of /finalize once nothing is left in it."""
+    """Return the body for /finalize of an empty namespace."""
     spec = namespace.get("spec") or {}
     return {**namespace, "spec": {**spec, "finalizers": [name for name in spec["finalizers"] if name != FINALIZER]}}
 
@@ -83,80 +88,82 @@ Items = Mapping[str, Object]
 
 
 @dataclass
-class Known:
-    """The live copies decisions are made from: the informers' items, set once they exist."""
+class NamespaceCaches:
+    """The informers' stores that decisions read; set when the informers exist."""
 
     namespaces: Items = field(default_factory=dict)
     accounts: Items = field(default_factory=dict)
     roots: Items = field(default_factory=dict)
 
 
-class NamespaceKeeper:
-    """A handler of namespaces. Work is keyed by name and level-triggered: what fails is looked at again, later each
-    time, and holds no other namespace up."""
+class NamespaceController:
+    """Handle namespaces, level-triggered and keyed by name.
+
+    A failed namespace is retried with a growing delay and delays no other.
+    """
 
     def __init__(
-        self, client: ApiClient, ca: str, log: logging.Logger, known: Known, kinds: Kinds | None = None
+        self, client: ApiClient, ca: str, log: logging.Logger, known: NamespaceCaches, kinds: Kinds | None = None
     ) -> None:
         self._kinds = kinds or Kinds()
         self._client = client
         self._ca = ca
         self._log = log
         self._known = known
-        self._retries = Retries()
+        self._retries = RetryBackoff()
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
 
     def on_add(self, obj: Object) -> None:
-        self.look(name_of(obj))
+        self.enqueue(name_of(obj))
 
     def on_update(self, old: Object, new: Object) -> None:
-        self.look(name_of(new))
+        self.enqueue(name_of(new))
 
     def on_delete(self, obj: Object) -> None:
-        self.look(name_of(obj))
+        self.enqueue(name_of(obj))
 
-    def look(self, name: str) -> None:
+    def enqueue(self, name: str) -> None:
         self._dirty[name] = None
         self._wake.set()
 
-    def emptier(self, name: str) -> None:
-        """Something in it went: if it ends, that may have been the last."""
+    def on_object_removed(self, name: str) -> None:
+        """Check a terminating namespace at once: the removed object may have been its last."""
         namespace = self._known.namespaces.get(name)
-        if namespace is not None and ends(namespace):
+        if namespace is not None and is_ending(namespace):
             self._retries.done(name)
-            self.look(name)
+            self.enqueue(name)
 
     async def run(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._dirty:
-                await self._tend(self._dirty.popitem()[0])
+                await self._process(self._dirty.popitem()[0])
 
-    async def _tend(self, name: str) -> None:
+    async def _process(self, name: str) -> None:
         try:
             done = await self._step(name)
         except (ApiAway, ApiError) as error:
-            self._log.info("namespace %s: %s", name, error)
+            self._log.info("namespace not reconciled namespace=%s error=%s", name, error)
             done = False
         if done:
             self._retries.done(name)
         else:
-            asyncio.get_running_loop().call_later(self._retries.failed(name), self.look, name)
+            asyncio.get_running_loop().call_later(self._retries.failed(name), self.enqueue, name)
 
     async def _step(self, name: str) -> bool:
-        """True when there is nothing left to do for this namespace."""
+        """Reconcile one namespace; return True when nothing is left to do."""
         for create in missing_namespaces(self._known.namespaces):
             await self._create(create)
         namespace = self._known.namespaces.get(name)
         if namespace is None:
             return True
-        if ends(namespace):
+        if is_ending(namespace):
             return await self._end(namespace)
         if terminating(namespace):
             return True
-        for step in contents(name, self._ca, self._known.accounts, self._known.roots):
+        for step in namespace_content_steps(name, self._ca, self._known.accounts, self._known.roots):
             await (self._create(step) if isinstance(step, Create) else self._patch(step))
         return True
 
@@ -171,7 +178,7 @@ class NamespaceKeeper:
         await self._client.patch(step.resource, step.name, step.namespace, step.body)
 
     async def _end(self, namespace: Object) -> bool:
-        """Delete what is in it; finalize once nothing is left. True when that is done."""
+        """Delete the content of a namespace and finalize it once empty; return True when finalized."""
         name, left = name_of(namespace), 0
         for resource in (*CONTENT, *(each for each in self._kinds.custom() if each.namespaced)):
             if not await self._any(resource, name):
@@ -187,20 +194,20 @@ class NamespaceKeeper:
         return bool((await self._client.list(resource, namespace, query={"limit": "1"})).get("items"))
 
 
-class ContentHandler:
-    """What every namespace holds comes back when it is deleted or changed."""
+class NamespaceContentHandler:
+    """Restore the default content of a namespace when it is deleted or changed."""
 
-    def __init__(self, keeper: NamespaceKeeper) -> None:
-        self._keeper = keeper
+    def __init__(self, controller: NamespaceController) -> None:
+        self._namespaces = controller
 
     def on_add(self, obj: Object) -> None:
-        """It is there; whether it is right is looked at with its namespace."""
+        """Ignore additions; the namespace's own event checks its content."""
 
     def on_update(self, old: Object, new: Object) -> None:
-        self._look(new)
+        self._enqueue(new)
 
     def on_delete(self, obj: Object) -> None:
-        self._look(obj)
+        self._enqueue(obj)
 
-    def _look(self, obj: Object) -> None:
-        self._keeper.look(namespace_of(obj))
+    def _enqueue(self, obj: Object) -> None:
+        self._namespaces.enqueue(namespace_of(obj))

@@ -1,6 +1,7 @@
-"""When a node counts as lost: its lease was not renewed. Pure; time is this machine's monotonic clock.
+"""Node lifecycle controller: set Ready to Unknown on nodes that stopped renewing their lease.
 
-Renewals are timed by when they were seen here, not by what the lease says, so that no clock but ours matters.
+NodeLeases is pure. It times renewals by when they were observed on this machine's monotonic clock, not by the time in
+the lease, so clock skew between machines does not matter.
 """
 
 import asyncio
@@ -18,16 +19,16 @@ GRACE_S = 40.0
 
 
 @dataclass
-class Leases:
+class NodeLeases:
     seen: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Node -> (renewTime as written, when it was first seen here)."""
+    """Node -> (renewTime as written, when it was first observed here)."""
 
     def renewed(self, node: str, written: str, at: float) -> None:
         if self.seen.get(node, ("", 0.0))[0] != written:
             self.seen[node] = (written, at)
 
     def known(self, node: str, at: float) -> None:
-        """A node without a lease has the grace period from now to write one."""
+        """Give a node without a lease the grace period to write one."""
         self.seen.setdefault(node, ("", at))
 
     def forget(self, node: str) -> None:
@@ -38,7 +39,7 @@ class Leases:
 
 
 def unknown_patch(node: Object) -> Object | None:
-    """Strategic merge patch that says Ready Unknown; None when the node says so already."""
+    """Return the strategic merge patch that sets Ready to Unknown; None when it already is."""
     known = condition(node, "Ready") or {}
     if known.get("status") == "Unknown":
         return None
@@ -55,30 +56,30 @@ def unknown_patch(node: Object) -> Object | None:
 LOOK_S = GRACE_S / 4
 
 
-class NodeKeeper:
-    """A handler of nodes; `leases` is one of leases."""
+class NodeController:
+    """Handle nodes; the attribute `leases` is the handler for their leases."""
 
     def __init__(self, client: ApiClient, log: logging.Logger) -> None:
         self._client = client
         self._log = log
         self.nodes: Mapping[str, Object] = {}
-        """The informer's items, set once it exists."""
-        self._seen = Leases()
-        self.leases = LeaseHandler(self._renewed)
+        """The informer's store, set when it exists."""
+        self._leases = NodeLeases()
+        self.leases = _LeaseHandler(self._renewed)
 
     def on_add(self, obj: Object) -> None:
-        self._seen.known(name_of(obj), self._now())
+        self._leases.known(name_of(obj), self._now())
 
     def on_update(self, old: Object, new: Object) -> None:
-        """Only leases count: a status may be written by anybody."""
+        """Ignore updates: only leases prove that a node's own agent is running."""
 
     def on_delete(self, obj: Object) -> None:
-        self._seen.forget(name_of(obj))
+        self._leases.forget(name_of(obj))
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            for name in self._seen.lost(self._now()):
+            for name in self._leases.lost(self._now()):
                 await self._mark(name)
 
     async def _mark(self, name: str) -> None:
@@ -88,19 +89,19 @@ class NodeKeeper:
             return
         try:
             await self._client.patch(NODES, name, "", patch, kind="strategic", subresource="status")
-            self._log.warning("node %s did not renew its lease for %g s: Ready is Unknown", name, GRACE_S)
+            self._log.warning("node lease expired, set Ready to Unknown node=%s grace=%gs", name, GRACE_S)
         except (ApiAway, ApiError) as error:
-            self._log.info("node %s: %s", name, error)
+            self._log.info("node status not written node=%s error=%s", name, error)
 
     def _renewed(self, lease: Object) -> None:
         if name_of(lease) in self.nodes:
-            self._seen.renewed(name_of(lease), lease.get("spec", {}).get("renewTime") or "", self._now())
+            self._leases.renewed(name_of(lease), lease.get("spec", {}).get("renewTime") or "", self._now())
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
 
-class LeaseHandler:
+class _LeaseHandler:
     def __init__(self, renewed: Callable[[Object], None]) -> None:
         self._renewed = renewed
 
@@ -111,4 +112,4 @@ class LeaseHandler:
         self._renewed(new)
 
     def on_delete(self, obj: Object) -> None:
-        """A lease that went is one that is not renewed."""
+        """Ignore deletions: a deleted lease is simply no longer renewed."""

@@ -1,1 +1,1 @@
-"""Eviction of pods whose devices were tainted NoExecute."""
+"""Device taint eviction: delete pods whose devices are tainted NoExecute."""

@@ -1,6 +1,7 @@
-"""Which taints a device in use has, and since when its users must go. Pure.
+"""Compute when a pod must be evicted, from the taints of its devices and the tolerations of its claims. Pure.
 
-Drivers' taints and patches' count while the device is published; a rule counts by name, also for a device that is gone.
+Taints of drivers and ResourceSlicePatches apply while the device is published. A DeviceTaintRule selects devices by
+name, so it also applies to a device that is no longer published.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,16 +17,16 @@ from protocols.kube.times import parse_time
 
 
 class Deadline(NamedTuple):
-    """When a pod has to go, and for whose sake."""
+    """When a pod must be evicted, and which rules cause it."""
 
     at: float
     """Seconds since the epoch."""
     rules: frozenset[str]
-    """Names of all rules that drive it off, at whatever time."""
+    """Names of all rules that evict the pod, at whatever time."""
 
 
 def device_ids(claim: Object) -> list[tuple[DeviceId, tuple[Toleration, ...]]]:
-    """Devices of its allocation, each with the tolerations it was given with."""
+    """Return the devices of the claim's allocation, each with its tolerations."""
     return [
         (DeviceId(str(each.get("driver")), str(each.get("pool")), str(each.get("device"))), tolerations(each))
         for each in results_of(claim)
@@ -42,19 +43,21 @@ def selects(rule: Rule, device: DeviceId) -> bool:
 
 
 def named(selector: Filter, device: DeviceId) -> bool:
-    """A selector that names nothing means every device."""
+    """Return True if the selector matches; an empty selector matches every device."""
     wanted = (selector.driver, selector.pool, selector.device)
     return all(want is None or want == have for want, have in zip(wanted, device, strict=True))
 
 
-class Causes:
+class EvictionDeadlines:
     def __init__(self, catalog: Catalog, rules: Mapping[str, Rule]) -> None:
-        """`catalog`: slices as patched, without what rules add to them."""
+        # The catalog holds slices as patched, without the taints that rules add.
         self._catalog, self._rules = catalog, rules
 
     def deadline(self, pod: Object, claims: Iterable[tuple[Object, bool]], now: float) -> Deadline | None:
-        """The earliest of all its claims' devices; None = it may stay. With each claim: whether it was made for the
-        pod, and so must be its own."""
+        """Return the earliest deadline of all devices of the pod's claims; None if it may stay.
+
+        Each claim comes with a flag: True if it was generated for this pod, which must then own it.
+        """
         found = [each for claim, made in claims if _uses(pod, claim, made) for each in self._of_claim(claim, now)]
         if not found:
             return None
@@ -68,7 +71,7 @@ class Causes:
                     yield _since(taint, now) + borne, rule
 
     def _taints(self, device: DeviceId) -> Iterator[tuple[Taint, str]]:
-        """Each with the rule that gave it; empty for a driver's or a patch's."""
+        """Yield each taint with the name of its rule, empty for taints of drivers and patches."""
         offer = self._catalog.offer(device)
         for taint in offer.device.taints if offer else ():
             yield taint, ""
@@ -77,11 +80,11 @@ class Causes:
                 yield rule.taint, rule.name
 
     def published(self, rule: Rule) -> int:
-        """Devices that a rule selects."""
+        """Count the published devices that a rule selects."""
         return sum(selects(rule, offer.id) for offer in self._catalog.offers())
 
     def if_executed(self, rule: Rule, claim: Object) -> bool:
-        """Whether a rule without effect would drive the claim's users off if it had one."""
+        """Return True if a rule with effect None would evict the claim's pods with effect NoExecute."""
         taint = Taint(rule.taint.key, rule.taint.value, NO_EXECUTE)
         return any(
             selects(rule, device) and seconds_borne(taint, tolerated) is not None
@@ -96,7 +99,7 @@ def _uses(pod: Object, claim: Object, made: bool) -> bool:
 
 
 def _since(taint: Taint, now: float) -> float:
-    """The API gives every taint a time; one without it counts from now."""
+    """Return when the taint was added; a taint without a valid time counts from now."""
     try:
         return parse_time(taint.added)
     except TimeInvalid:

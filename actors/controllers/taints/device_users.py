@@ -1,4 +1,4 @@
-"""Who uses which devices: pods, their claims, the devices of these. Pure; kept up to date by what informers tell."""
+"""Index from devices to claims to pods, maintained from informers' events. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,8 +17,11 @@ from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, key_of, namespace_of
 
 
-class Users:
-    """`claims` and `pods` are the informers' items."""
+class DeviceUsers:
+    """Allocated devices, the claims that hold them and the pods these are reserved for.
+
+    `claims` and `pods` are the informers' stores.
+    """
 
     def __init__(self) -> None:
         self.claims: Mapping[str, Object] = {}
@@ -27,7 +30,7 @@ class Users:
         self._devices: dict[str, frozenset[DeviceId]] = {}
 
     def put_claim(self, claim: Object) -> set[str]:
-        """Keys of pods that may be touched."""
+        """Index a claim; return the keys of pods that may be affected."""
         key = key_of(claim)
         self._drop(key)
         devices = frozenset(
@@ -45,18 +48,18 @@ class Users:
         return self._pods_of(claim)
 
     def of_device(self, device: DeviceId) -> set[str]:
-        """Keys of pods that claims with the device are reserved for."""
+        """Return the keys of pods that claims holding the device are reserved for."""
         return self.of_claims(self._by_device.get(device, ()))
 
     def of_claims(self, keys: Iterable[str]) -> set[str]:
         return {pod for key in keys if key in self.claims for pod in self._pods_of(self.claims[key])}
 
     def devices(self) -> Iterator[tuple[DeviceId, set[str]]]:
-        """Allocated devices and the claims that have them."""
+        """Yield each allocated device with the keys of the claims that hold it."""
         yield from self._by_device.items()
 
     def claims_of(self, pod: Object) -> Iterator[tuple[Object, bool]]:
-        """Each claim of the pod that exists, and whether it was made for it."""
+        """Yield each existing claim of the pod, with True if it was generated from a template for this pod."""
         templates = {str(each.get("name")) for each in claim_entries(pod) if from_template(each)}
         made = {name for entry, name in claim_names(pod).items() if entry in templates}
         for name in used_claims(pod):
@@ -76,6 +79,6 @@ class Users:
 
 
 def runs(pod: Object) -> bool:
-    """It has a node and has not ended."""
+    """Return True for a pod that has a node and has not finished."""
     phase = (pod.get("status") or {}).get("phase")
     return bool((pod.get("spec") or {}).get("nodeName")) and phase not in ENDED

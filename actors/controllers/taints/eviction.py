@@ -1,4 +1,8 @@
-"""Deletes pods whose devices are tainted NoExecute, when their tolerations end, and tells rules how far it got."""
+"""Device taint eviction controller: delete pods when they no longer tolerate a NoExecute taint of their devices.
+
+A pod's deadline is computed again whenever a pod, claim, slice or rule changes, and once more before the deletion;
+timers only schedule the next check.
+"""
 
 import asyncio
 import logging
@@ -8,10 +12,10 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from actors.controllers.common.workqueue import Key, Worklist
-from actors.controllers.taints.deadlines import Causes, Deadline, selects
-from actors.controllers.taints.device_users import Users, runs
-from actors.controllers.taints.rule_status import RuleTeller
+from actors.controllers.common.workqueue import Key, WorkQueue
+from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
+from actors.controllers.taints.device_users import DeviceUsers, runs
+from actors.controllers.taints.rule_status import RuleStatusWriter
 from protocols.dra.allocator import Catalog
 from protocols.dra.decode import rule_of
 from protocols.dra.errors import ObjectUnreadable
@@ -29,7 +33,7 @@ REASON = "DeviceTaintManagerEviction"
 MARKED, CANCELLED = "Marking for deletion", "Cancelling deletion"
 REMEMBERED = 500
 LONGEST_S = 3600.0
-"""Of one timer: a later deadline is looked at again then."""
+"""Longest timer; a later deadline is checked again when it fires."""
 
 
 BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
@@ -54,26 +58,25 @@ class EvictionMetrics:
         self._latency.observe(seconds)
 
 
-class Evictor:
-    """Told of pods, claims, slices (as patched, without rules) and rules. A pod's deadline is worked out anew whenever
-    one of them changes, and once more before it is deleted: timers only say when to look."""
+class EvictionController:
+    """Evict pods. Input are pods, claims, rules and slices (as patched, without the taints of rules)."""
 
     def __init__(
         self, client: ApiClient, recorder: EventRecorder, metrics: EvictionMetrics, log: logging.Logger
     ) -> None:
         self._client, self._recorder, self._metrics, self._log = client, recorder, metrics, log
-        self.users = Users()
+        self.users = DeviceUsers()
         self.catalog = Catalog()
         self._rules: dict[str, Rule] = {}
-        self._causes = Causes(self.catalog, self._rules)
-        self._work = Worklist(self._step, log)
+        self._causes = EvictionDeadlines(self.catalog, self._rules)
+        self._work = WorkQueue(self._step, log)
         self._pending: dict[str, Deadline] = {}
-        """Pod key -> when it goes."""
+        """Pod key -> eviction deadline."""
         self._marked: dict[str, str] = {}
-        """Pods that were told, by key: a deletion that is tried again says nothing again."""
+        """Pod key -> uid of pods with condition and event written, so that a retried deletion does not repeat them."""
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._evicted: OrderedDict[str, None] = OrderedDict()
-        self._teller = RuleTeller(client, self.users, self._causes, self._pending)
+        self._rule_status = RuleStatusWriter(client, self.users, self._causes, self._pending)
 
     async def run(self) -> None:
         await self._work.run()
@@ -89,45 +92,45 @@ class Evictor:
         self._settle(key_of(pod), None)
 
     def claim_changed(self, claim: Object) -> None:
-        self._look(self.users.put_claim(claim))
+        self._enqueue(self.users.put_claim(claim))
 
     def claim_gone(self, claim: Object) -> None:
-        self._look(self.users.drop_claim(claim))
+        self._enqueue(self.users.drop_claim(claim))
 
     def slices_changed(self, changes: list[Change]) -> None:
         for old, new in changes:
             self.catalog.change(old, new)
             for device in _tainted(old) ^ _tainted(new):
-                self._look(self.users.of_device(device[0]))
+                self._enqueue(self.users.of_device(device[0]))
 
     def classes_changed(self) -> None:
-        """Only what patches make of them matters here, and that comes as slices."""
+        """Ignore device classes: their effect arrives as patched slices."""
 
     def rule_changed(self, obj: Object) -> None:
         try:
             rule = rule_of(obj)
         except ObjectUnreadable as why:
-            self._log.warning("%s", why)
+            self._log.warning("device taint rule ignored error=%s", why)
             return self.rule_gone(obj)
         old = self._rules.get(rule.name)
         self._rules[rule.name] = rule
-        self._teller.known[rule.name] = rule, obj
+        self._rule_status.known[rule.name] = rule, obj
         if old is None or (old.taint, old.selector) != (rule.taint, rule.selector):
-            self._look_at_devices(old, rule)
+            self._enqueue_users(old, rule)
         return self._work.put((RULE, rule.name))
 
     def rule_gone(self, obj: Object) -> None:
         old = self._rules.pop(name_of(obj), None)
-        self._teller.forget(name_of(obj))
+        self._rule_status.forget(name_of(obj))
         self._stop((RULE, name_of(obj)))
-        self._look_at_devices(old)
+        self._enqueue_users(old)
 
-    def _look_at_devices(self, *rules: Rule | None) -> None:
+    def _enqueue_users(self, *rules: Rule | None) -> None:
         for device, claims in self.users.devices():
             if any(rule is not None and selects(rule, device) for rule in rules):
-                self._look(self.users.of_claims(claims))
+                self._enqueue(self.users.of_claims(claims))
 
-    def _look(self, pods: Iterable[str]) -> None:
+    def _enqueue(self, pods: Iterable[str]) -> None:
         self._work.put(*((POD, key) for key in pods))
 
     # what to do
@@ -136,7 +139,7 @@ class Evictor:
         kind, name = key
         self._stop(key)
         if kind == RULE:
-            if wait := await self._teller.tell(name):
+            if wait := await self._rule_status.write_if_due(name):
                 self._later(key, wait)
             return None
         pod = self.users.pods.get(name)
@@ -155,7 +158,7 @@ class Evictor:
         return self._causes.deadline(pod, self.users.claims_of(pod), time.time())
 
     def _settle(self, key: str, deadline: Deadline | None, pod: Object | None = None) -> None:
-        """What is now known of a pod; rules that had or have to do with it are told."""
+        """Record the pod's new deadline and enqueue the rules that start or stop evicting it."""
         old = self._pending.pop(key, None)
         if deadline is not None:
             self._pending[key] = deadline
@@ -181,7 +184,7 @@ class Evictor:
         if len(self._evicted) > REMEMBERED:
             self._evicted.popitem(last=False)
         self._metrics.deleted(max(0.0, time.time() - deadline.at))
-        self._teller.evicted(deadline.rules)
+        self._rule_status.evicted(deadline.rules)
         self._settle(key_of(pod), None, pod)
 
     async def _say_why(self, pod: Object) -> None:
@@ -208,7 +211,7 @@ class Evictor:
 
 
 def _tainted(slice_: Slice | None) -> set[tuple[DeviceId, tuple[object, ...]]]:
-    """Devices with taints, so that a change of either is a difference."""
+    """Return the tainted devices with their taints, so that a change of either is a difference."""
     if slice_ is None:
         return set()
     return {

@@ -1,12 +1,15 @@
-"""The EvictionInProgress condition of DeviceTaintRules, as upstream 1.36 has it. Pure."""
+"""Write the EvictionInProgress condition of DeviceTaintRules, as upstream 1.36 does.
+
+The functions at the top are pure; RuleStatusWriter counts pods and patches the API object.
+"""
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from actors.controllers.taints.deadlines import Causes, Deadline, selects
-from actors.controllers.taints.device_users import Users, runs
+from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
+from actors.controllers.taints.device_users import DeviceUsers, runs
 from protocols.dra.types import NO_EFFECT, NO_EXECUTE, Rule
 from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiError
@@ -16,12 +19,12 @@ from protocols.kube.times import now
 
 CONDITION = "EvictionInProgress"
 EVERY_S = 10.0
-"""Between two writes to one rule while pods are being evicted."""
+"""Shortest interval between two writes to one rule while pods are evicted."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a rule does, or with effect None would do."""
+    """Counts for the condition's message: what a rule does or, with effect None, would do."""
 
     pending: int = 0
     namespaces: int = 0
@@ -35,8 +38,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def condition_for(rule: Rule, figures: Figures, known: Object, stamp: str) -> Object:
-    """`known`: the rule as the API has it."""
-    reason, status, message = _told(rule.taint.effect, figures)
+    """Return the condition; `known` is the rule as the API server has it."""
+    reason, status, message = _reason_status_message(rule.taint.effect, figures)
     before = condition(known, CONDITION) or {}
     since = before.get("lastTransitionTime") if before.get("status") == status else None
     return {
@@ -49,7 +52,7 @@ def condition_for(rule: Rule, figures: Figures, known: Object, stamp: str) -> Ob
     }
 
 
-def _told(effect: str, figures: Figures) -> tuple[str, str, str]:
+def _reason_status_message(effect: str, figures: Figures) -> tuple[str, str, str]:
     if effect == NO_EFFECT:
         return "NoEffect", "False", _dry_run(figures)
     if effect != NO_EXECUTE:
@@ -75,8 +78,10 @@ def _dry_run(figures: Figures) -> str:
 
 
 def due(rule: Rule, wanted: Object, known: Object, last: float, now: float) -> float | None:
-    """Seconds until the condition is to be written: at once after a change of the rule, else not too often; None =
-    never, as things are."""
+    """Return the seconds until the condition must be written; None if it need not be.
+
+    It is written at once after a change of the rule's spec, otherwise at most once per EVERY_S.
+    """
     before = condition(known, CONDITION) or {}
     if before.get("observedGeneration") != rule.generation:
         return 0.0
@@ -86,13 +91,15 @@ def due(rule: Rule, wanted: Object, known: Object, last: float, now: float) -> f
     return max(0.0, last + EVERY_S - now)
 
 
-class RuleTeller:
-    def __init__(self, client: ApiClient, users: Users, causes: Causes, pending: Mapping[str, Deadline]) -> None:
+class RuleStatusWriter:
+    def __init__(
+        self, client: ApiClient, users: DeviceUsers, causes: EvictionDeadlines, pending: Mapping[str, Deadline]
+    ) -> None:
         self._client, self._users, self._causes, self._pending = client, users, causes, pending
         self.known: dict[str, tuple[Rule, Object]] = {}
-        """By name: as read, and as the API has it."""
+        """Rules by name: decoded, and as the API server has them."""
         self._evictions: Counter[str] = Counter()
-        """By rule uid, since the start."""
+        """Evicted pods by rule uid, since this process started."""
         self._written: dict[str, float] = {}
 
     def forget(self, name: str) -> None:
@@ -106,8 +113,12 @@ class RuleTeller:
             if name in self.known:
                 self._evictions[self.known[name][0].uid] += 1
 
-    async def tell(self, name: str) -> float:
-        """Seconds after which to come again; 0 = only when something changes. Raises ApiError, ApiAway."""
+    async def write_if_due(self, name: str) -> float:
+        """Write the condition if due; return the seconds until the next check, 0 for none.
+
+        Raises:
+            ApiError, ApiAway: The write failed and should be retried.
+        """
         if name not in self.known:
             return 0.0
         rule, known = self.known[name]
