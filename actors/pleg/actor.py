@@ -12,18 +12,15 @@ from collections.abc import Callable
 import msgspec
 from google.protobuf.message import DecodeError
 
-from actors.pleg.errors import NotNewer
-from actors.pleg.late import LATE_S, may_be_told_more
-from actors.pleg.ledger import Change, Ledger
-from actors.pleg.lost import LostEvents
-from actors.pleg.metrics import MetricsOptions, PlegMetrics
-from actors.pleg.missed import GRACE_NS, QUEUE_DROP, MissedEvents
-from actors.pleg.mode import Mode
-from actors.pleg.outbox import Outbox
-from actors.pleg.relister import Relister, RelisterOptions
-from actors.pleg.runtime import Runtime
-from actors.pleg.stance import Stance, StanceOptions
-from actors.pleg.waiters import Waiters
+from actors.pleg.service.metrics import MetricsOptions, PlegMetrics
+from actors.pleg.service.mode_selector import Stance, StanceOptions
+from actors.pleg.service.publisher import NotNewer, Outbox, Waiters
+from actors.pleg.service.relister import Relister, RelisterOptions
+from actors.pleg.service.runtime_client import Runtime
+from actors.pleg.state_machine.lifecycle_events import LATE_S, may_be_told_more
+from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, LostEvents, MissedEvents
+from actors.pleg.state_machine.mode import Mode
+from actors.pleg.state_machine.status_merger import Change, Ledger
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource
 from protocols.messages import cri as cri_messages

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from actors.pleg.build import container_status, sandbox_status
+from actors.pleg.state_machine.cri_status import container_status, sandbox_status
 from protocols.bus import Bus, BusOptions, Event, Replica
 from protocols.messages import cri, pleg
 from protocols.messages.supervisor import METRICS, Empty, MetricsText

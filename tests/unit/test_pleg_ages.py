@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from actors.pleg.ages import OURS, UPSTREAM, Ages
+from actors.pleg.service.metrics import OURS, UPSTREAM, Ages
 
 AGES = st.lists(st.one_of(st.floats(0, 20), st.sampled_from(Histogram.DEFAULT_BUCKETS[:-1])), max_size=30)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.pleg.diff import ABSENT, changes
+from actors.pleg.state_machine.lifecycle_events import ABSENT, changes
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,11 @@ import pytest
 
 from actors.cri.backoff import retry_delay
 from actors.cri.connection import Connection
-from actors.pleg.build import sane_stamp
-from actors.pleg.cache import Rank, StatusCache
-from actors.pleg.ledger import Change, Ledger
-from actors.pleg.merge import doubtful
-from actors.pleg.relister import Relister, RelisterOptions
-from actors.pleg.runtime import Inspection, _agrees
+from actors.pleg.service.relister import Relister, RelisterOptions
+from actors.pleg.service.runtime_client import Inspection, _agrees
+from actors.pleg.state_machine.cri_status import sane_stamp
+from actors.pleg.state_machine.status_cache import Rank, StatusCache
+from actors.pleg.state_machine.status_merger import Change, Ledger, doubtful
 from actors.podworker.restarts.actions import compute_actions
 from actors.podworker.spec import read_pod
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus

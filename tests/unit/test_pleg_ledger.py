@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.pleg.build import container_status, pod_status, sandbox_status
-from actors.pleg.cache import Rank, StatusCache
-from actors.pleg.diff import states_of
-from actors.pleg.ledger import Ledger
+from actors.pleg.state_machine.cri_status import container_status, pod_status, sandbox_status
+from actors.pleg.state_machine.lifecycle_events import states_of
+from actors.pleg.state_machine.status_cache import Rank, StatusCache
+from actors.pleg.state_machine.status_merger import Ledger
 from protocols.messages.pleg import PodStatus
 from protocols.wire import cri_pb2 as cri
 

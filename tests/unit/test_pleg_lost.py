@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.pleg.lost import LostEvents
+from actors.pleg.state_machine.missed_events import LostEvents
 from protocols.wire import cri_pb2 as cri
 from protocols.wire.event_numbers import EventNumber, number_field, number_of
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from actors.pleg.health import check_in, fault
-from actors.pleg.missed import GRACE_NS, QUEUE_DROP, RUNTIME, STREAM_DOWN, MissedEvents
-from actors.pleg.mode import EVENTED_PERIOD_S, GENERIC_PERIOD_S, Mode, Wish, plan
-from actors.pleg.pace import BURST, Pace
+from actors.pleg.service.relister import BURST, Pace
+from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, RUNTIME, STREAM_DOWN, MissedEvents
+from actors.pleg.state_machine.mode import EVENTED_PERIOD_S, GENERIC_PERIOD_S, Mode, Wish, check_in, fault, plan
 from protocols.messages.cri import RuntimeState
 from protocols.wire import cri_pb2 as cri
 

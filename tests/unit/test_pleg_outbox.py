@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from actors.pleg.ledger import Change
-from actors.pleg.outbox import MOST, Outbox
+from actors.pleg.service.publisher import MOST, Outbox
+from actors.pleg.state_machine.status_merger import Change
 from protocols.bus import Op
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
 

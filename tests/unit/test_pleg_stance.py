@@ -2,7 +2,7 @@
 
 import time
 
-from actors.pleg.stance import LISTING, Stance, StanceOptions
+from actors.pleg.service.mode_selector import LISTING, Stance, StanceOptions
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState
 

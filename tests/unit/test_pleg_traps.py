@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.pleg.late import may_be_told_more
-from actors.pleg.runtime import Runtime
+from actors.pleg.service.runtime_client import Runtime
+from actors.pleg.state_machine.lifecycle_events import may_be_told_more
 from actors.podworker.links.runtime import BusRuntime
 from actors.podworker.links.world import ApiPods
 from actors.podworker.spec import read_pod

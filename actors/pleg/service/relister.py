@@ -1,14 +1,24 @@
-"""When the runtime is listed, and what is inspected: the shell around the ledger. One relist at a time."""
+"""How often a full relist may be asked for: nonsense from the runtime must not become a busy loop. Pure."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.pleg.errors import InspectionFailed, RelistFailed
-from actors.pleg.ledger import Change, Ledger
-from actors.pleg.pace import Pace
-from actors.pleg.runtime import Inspection, Runtime
+from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, Runtime
+from actors.pleg.state_machine.status_merger import Change, Ledger
+from protocols.pace import Bucket
+
+BURST = 5.0
+PER_S = 1.0
+
+
+class Pace(Bucket):
+    """A bucket of BURST relists that fills by PER_S."""
+
+    def __init__(self) -> None:
+        super().__init__(PER_S, BURST, BURST, 0.0)
+
 
 PARALLEL = 8
 RETRY_S = 0.1

@@ -38,3 +38,17 @@ def _of_one(uid: str, id_: str, old: str, new: str) -> list[PodLifecycleEvent]:
         ABSENT: [REMOVED] if old == EXITED else [DIED, REMOVED],
     }[new]
     return [PodLifecycleEvent(uid=uid, type=type_, id=id_) for type_ in types]
+
+
+KILLED = 128 + 9
+OOM = "OOMKilled"
+LATE_S = 1.0
+"""After so long such a pod is inspected once more."""
+
+
+def may_be_told_more(before: States, status: PodStatus | None) -> bool:
+    """A container's end is new, and looks like what the kernel does where memory ran out."""
+    return status is not None and any(
+        item.state == EXITED and item.exit_code == KILLED and item.reason != OOM and before.get(item.id) != EXITED
+        for item in status.containers
+    )

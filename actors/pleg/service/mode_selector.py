@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.pleg.health import check_in, fault
-from actors.pleg.mode import Mode, Plan, Wish, plan
+from actors.pleg.state_machine.mode import Mode, Plan, Wish, check_in, fault, plan
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState
 

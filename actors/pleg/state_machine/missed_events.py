@@ -8,8 +8,9 @@ what the bus lost on the way as queue_drop. Changes that runtimes tell nothing o
 from collections import Counter
 from dataclasses import dataclass, field
 
-from actors.pleg.diff import ABSENT, EXITED, RUNNING, UNKNOWN, States
+from actors.pleg.state_machine.lifecycle_events import ABSENT, EXITED, RUNNING, UNKNOWN, States
 from protocols.wire import cri_pb2
+from protocols.wire.event_numbers import EventNumber
 
 GRACE_NS = 2 * 10**9
 KEPT = 50_000
@@ -90,3 +91,28 @@ class MissedEvents:
             del self._candidates[key]
             self.counts[(RUNTIME, key[1])] += 1
         return sum(transition != "deleted" for _, transition in due)
+
+
+class LostEvents:
+    """`count` follows the numbers: it is exact as soon as an event after the gap arrives."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: EventNumber | None = None
+
+    def received(self, position: EventNumber | None) -> None:
+        if position is None:
+            return
+        last = self._last
+        if last is None:
+            self._last = position  # events before the first one were emitted before this process listened
+        elif position.incarnation != last.incarnation:
+            self._advance(position, position.number - 1)
+        elif position.number > last.number:
+            self._advance(position, position.number - last.number - 1)
+        elif position.number < last.number:
+            self.count = max(0, self.count - 1)  # a late one, counted as lost before; only chaos reorders events
+
+    def _advance(self, position: EventNumber, lost: int) -> None:
+        self.count += lost
+        self._last = position

@@ -1,19 +1,31 @@
-"""Asks the runtime, through the cri actor, what it holds. Two calls list everything; a pod's inspection is apart."""
+"""What can go wrong while the runtime is listed."""
 
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from actors.pleg.build import POD_UID_LABEL, container_status, pod_status, sandbox_status, sane_stamp
-from actors.pleg.diff import EXITED, RUNNING, UNKNOWN, States
-from actors.pleg.errors import InspectionFailed, RelistFailed
+from actors.pleg.state_machine.cri_status import POD_UID_LABEL, container_status, pod_status, sandbox_status, sane_stamp
+from actors.pleg.state_machine.lifecycle_events import EXITED, RUNNING, UNKNOWN, States
 from protocols.bus import Bus, BusError
+from protocols.errors import NodeplaneError
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.wire import cri_pb2 as cri
+
+
+class RelistFailed(NodeplaneError):
+    """Raised when the runtime could not be listed or a pod not inspected; the next relist tries again."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class InspectionFailed(RelistFailed):
+    """Raised when the runtime answered, but nothing that can be used, when asked of one pod; of others it may."""
+
 
 CALL_S = 120.0
 M = TypeVar("M", bound=Message)

@@ -4,9 +4,13 @@ Of one pod's statuses put off only the newest goes out; every lifecycle event do
 """
 
 import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from typing import ClassVar
 
-from actors.pleg.ledger import Change
+from actors.pleg.state_machine.status_merger import Change
 from protocols.bus import Op, Stream
+from protocols.errors import NodeplaneError
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
 
 MOST = 64
@@ -51,3 +55,36 @@ class Outbox:
                 self._statuses.publish(Op.DELETE, uid, PodStatus(uid=uid))
         for event in events:
             self._lifecycle.publish(Op.APPEND, event.uid, event)
+
+
+class NotNewer(NodeplaneError):
+    """Raised by GetNewerThan at its deadline: nothing later than the asked time became known."""
+
+    http: ClassVar[int] = 504
+    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+
+class Waiters:
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
+
+    def wake(self, uid: str) -> None:
+        for future in self._waiting.pop(uid, set()):
+            if not future.done():
+                future.set_result(None)
+
+    def wake_all(self) -> None:
+        for uid in list(self._waiting):
+            self.wake(uid)
+
+    async def until(self, uid: str, holds: Callable[[], bool], timeout: float) -> bool:
+        """Wait until `holds()`; False when that did not come about within `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._waiting[uid].add(future)
+                    await future
+        except TimeoutError:
+            return holds()
+        return True
