@@ -1,8 +1,8 @@
-"""pleg: tells what happened to which pod in the runtime, and what each pod's status there is.
+"""pleg: publish each pod's status in the runtime, and lifecycle events of its containers (KEP-3386).
 
-Why a process: relisting and diffing must neither delay runtime calls nor the pod workers.
-Owns: the pod status cache (derived); the streams `pod-lifecycle` and `pod-status`.
-On kill -9: the cache is rebuilt by one relist; transitions of the gap reach followers as changed statuses.
+A process of its own, so that relists delay neither runtime calls nor pod workers. Owns the pod status cache (derived)
+and the streams `pod-lifecycle`, `pod-status` and `pleg-state`. On kill -9 one relist rebuilds the cache; followers see
+the transitions of the gap as changed statuses.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from actors.pleg.service.metrics import MetricsOptions, PlegMetrics
-from actors.pleg.service.mode_selector import Stance, StanceOptions
-from actors.pleg.service.publisher import NotNewer, Outbox, Waiters
+from actors.pleg.service.mode_selector import ModeSelector, ModeSelectorOptions
+from actors.pleg.service.publisher import NotNewer, PodPublisher, Waiters
 from actors.pleg.service.relister import Relister, RelisterOptions
-from actors.pleg.service.runtime_client import Runtime
-from actors.pleg.state_machine.lifecycle_events import LATE_S, may_be_told_more
+from actors.pleg.service.runtime_client import RuntimeClient
+from actors.pleg.state_machine.lifecycle_events import OOM_RECHECK_S, may_become_oom_killed
 from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, LostEvents, MissedEvents
 from actors.pleg.state_machine.mode import Mode
-from actors.pleg.state_machine.status_merger import Change, Ledger
+from actors.pleg.state_machine.status_merger import Change, StatusMerger
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource
 from protocols.messages import cri as cri_messages
@@ -29,55 +29,55 @@ from protocols.wire import cri_pb2
 from protocols.wire.event_numbers import number_of
 
 KEY = "pleg"
-FAILING_S = 2.0
-"""GetNewerThan waits so long while inspections fail."""
-ANSWER_S = 0.1
-"""GetNewerThan gives up this long before its caller does, so that the reason still reaches him."""
+FAILING_WAIT_S = 2.0
+"""Longest wait of GetNewerThan while inspections fail."""
+ANSWER_MARGIN_S = 0.1
+"""GetNewerThan answers this long before its caller's deadline, so that the caller learns the reason."""
 
 
-class Pleg:
+class PlegActor:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._ledger = Ledger()
+        self._merger = StatusMerger()
         self._missed = MissedEvents()
         self._lost = LostEvents()
         self._waiters = Waiters()
-        self._hearing = False
-        """Events of the runtime reach us."""
-        self._distrusted_ns = 0
-        """A full relist must begin later than this before events may be merged again."""
-        self._told: dict[str, messages.PlegState] = {}
+        self._synced = False
+        """True while the event stream from cri is connected."""
+        self._gap_ns = 0
+        """Time of the last gap in the event stream. Events are merged only after a full relist that began later."""
+        self._published_states: dict[str, messages.PlegState] = {}
         published: dict[str, messages.PodStatus] = {}
         statuses = context.bus.own(messages.POD_STATUS, StateSource(published))
-        self._states = context.bus.own(messages.PLEG_STATE, StateSource(self._told))
-        self._outbox = Outbox(published, statuses, context.bus.own(messages.POD_LIFECYCLE, EdgeSource()))
+        self._states = context.bus.own(messages.PLEG_STATE, StateSource(self._published_states))
+        self._publisher = PodPublisher(published, statuses, context.bus.own(messages.POD_LIFECYCLE, EdgeSource()))
         self._relister = Relister(self._relister_options())
-        self._stance = Stance(self._stance_options())
+        self._mode_selector = ModeSelector(self._selector_options())
         gate = context.settings.gate("EventedPLEG")
-        options = MetricsOptions(context.registry, self._ledger, self._relister, self._missed, self._lost, gate)
+        options = MetricsOptions(context.registry, self._merger, self._relister, self._missed, self._lost, gate)
         self._metrics = PlegMetrics(options)
 
-    def _stance_options(self) -> StanceOptions:
+    def _selector_options(self) -> ModeSelectorOptions:
         settings = self._context.settings
-        return StanceOptions(
+        return ModeSelectorOptions(
             mode=settings.pleg_mode,
             gate=settings.gate("EventedPLEG"),
             last_started=lambda: self._relister.last_started,
-            on_period=lambda: self._relister.rearm(),
-            on_state=self._tell_state,
-            believes=lambda: self._ledger.trusted,
+            on_period=self._relister.period_changed,
+            on_state=self._publish_state,
+            trusted=lambda: self._merger.trusted,
         )
 
     def _relister_options(self) -> RelisterOptions:
         return RelisterOptions(
-            ledger=self._ledger,
-            runtime=Runtime(self._context.bus),
+            merger=self._merger,
+            runtime=RuntimeClient(self._context.bus),
             on_change=self._on_found,
             on_relist=self._on_relist,
-            on_stamps=lambda stamps: self._stance.on_stamps(stamps),
+            on_stamps=lambda stamps: self._mode_selector.on_stamps(stamps),
             on_failure=self._note,
             on_inspected=lambda seconds: self._metrics.inspected(seconds),
-            period=lambda: self._stance.plan.period_s,
+            period=lambda: self._mode_selector.plan.period_s,
         )
 
     async def start(self) -> None:
@@ -88,7 +88,7 @@ class Pleg:
         cri, state, events = cri_messages.OWNER, cri_messages.RUNTIME_STATE, cri_messages.CONTAINER_EVENTS
         bus.follow(owner=cri, stream=state, sink=states, type=cri_messages.RuntimeState)
         bus.follow(owner=cri, stream=events, sink=self, type=cri_messages.ContainerEvent)
-        self._stance.tell()
+        self._mode_selector.publish()
         self._context.spawn(self._relister.run(), "relist")
         self._context.spawn(self._watch_health(), "health")
 
@@ -98,10 +98,10 @@ class Pleg:
     # the edge stream of container events
 
     def on_snapshot(self, items: list[tuple[str, cri_messages.ContainerEvent]], mark: int) -> None:
-        """A gap: events may be lost, and what comes next may not be merged before a relist."""
+        """Handle a gap: events may be lost, so a relist must precede further merging."""
         if self._missed.up_since:
-            self._missed.opened(time.time_ns(), QUEUE_DROP)
-        self._distrust()
+            self._missed.stream_opened(time.time_ns(), QUEUE_DROP)
+        self._require_relist()
 
     def on_event(self, event: Event[cri_messages.ContainerEvent]) -> None:
         if event.value is None:
@@ -109,129 +109,128 @@ class Pleg:
         try:
             response = cri_pb2.ContainerEventResponse.FromString(event.value.payload)
         except DecodeError:
-            self._distrust()
+            self._require_relist()
         else:
             self._lost.received(number_of(response))
             self._metrics.received(response.created_at, event.value.received_ns)
             self._missed.event(response.container_id, response.container_event_type)
-            self._take(response)
+            self._merge_event(response)
 
     def on_mark(self, mark: int) -> None:
-        """Edge streams carry no marks."""
+        """Ignore marks: edge streams carry none."""
 
     def on_synced(self, synced: bool) -> None:
-        self._hearing = synced
+        self._synced = synced
         if synced:
-            self._relister.full()
+            self._relister.request_relist()
         else:
-            self._ledger.trusted = False
-            self._stance.tell()
+            self._merger.trusted = False
+            self._mode_selector.publish()
 
-    def _take(self, response: "cri_pb2.ContainerEventResponse") -> None:
-        """In generic mode events are counted and nothing more: each second everything is listed."""
-        if self._stance.plan.mode is Mode.GENERIC:
-            return
-        uid = response.pod_sandbox_status.metadata.uid or self._ledger.owner_of(response.container_id)
+    def _merge_event(self, response: "cri_pb2.ContainerEventResponse") -> None:
+        if self._mode_selector.plan.mode is Mode.GENERIC:
+            return  # only counted: a relist each second finds every change
+        uid = response.pod_sandbox_status.metadata.uid or self._merger.owner_of(response.container_id)
         if not uid:
-            self._relister.full()
-        elif not (self._ledger.trusted and self._stance.merges):
-            self._relister.hint(uid)
+            self._relister.request_relist()
+        elif not (self._merger.trusted and self._mode_selector.merges):
+            self._relister.request_inspection(uid)
         else:
-            taken = self._ledger.event(response, time.time_ns())
-            if taken.doubt:
-                self._relister.hint(uid)
-            if taken.change is not None:
-                self._publish(taken.change)
+            result = self._merger.event(response, time.time_ns())
+            if result.inspect:
+                self._relister.request_inspection(uid)
+            if result.change is not None:
+                self._publish(result.change)
 
-    def _distrust(self) -> None:
-        self._ledger.trusted = False
-        self._distrusted_ns = time.time_ns()
-        self._stance.tell()
-        self._relister.full()
+    def _require_relist(self) -> None:
+        self._merger.trusted = False
+        self._gap_ns = time.time_ns()
+        self._mode_selector.publish()
+        self._relister.request_relist()
 
     # the runtime's state
 
     def _on_state(
         self, op: Op, key: str, new: cri_messages.RuntimeState | None, old: cri_messages.RuntimeState | None
     ) -> None:
-        before, now = self._stance.runtime, new or cri_messages.RuntimeState()
+        before, now = self._mode_selector.runtime, new or cri_messages.RuntimeState()
         if now.streaming and not before.streaming:
-            self._missed.opened(time.time_ns())
+            self._missed.stream_opened(time.time_ns())
         elif not now.streaming:
-            self._missed.down()
-        self._stance.on_runtime(now)
+            self._missed.stream_closed()
+        self._mode_selector.on_runtime(now)
         if now.streaming != before.streaming or (now.connected and not before.connected):
-            self._distrust()
+            self._require_relist()
 
     # mode and health
 
     async def _watch_health(self) -> None:
         while True:
-            await asyncio.sleep(self._stance.check_in)
-            self._stance.tell()
+            await asyncio.sleep(self._mode_selector.next_health_check)
+            self._mode_selector.publish()
 
-    def _tell_state(self, state: messages.PlegState) -> None:
-        self._told[KEY] = state
+    def _publish_state(self, state: messages.PlegState) -> None:
+        self._published_states[KEY] = state
         self._states.publish(Op.UPSERT, KEY, state)
         self._note()
 
     def _note(self) -> None:
-        state = self._told.get(KEY, messages.PlegState())
+        state = self._published_states.get(KEY, messages.PlegState())
         wrong = "; ".join(filter(None, (state.message, self._relister.failure)))
         self._context.note(f"{state.mode}: {state.why}" + (f"; {wrong}" if wrong else ""))
 
     # what the relister found
 
     def _on_relist(self, began_ns: int, seconds: float) -> None:
-        streaming = self._stance.runtime.streaming and self._hearing
-        self._ledger.trusted = streaming and began_ns > self._distrusted_ns
+        streaming = self._mode_selector.runtime.streaming and self._synced
+        self._merger.trusted = streaming and began_ns > self._gap_ns
         self._metrics.relisted(seconds)
         self._waiters.wake_all()
-        self._stance.on_relist()
+        self._mode_selector.on_relist()
         self._context.ready()
 
     def _on_found(self, change: Change) -> None:
-        """An inspection found something; had an event to tell of it?"""
-        if self._missed.found(change.old, change.new, change.since, time.time_ns()):
+        """Publish a change found by inspection, and check later if its event was missed."""
+        if self._missed.inspected(change.old, change.new, change.since, time.time_ns()):
             asyncio.get_running_loop().call_later(GRACE_NS / 1e9 + 0.1, self._settle)
         self._publish(change)
 
     def _settle(self) -> None:
         if self._missed.settle(time.time_ns()):
-            self._stance.suspect()
+            self._mode_selector.on_missed_events()
 
     def _publish(self, change: Change) -> None:
-        if may_be_told_more(change.old, change.status):
-            asyncio.get_running_loop().call_later(LATE_S, self._relister.hint, change.uid)
-        self._outbox.put(change)
+        if may_become_oom_killed(change.old, change.status):
+            asyncio.get_running_loop().call_later(OOM_RECHECK_S, self._relister.request_inspection, change.uid)
+        self._publisher.put(change)
         self._waiters.wake(change.uid)
 
     # what others ask
 
     async def _get_newer_than(self, request: messages.GetNewerThan, call: Call) -> messages.PodStatus:
-        """A waiter does not wait for an event that may never come: it has the pod inspected now."""
-        cache, uid = self._ledger.cache, request.uid
+        # Inspect at once instead of waiting for an event that may never come.
+        cache, uid = self._merger.cache, request.uid
         if not cache.newer_than(uid, request.min_ns):
-            self._relister.one(uid).add_done_callback(lambda _: self._waiters.wake(uid))
-            if not await self._became(lambda: cache.newer_than(uid, request.min_ns), uid, call):
+            self._relister.inspect(uid).add_done_callback(lambda _: self._waiters.wake(uid))
+            if not await self._wait_until(lambda: cache.newer_than(uid, request.min_ns), uid, call):
                 raise NotNewer(f"nothing newer became known of pod {uid}: {self._relister.failure or 'runtime slow'}")
         status = cache.get(uid) or messages.PodStatus(uid=uid)
-        return msgspec.structs.replace(status, timestamp_ns=max(status.timestamp_ns, cache.certain(uid)))
+        return msgspec.structs.replace(status, timestamp_ns=max(status.timestamp_ns, cache.known_until(uid)))
 
-    async def _became(self, newer: Callable[[], bool], uid: str, call: Call) -> bool:
-        """Waits to the deadline; while the runtime gives no usable answer not that long, so that the reason is told."""
-        left = max(0.0, call.deadline - ANSWER_S - asyncio.get_running_loop().time())
-        if await self._waiters.until(uid, newer, min(left, FAILING_S)):
+    async def _wait_until(self, newer: Callable[[], bool], uid: str, call: Call) -> bool:
+        """Wait until `newer()`, at most to the deadline, and only FAILING_WAIT_S while inspections fail."""
+        left = max(0.0, call.deadline - ANSWER_MARGIN_S - asyncio.get_running_loop().time())
+        if await self._waiters.until(uid, newer, min(left, FAILING_WAIT_S)):
             return True
-        return not self._relister.failure and await self._waiters.until(uid, newer, max(0.0, left - FAILING_S))
+        return not self._relister.failure and await self._waiters.until(uid, newer, max(0.0, left - FAILING_WAIT_S))
 
     async def _relist_pod(self, request: messages.RelistPod, call: Call) -> messages.Empty:
-        self._relister.one(request.uid)
+        self._relister.inspect(request.uid)
         return messages.Empty()
 
 
 def main(argv: list[str] | None = None) -> None:
-    run_actor("pleg", Pleg, argv)
+    run_actor("pleg", PlegActor, argv)
 
 
 if __name__ == "__main__":

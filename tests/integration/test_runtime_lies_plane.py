@@ -23,8 +23,8 @@ MOST_CPU = 0.6
 MOST_STOPS = 30
 
 SAYS: dict[str, str] = {
-    "wrong-ids": "the runtime told of",
-    "empty-statuses": "the runtime told of ''",
+    "wrong-ids": "the runtime answered with",
+    "empty-statuses": "the runtime answered with ''",
     "unknown-enums": "ContainerStatusUnknown",
     "stamp-in-seconds": "hint: the runtime does not stamp",
     "stamp-in-future": "hint: the runtime does not stamp",

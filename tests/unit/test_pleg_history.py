@@ -17,7 +17,7 @@ from actors.pleg.service.relister import Relister, RelisterOptions
 from actors.pleg.service.runtime_client import Inspection, _agrees
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
-from actors.pleg.state_machine.status_merger import Change, Ledger, doubtful
+from actors.pleg.state_machine.status_merger import Change, StatusMerger, must_inspect
 from actors.podworker.restarts.actions import compute_actions
 from actors.podworker.spec import read_pod
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -125,7 +125,7 @@ def test_stamps_of_another_unit_neither_block_nor_free_anything(stamp: int) -> N
     assert far or not later_fits or naive.modified[UID] == NOW + SECOND
     assert (stamp > NOW) == far, "from the far future: never blocks again"
     assert sane_stamp(stamp, NOW) == 0, "taken for no stamp at all"
-    ours = Ledger()
+    ours = StatusMerger()
     taken = ours.event(event(cri.CONTAINER_STARTED_EVENT, "c1", stamp), NOW)
     assert taken.change is not None
     assert ours.cache.entries[UID].modified == NOW
@@ -137,7 +137,7 @@ def test_124704_news_that_never_come_are_asked_for() -> None:
     naive = NaiveCache()
     naive.put(pod(run("exited")), NOW)
     assert not naive.newer_than(UID, NOW), "until the next tick, 5 s, or relist, 300 s"
-    ours = Ledger()
+    ours = StatusMerger()
     ours.inspected(UID, pod(run("exited")), NOW - SECOND)
     assert ours.inspected(UID, pod(run("exited")), NOW + 1) is None, "nothing changed"
     assert ours.cache.newer_than(UID, NOW), "and that is known now"
@@ -178,9 +178,9 @@ class SlowRuntime:
         raise AssertionError("nothing to inspect")
 
 
-def relisted(runtime: Any, period: float) -> tuple[Ledger, int, float]:
+def relisted(runtime: Any, period: float) -> tuple[StatusMerger, int, float]:
     """The ledger after the first relist, that relist's stamp, and when it was done."""
-    ledger, done = Ledger(), []
+    merger, done = StatusMerger(), []
 
     async def whole() -> None:
         over = asyncio.Event()
@@ -194,7 +194,7 @@ def relisted(runtime: Any, period: float) -> tuple[Ledger, int, float]:
 
         relister = Relister(
             RelisterOptions(
-                ledger=ledger,
+                merger=merger,
                 runtime=runtime,
                 on_change=nothing,
                 on_relist=on_relist,
@@ -209,7 +209,7 @@ def relisted(runtime: Any, period: float) -> tuple[Ledger, int, float]:
         running.cancel()
 
     asyncio.run(whole())
-    return ledger, *done[0]
+    return merger, *done[0]
 
 
 def test_137778_the_first_relist_does_not_wait_for_the_period() -> None:
@@ -222,21 +222,21 @@ def test_137778_the_first_relist_does_not_wait_for_the_period() -> None:
 
 def test_137724_a_relist_is_stamped_before_it_lists() -> None:
     runtime = SlowRuntime()
-    ledger, stamp, _ = relisted(runtime, 300.0)
+    merger, stamp, _ = relisted(runtime, 300.0)
     naive_stamp = time.time_ns()
     assert naive_stamp > runtime.appeared, "naive: what appeared during the list counts as seen"
     assert stamp < runtime.appeared
-    assert not ledger.cache.newer_than(UID, runtime.appeared), "nobody is told that there is no such pod"
+    assert not merger.cache.newer_than(UID, runtime.appeared), "nobody is told that there is no such pod"
 
 
 def test_114371_an_event_without_a_sandbox_status_is_traced_by_its_container() -> None:
     told = event(cri.CONTAINER_DELETED_EVENT, "c1")
     told.ClearField("pod_sandbox_status")
     assert told.pod_sandbox_status.metadata.uid == "", "naive: drop it, or fail on it"
-    ours = Ledger()
+    ours = StatusMerger()
     ours.inspected(UID, pod(run("exited")), NOW)
     assert ours.owner_of("c1") == UID
-    assert doubtful(ours.cache.get(UID), told), "the pod is inspected"
+    assert must_inspect(ours.cache.get(UID), told), "the pod is inspected"
 
 
 def test_a_deletion_by_uid_wipes_the_pod_whose_newer_sandbox_runs() -> None:
@@ -247,7 +247,7 @@ def test_a_deletion_by_uid_wipes_the_pod_whose_newer_sandbox_runs() -> None:
     assert UID not in naive.statuses, "all is made again"
     naive.put(pod(run("running")), NOW - SECOND)
     assert UID in naive.statuses, "a late event brings a deleted pod back"
-    ours = Ledger()
+    ours = StatusMerger()
     ours.inspected(UID, pod(run("running"), sandbox="s1", attempt=1), NOW)
     ours.event(event(cri.CONTAINER_DELETED_EVENT, "s0", NOW + 1, sandbox="s0"), NOW + 2)
     status = ours.cache.get(UID)
@@ -264,7 +264,7 @@ def test_a_relist_under_way_does_not_undo_a_later_event() -> None:
     naive.put(pod(run("exited")), NOW + 1)
     naive.statuses[UID] = pod(run("running"))  # gate off: Set is unconditional
     assert naive.statuses[UID].containers[0].state == "running"
-    ours = Ledger()
+    ours = StatusMerger()
     ours.inspected(UID, pod(run("running")), NOW - SECOND)
     exited = event(cri.CONTAINER_STOPPED_EVENT, "c1", NOW + 1)
     exited.containers_statuses[0].state = cri.CONTAINER_EXITED
@@ -281,7 +281,7 @@ def test_stopped_before_started_does_not_bring_a_container_back() -> None:
     naive.put(pod(run("exited")), NOW)
     naive.put(pod(run("running")), NOW + 1)
     assert naive.statuses[UID].containers[0].state == "running", "it runs for ever"
-    ours = Ledger()
+    ours = StatusMerger()
     for kind, state, at in ((2, cri.CONTAINER_EXITED, NOW), (1, cri.CONTAINER_RUNNING, NOW + 1)):
         told = event(kind, "c1", at)
         told.containers_statuses[0].state = state

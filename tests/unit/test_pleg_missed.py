@@ -2,10 +2,19 @@
 
 import pytest
 
-from actors.pleg.service.relister import BURST, Pace
+from actors.pleg.service.relister import RELIST_BURST, RELISTS_PER_S
 from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, RUNTIME, STREAM_DOWN, MissedEvents
-from actors.pleg.state_machine.mode import EVENTED_PERIOD_S, GENERIC_PERIOD_S, Mode, Wish, check_in, fault, plan
+from actors.pleg.state_machine.mode import (
+    EVENTED_PERIOD_S,
+    GENERIC_PERIOD_S,
+    Mode,
+    ModeInput,
+    health_fault,
+    next_health_check,
+    plan,
+)
 from protocols.messages.cri import RuntimeState
+from protocols.pace import Bucket
 from protocols.wire import cri_pb2 as cri
 
 UP = 1_000 * 10**9
@@ -14,7 +23,7 @@ STREAMING = RuntimeState(connected=True, streaming=True)
 
 def watched() -> MissedEvents:
     missed = MissedEvents()
-    missed.opened(UP)
+    missed.stream_opened(UP)
     return missed
 
 
@@ -31,7 +40,7 @@ def watched() -> MissedEvents:
 )
 def test_what_counts(old: dict[str, str], new: dict[str, str], transitions: list[str]) -> None:
     missed = watched()
-    missed.found(old, new, UP + 1, UP + 2)
+    missed.inspected(old, new, UP + 1, UP + 2)
     assert missed.settle(UP + 2 + GRACE_NS - 1) == 0, "the event may still come"
     distrusted = len(transitions) - transitions.count("deleted")
     assert missed.settle(UP + 2 + GRACE_NS) == distrusted, "a removal changes nothing that runs"
@@ -41,7 +50,7 @@ def test_what_counts(old: dict[str, str], new: dict[str, str], transitions: list
 def test_an_event_before_or_soon_after_explains_the_change() -> None:
     missed = watched()
     missed.event("a", cri.CONTAINER_STOPPED_EVENT)
-    missed.found({"a": "running", "b": "running"}, {"a": "exited", "b": "exited"}, UP + 1, UP + 2)
+    missed.inspected({"a": "running", "b": "running"}, {"a": "exited", "b": "exited"}, UP + 1, UP + 2)
     missed.event("b", cri.CONTAINER_STOPPED_EVENT)
     assert missed.settle(UP + 10 * GRACE_NS) == 0
     assert not missed.counts
@@ -49,56 +58,56 @@ def test_an_event_before_or_soon_after_explains_the_change() -> None:
 
 def test_what_happened_while_the_stream_was_down_is_counted_apart() -> None:
     missed = watched()
-    missed.down()
-    missed.found({"a": "running"}, {"a": "exited"}, UP + 1, UP + 2)
-    missed.opened(UP + 10)
-    missed.found({"b": "running"}, {"b": "exited"}, UP + 9, UP + 11)
-    missed.opened(UP + 20, QUEUE_DROP)
-    missed.found({"c": "running"}, {"c": "exited"}, UP + 19, UP + 21)
+    missed.stream_closed()
+    missed.inspected({"a": "running"}, {"a": "exited"}, UP + 1, UP + 2)
+    missed.stream_opened(UP + 10)
+    missed.inspected({"b": "running"}, {"b": "exited"}, UP + 9, UP + 11)
+    missed.stream_opened(UP + 20, QUEUE_DROP)
+    missed.inspected({"c": "running"}, {"c": "exited"}, UP + 19, UP + 21)
     assert missed.settle(UP + 100 * GRACE_NS) == 0
     assert dict(missed.counts) == {(STREAM_DOWN, "stopped"): 2, (QUEUE_DROP, "stopped"): 1}
 
 
 def test_the_first_look_and_a_runtime_without_events_miss_nothing() -> None:
     missed = watched()
-    assert not missed.found({}, {"c": "running"}, 0, UP + 1)
+    assert not missed.inspected({}, {"c": "running"}, 0, UP + 1)
     silent = MissedEvents()
-    assert not silent.found({"c": "running"}, {"c": "exited"}, UP, UP + 1)
+    assert not silent.inspected({"c": "running"}, {"c": "exited"}, UP, UP + 1)
     assert not silent.counts
 
 
 @pytest.mark.parametrize(
-    ("state", "wish", "mode", "period"),
+    ("state", "mode_input", "mode", "period"),
     [
-        (STREAMING, Wish(stamps=True), Mode.EVENTED, EVENTED_PERIOD_S),
-        (STREAMING, Wish(stamps=False), Mode.HINT, GENERIC_PERIOD_S),
-        (STREAMING, Wish(mode="evented", stamps=False), Mode.EVENTED, EVENTED_PERIOD_S),
-        (STREAMING, Wish(mode="hint", stamps=True), Mode.HINT, GENERIC_PERIOD_S),
-        (STREAMING, Wish(mode="generic", stamps=True), Mode.GENERIC, GENERIC_PERIOD_S),
-        (STREAMING, Wish(gate=False), Mode.GENERIC, GENERIC_PERIOD_S),
-        (STREAMING, Wish(stamps=True, suspect=True), Mode.HINT, GENERIC_PERIOD_S),
-        (RuntimeState(connected=True, events_supported=False), Wish(), Mode.GENERIC, GENERIC_PERIOD_S),
-        (RuntimeState(connected=True, message="EOF"), Wish(mode="evented"), Mode.GENERIC, GENERIC_PERIOD_S),
-        (RuntimeState(streaming=True), Wish(stamps=True), Mode.GENERIC, GENERIC_PERIOD_S),
+        (STREAMING, ModeInput(stamps=True), Mode.EVENTED, EVENTED_PERIOD_S),
+        (STREAMING, ModeInput(stamps=False), Mode.HINT, GENERIC_PERIOD_S),
+        (STREAMING, ModeInput(mode="evented", stamps=False), Mode.EVENTED, EVENTED_PERIOD_S),
+        (STREAMING, ModeInput(mode="hint", stamps=True), Mode.HINT, GENERIC_PERIOD_S),
+        (STREAMING, ModeInput(mode="generic", stamps=True), Mode.GENERIC, GENERIC_PERIOD_S),
+        (STREAMING, ModeInput(gate=False), Mode.GENERIC, GENERIC_PERIOD_S),
+        (STREAMING, ModeInput(stamps=True, events_missed=True), Mode.HINT, GENERIC_PERIOD_S),
+        (RuntimeState(connected=True, events_supported=False), ModeInput(), Mode.GENERIC, GENERIC_PERIOD_S),
+        (RuntimeState(connected=True, message="EOF"), ModeInput(mode="evented"), Mode.GENERIC, GENERIC_PERIOD_S),
+        (RuntimeState(streaming=True), ModeInput(stamps=True), Mode.GENERIC, GENERIC_PERIOD_S),
     ],
 )
-def test_modes(state: RuntimeState, wish: Wish, mode: Mode, period: float) -> None:
-    chosen = plan(state, wish)
+def test_modes(state: RuntimeState, mode_input: ModeInput, mode: Mode, period: float) -> None:
+    chosen = plan(state, mode_input)
     assert (chosen.mode, chosen.period_s) == (mode, period)
     assert chosen.why
 
 
 def test_health_in_upstreams_words() -> None:
-    assert fault(0.0, 5.0, 180.0) == "pleg has yet to be successful"
-    assert fault(10.0, 190.0, 180.0) == ""
-    assert fault(10.0, 191.2, 180.0) == "pleg was last seen active 3m1.2s ago; threshold is 3m0s"
-    assert check_in(10.0, 100.0, 180.0) == 90.0
-    assert check_in(10.0, 500.0, 180.0) == 1.0
+    assert health_fault(0.0, 5.0, 180.0) == "pleg has yet to be successful"
+    assert health_fault(10.0, 190.0, 180.0) == ""
+    assert health_fault(10.0, 191.2, 180.0) == "pleg was last seen active 3m1.2s ago; threshold is 3m0s"
+    assert next_health_check(10.0, 100.0, 180.0) == 90.0
+    assert next_health_check(10.0, 500.0, 180.0) == 1.0
 
 
 def test_relists_asked_for_in_a_flood_come_once_a_second() -> None:
-    pace, now, begun = Pace(), 100.0, 0
+    limiter, now, begun = Bucket(RELISTS_PER_S, RELIST_BURST, RELIST_BURST, 0.0), 100.0, 0
     while now < 160.0:
-        now += pace.wait(now) + 0.001
+        now += limiter.wait(now) + 0.001
         begun += 1
-    assert begun <= 60 + BURST + 1
+    assert begun <= 60 + RELIST_BURST + 1

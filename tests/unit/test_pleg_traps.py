@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.pleg.service.runtime_client import Runtime
-from actors.pleg.state_machine.lifecycle_events import may_be_told_more
+from actors.pleg.service.runtime_client import RuntimeClient
+from actors.pleg.state_machine.lifecycle_events import may_become_oom_killed
 from actors.podworker.links.runtime import BusRuntime
 from actors.podworker.links.world import ApiPods
 from actors.podworker.spec import read_pod
@@ -74,8 +74,10 @@ def as_written() -> type[Message]:
     kind = descriptor_pb2.FieldDescriptorProto
     event.field.add(name="container_id", number=1, type=kind.TYPE_STRING, label=kind.LABEL_OPTIONAL)
     for name, (at, type_name) in AS_WRITTEN.items():
-        full = f".{cri.DESCRIPTOR.package}.{type_name}"
-        event.field.add(name=name, number=at, type=kind.TYPE_MESSAGE, label=kind.LABEL_OPTIONAL, type_name=full)
+        request_relist = f".{cri.DESCRIPTOR.package}.{type_name}"
+        event.field.add(
+            name=name, number=at, type=kind.TYPE_MESSAGE, label=kind.LABEL_OPTIONAL, type_name=request_relist
+        )
     pool = descriptor_pool.Default()  # type: ignore[no-untyped-call]  # the library leaves it untyped
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("written.Event"))
@@ -108,7 +110,7 @@ def test_trap_3_no_request_has_the_documents_include_containers() -> None:
             answer = answers.get(request.operation, cri.ListContainersResponse())
             return messages.CriReply(answer.SerializeToString())
 
-    asyncio.run(Runtime(Bus()).inspect("u1"))  # type: ignore[arg-type]  # a bus that answers for the runtime
+    asyncio.run(RuntimeClient(Bus()).inspect("u1"))  # type: ignore[arg-type]  # a bus that answers for the runtime
     (request,) = [call.request for call in asked if call.operation == "PodSandboxStatus"]
     assert request == block(1, b"s1")
     assert {field.number for field in cri.PodSandboxStatusRequest.DESCRIPTOR.fields} == {1, 2}
@@ -293,10 +295,10 @@ def ended(code: int, reason: str, state: str = "exited") -> PodStatus:
 def test_trap_15_a_killed_container_is_looked_at_once_more() -> None:
     """Why the kernel killed it may be told after its end, and no event tells it: naively it stays an `Error`."""
     killed = ended(137, "Error")
-    assert may_be_told_more({}, killed)
-    assert may_be_told_more({"c1": "running"}, killed)
-    assert not may_be_told_more({"c1": "exited"}, killed), "once"
-    assert not may_be_told_more({"c1": "running"}, ended(137, "OOMKilled"))
-    assert not may_be_told_more({"c1": "running"}, ended(1, "Error"))
-    assert not may_be_told_more({"c1": "running"}, ended(137, "", "running"))
-    assert not may_be_told_more({"c1": "running"}, None)
+    assert may_become_oom_killed({}, killed)
+    assert may_become_oom_killed({"c1": "running"}, killed)
+    assert not may_become_oom_killed({"c1": "exited"}, killed), "once"
+    assert not may_become_oom_killed({"c1": "running"}, ended(137, "OOMKilled"))
+    assert not may_become_oom_killed({"c1": "running"}, ended(1, "Error"))
+    assert not may_become_oom_killed({"c1": "running"}, ended(137, "", "running"))
+    assert not may_become_oom_killed({"c1": "running"}, None)

@@ -1,0 +1,1 @@
+"""Work queue, informer handlers and kinds shared by all controllers."""

@@ -1,0 +1,1 @@
+"""Garbage collection along owner references."""

@@ -1,0 +1,1 @@
+"""Controllers of namespaces and nodes, and garbage collection of pods."""

@@ -1,0 +1,1 @@
+"""Asynchronous parts of pleg: ask the runtime, select the mode, publish and measure."""

@@ -1,4 +1,4 @@
-"""Upstream's PLEG metrics and those of KEP-3386, under their exact names."""
+"""Upstream's metrics of PLEG and of KEP-3386, under their exact names."""
 
 import time
 from bisect import bisect_left
@@ -15,26 +15,26 @@ from prometheus_client.utils import floatToGoString
 from actors.pleg.service.relister import Relister
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.missed_events import QUEUE_DROP, RUNTIME, STREAM_DOWN, LostEvents, MissedEvents
-from actors.pleg.state_machine.status_merger import Ledger
+from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.actor.metrics import PlainCounter
 
 
 @dataclass(frozen=True)
 class MetricsOptions:
     registry: CollectorRegistry
-    ledger: Ledger
+    merger: StatusMerger
     relister: Relister
     missed: MissedEvents
     lost: LostEvents
     gate: bool
-    """Feature gate EventedPLEG: without it upstream has no metrics of events either."""
+    """Feature gate EventedPLEG; without it upstream has no metrics of events."""
 
 
 class PlegMetrics:
     def __init__(self, options: MetricsOptions) -> None:
         registry = options.registry
         events = registry if options.gate else None
-        registry.register(_Views(options))
+        registry.register(_StateCollector(options))
         self._last = 0.0
         self._relist = Histogram("kubelet_pleg_relist_duration_seconds", "Full relists.", registry=registry)
         self._interval = Histogram(
@@ -44,15 +44,15 @@ class PlegMetrics:
             "kubelet_pleg_pod_relist_duration_seconds", "Inspections of single pods.", registry=registry
         )
         self.discarded = PlainCounter(
-            "kubelet_pleg_discard_events", "Lifecycle events that could not be handed on.", registry=registry
+            "kubelet_pleg_discard_events", "Lifecycle events that could not be delivered.", registry=registry
         )
-        self._ages = Ages()
+        self._ages = EventAges()
         if events is not None:
             events.register(self._ages)
         self._received = PlainCounter("evented_pleg_notifications_received", "Events received.", registry=events)
 
     def received(self, created_ns: int, received_ns: int) -> None:
-        """Stamps that cannot be one are counted as received, but have no age."""
+        """Count an event and, if its timestamp is sane, observe its age."""
         self._received.inc()
         if created := sane_stamp(created_ns, received_ns):
             self._ages.observe((received_ns - created) / 1e9)
@@ -68,18 +68,18 @@ class PlegMetrics:
         self._pod.observe(seconds)
 
 
-class _Views(Collector):
-    """Gauges computed when they are asked for: never kept by differences."""
+class _StateCollector(Collector):
+    """Gauges computed from current state at scrape time."""
 
     def __init__(self, options: MetricsOptions) -> None:
-        self._ledger = options.ledger
+        self._merger = options.merger
         self._relister = options.relister
         self._missed = options.missed
         self._lost = options.lost
         self._gate = options.gate
 
     def collect(self) -> Iterable[Metric]:
-        entries = [entry.status for entry in self._ledger.cache.entries.values()]
+        entries = [entry.status for entry in self._merger.cache.entries.values()]
         running = sum(any(sandbox.ready for sandbox in status.sandboxes) for status in entries)
         yield GaugeMetricFamily("kubelet_running_pods", "Pods with a ready sandbox.", value=running)
         containers = GaugeMetricFamily("kubelet_running_containers", "Containers.", labels=["container_state"])
@@ -97,12 +97,12 @@ class _Views(Collector):
                 value=self._lost.count,
             )
         yield CounterMetricFamily(
-            "nodeplane_pleg_stale_events", "Events older than what was known.", value=self._ledger.stale_events
+            "nodeplane_pleg_stale_events", "Events older than what was known.", value=self._merger.stale_events
         )
 
     def _missed_events(self) -> Metric:
         counter = PlainCounter(
-            "kube_pod_missed_events", "Transitions found by inspection that no event told of.", ["cause", "transition"]
+            "kube_pod_missed_events", "Transitions found by inspection without an event.", ["cause", "transition"]
         )
         self._missed.settle(time.time_ns())
         for cause, transition in product((RUNTIME, STREAM_DOWN, QUEUE_DROP), ("started", "stopped", "deleted")):
@@ -122,13 +122,15 @@ class Buckets:
     def add(self, seconds: float) -> None:
         self._counts[bisect_left(self._bounds, seconds)] += 1
 
-    def told(self) -> list[tuple[str, float]]:
-        """Bound and how many were not above it."""
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return each bound with the count of observations not above it."""
         names = [floatToGoString(bound) for bound in self._bounds]  # type: ignore[no-untyped-call]  # the library leaves it untyped
         return list(zip(names, accumulate(self._counts), strict=True))
 
 
-class Ages(Collector):
+class EventAges(Collector):
+    """Histograms of the age of received events, coarse and fine; cheaper per event than two Histograms."""
+
     def __init__(self) -> None:
         self._upstream, self._fine = Buckets(Histogram.DEFAULT_BUCKETS), Buckets(FINE)
         self._sum = 0.0
@@ -139,5 +141,5 @@ class Ages(Collector):
         self._sum += seconds
 
     def collect(self) -> Iterable[Metric]:
-        yield HistogramMetricFamily(UPSTREAM, "Age of events when received.", self._upstream.told(), self._sum)
-        yield HistogramMetricFamily(OURS, "As above, finer.", self._fine.told(), self._sum)
+        yield HistogramMetricFamily(UPSTREAM, "Age of events when received.", self._upstream.cumulative(), self._sum)
+        yield HistogramMetricFamily(OURS, "As above, finer.", self._fine.cumulative(), self._sum)

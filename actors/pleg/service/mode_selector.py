@@ -1,51 +1,51 @@
-"""Which mode is in use and whether relists happen: decided here, published as `pleg-state` when it changes."""
+"""Select the PLEG mode from the runtime's behavior, and publish mode and health as `pleg-state`."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.pleg.state_machine.mode import Mode, Plan, Wish, check_in, fault, plan
+from actors.pleg.state_machine.mode import Mode, ModeInput, Plan, health_fault, next_health_check, plan
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState
 
-LISTING = "everything is listed once before events are believed"
+WAITING_FOR_RELIST = "events are merged after the next full relist"
 SUSPECT_S = 60.0
-"""How long a runtime that did not tell of something is not relied upon."""
+"""Time in hint mode after the runtime missed an event."""
 
 
 @dataclass(frozen=True)
-class StanceOptions:
+class ModeSelectorOptions:
     mode: str
-    """As asked for: auto, evented, hint or generic."""
+    """Configured: auto, evented, hint or generic."""
     gate: bool
     last_started: Callable[[], float]
-    """Monotonic start of the last good relist, 0 = none."""
+    """Monotonic start of the last successful relist, 0 before the first."""
     on_period: Callable[[], None]
-    """The period of relists has changed."""
+    """Called when the period of relists has changed."""
     on_state: Callable[[PlegState], None]
-    believes: Callable[[], bool]
-    """Whether everything was listed since events come without a gap."""
+    trusted: Callable[[], bool]
+    """True after a full relist that began after the last gap in the event stream."""
 
 
-class Stance:
-    def __init__(self, options: StanceOptions) -> None:
+class ModeSelector:
+    def __init__(self, options: ModeSelectorOptions) -> None:
         self._options = options
         self._stamps: bool | None = None
         self._suspect_until = 0.0
-        self._told: PlegState | None = None
+        self._published: PlegState | None = None
         self.runtime = RuntimeState()
-        self.plan: Plan = plan(self.runtime, self._wish())
+        self.plan: Plan = plan(self.runtime, self._input())
 
     @property
     def merges(self) -> bool:
-        """Content of events is believed only of a runtime that was seen to stamp, or when a person asked for it."""
+        """True if the content of events may be merged: the runtime stamps its statuses, or evented is configured."""
         wanted = bool(self._stamps) or self._options.mode == Mode.EVENTED.value
         return wanted and self.plan.mode is Mode.EVENTED
 
     @property
-    def check_in(self) -> float:
-        """Seconds after which `tell` may have news by time alone."""
-        return check_in(self._options.last_started(), time.monotonic(), self.plan.limit_s)
+    def next_health_check(self) -> float:
+        """Seconds until health may change by time alone."""
+        return next_health_check(self._options.last_started(), time.monotonic(), self.plan.limit_s)
 
     def on_runtime(self, state: RuntimeState) -> None:
         self.runtime = state
@@ -56,8 +56,8 @@ class Stance:
             self._stamps = stamps
             self._replan()
 
-    def suspect(self) -> None:
-        """The runtime did not tell of something."""
+    def on_missed_events(self) -> None:
+        """Use hint mode for SUSPECT_S: the runtime sent no event for something."""
         self._suspect_until = time.monotonic() + SUSPECT_S
         self._replan()
 
@@ -65,30 +65,30 @@ class Stance:
         if self._suspect_until and time.monotonic() >= self._suspect_until:
             self._suspect_until = 0.0
             self._replan()
-        self.tell()
+        self.publish()
 
-    def tell(self) -> None:
+    def publish(self) -> None:
         """Publish mode and health if either changed."""
         started, (mode, why) = self._options.last_started(), self._in_use()
-        wrong, before = fault(started, time.monotonic(), self.plan.limit_s), self._told
+        wrong, before = health_fault(started, time.monotonic(), self.plan.limit_s), self._published
         if before and (before.mode, before.why, before.healthy) == (mode, why, not wrong):
             return
         last_ns = int(time.time_ns() - (time.monotonic() - started) * 1e9) if started else 0
-        self._told = PlegState(mode, why, not wrong, last_ns, wrong)
-        self._options.on_state(self._told)
+        self._published = PlegState(mode, why, not wrong, last_ns, wrong)
+        self._options.on_state(self._published)
 
     def _in_use(self) -> tuple[str, str]:
-        """The mode and why: evented only from when nothing that happens is found by a list any more."""
-        if self.plan.mode is Mode.EVENTED and not self._options.believes():
-            return Mode.GENERIC.value, LISTING
+        """Return the mode to publish and its reason; until the first trusted relist it is still generic."""
+        if self.plan.mode is Mode.EVENTED and not self._options.trusted():
+            return Mode.GENERIC.value, WAITING_FOR_RELIST
         return self.plan.mode.value, self.plan.why
 
-    def _wish(self) -> Wish:
-        suspect = time.monotonic() < self._suspect_until
-        return Wish(self._options.mode, self._options.gate, self._stamps, suspect)
+    def _input(self) -> ModeInput:
+        events_missed = time.monotonic() < self._suspect_until
+        return ModeInput(self._options.mode, self._options.gate, self._stamps, events_missed)
 
     def _replan(self) -> None:
-        old, self.plan = self.plan, plan(self.runtime, self._wish())
+        old, self.plan = self.plan, plan(self.runtime, self._input())
         if old.period_s != self.plan.period_s:
             self._options.on_period()
-        self.tell()
+        self.publish()

@@ -1,6 +1,7 @@
-"""What followers are told: the first change of a loop's turn at once, the others of a burst together at its end.
+"""Publish pod changes to followers of the bus, and wake RPCs that wait for a newer status.
 
-Of one pod's statuses put off only the newest goes out; every lifecycle event does, after its pod's status.
+The first change in an iteration of the event loop is published at once, the others of a burst at its end. Of delayed
+statuses of one pod only the newest is sent; every lifecycle event is sent, after its pod's status.
 """
 
 import asyncio
@@ -13,35 +14,34 @@ from protocols.bus import Op, Stream
 from protocols.errors import NodeplaneError
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
 
-MOST = 64
-"""Changes put off at most; the next one goes out with them at once."""
+MAX_DELAYED = 64
+"""Most delayed changes; one more publishes them all at once."""
 
 
-class Outbox:
+class PodPublisher:
     def __init__(self, published: dict[str, PodStatus], statuses: Stream, lifecycle: Stream) -> None:
-        """`published` is the source of `statuses`: it says what was sent, never more."""
+        # `published` is the snapshot source of the stream `statuses`: it must hold exactly what was sent.
         self._published = published
         self._statuses = statuses
         self._lifecycle = lifecycle
         self._changed: dict[str, PodStatus | None] = {}
         self._events: list[PodLifecycleEvent] = []
         self._changes = 0
-        self._turn = False
-        """A change went out in this turn already."""
+        self._flushed_this_iteration = False
 
     def put(self, change: Change) -> None:
         self._changed[change.uid] = change.status
         self._events += change.events
         self._changes += 1
-        if not self._turn:
-            self._turn = True
+        if not self._flushed_this_iteration:
+            self._flushed_this_iteration = True
             asyncio.get_running_loop().call_soon(self._end)
             self.flush()
-        elif self._changes > MOST:
+        elif self._changes > MAX_DELAYED:
             self.flush()
 
     def _end(self) -> None:
-        self._turn = False
+        self._flushed_this_iteration = False
         self.flush()
 
     def flush(self) -> None:
@@ -58,13 +58,15 @@ class Outbox:
 
 
 class NotNewer(NodeplaneError):
-    """Raised by GetNewerThan at its deadline: nothing later than the asked time became known."""
+    """Raised by GetNewerThan at its deadline: the pod did not become known up to the requested time."""
 
     http: ClassVar[int] = 504
     grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
 
 class Waiters:
+    """Calls of GetNewerThan that wait for a change of their pod."""
+
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
@@ -78,7 +80,7 @@ class Waiters:
             self.wake(uid)
 
     async def until(self, uid: str, holds: Callable[[], bool], timeout: float) -> bool:
-        """Wait until `holds()`; False when that did not come about within `timeout` seconds."""
+        """Wait until `holds()` is true; return False if it is not within `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
                 while not holds():

@@ -1,90 +1,84 @@
-"""How often a full relist may be asked for: nonsense from the runtime must not become a busy loop. Pure."""
+"""Relist the runtime when due and inspect single pods on request; all results go to the StatusMerger.
+
+One relist runs at a time, and at most PARALLEL inspections.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, Runtime
-from actors.pleg.state_machine.status_merger import Change, Ledger
+from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
+from actors.pleg.state_machine.status_merger import Change, StatusMerger
 from protocols.pace import Bucket
 
-BURST = 5.0
-PER_S = 1.0
-
-
-class Pace(Bucket):
-    """A bucket of BURST relists that fills by PER_S."""
-
-    def __init__(self) -> None:
-        super().__init__(PER_S, BURST, BURST, 0.0)
-
-
+RELIST_BURST, RELISTS_PER_S = 5.0, 1.0
+"""Bound of requested full relists: malformed answers of the runtime must not cause a busy loop."""
 PARALLEL = 8
 RETRY_S = 0.1
 RETRIES_FAST = 50
-UNSURE_S = 2.0
-"""Until all is listed again while the runtime tells nothing of some pod it holds."""
+UNINSPECTABLE_RELIST_S = 2.0
+"""Longest time between relists while a listed pod cannot be inspected."""
 HINTS = 200
-"""Pods that may wait for an inspection asked for by an event; beyond it everything is listed (upstream's queue)."""
+"""Most pods waiting for an inspection; one more causes a full relist instead (the size of upstream's queue)."""
 TRIES = 3
-"""Inspections of one pod in a row that an event may overtake."""
+"""Inspections of one pod in a row while events overtake them."""
 
 
 @dataclass(frozen=True)
 class RelisterOptions:
-    ledger: Ledger
-    runtime: Runtime
+    merger: StatusMerger
+    runtime: RuntimeClient
     on_change: Callable[[Change], None]
-    """What an inspection found."""
+    """Called with each change an inspection found."""
     on_relist: Callable[[int, float], None]
-    """After a good full relist: its start (ns since the epoch) and duration in seconds."""
+    """Called after a successful full relist with its start (ns since the epoch) and duration in seconds."""
     on_stamps: Callable[[bool], None]
-    """After an inspection that showed whether the runtime stamps its statuses."""
+    """Called after an inspection, with True if the runtime stamps its statuses."""
     on_inspected: Callable[[float], None]
-    """After one pod's inspection, with its duration in seconds."""
+    """Called after one pod's inspection with its duration in seconds."""
     on_failure: Callable[[], None]
-    """`failure` has changed."""
+    """Called when `failure` has changed."""
     period: Callable[[], float]
-    """Seconds until the next full relist, by the mode in use now."""
+    """Seconds between full relists in the current mode."""
 
 
 class Relister:
     def __init__(self, options: RelisterOptions) -> None:
         self._options = options
-        self._ledger = options.ledger
+        self._merger = options.merger
         self._due = asyncio.Event()
         self._moved = asyncio.Event()
-        self._pace = Pace()
+        self._limiter = Bucket(RELISTS_PER_S, RELIST_BURST, RELIST_BURST, 0.0)
         self._inspections: dict[str, asyncio.Task[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(PARALLEL)
         self.last_started = 0.0
-        """Monotonic time at which the last good relist began; 0 = none yet."""
+        """Monotonic start of the last successful relist; 0 before the first."""
         self.failure = ""
-        """Why the runtime could not be listed or a pod not be inspected, most recently; empty once all is well."""
+        """The most recent error of a listing or inspection; empty when all succeed."""
 
-    def full(self) -> None:
-        """Something may have been missed: list everything soon."""
+    def request_relist(self) -> None:
+        """Request a full relist soon: something may have been missed."""
         self._due.set()
         self._moved.set()
 
-    def rearm(self) -> None:
-        """The period has changed."""
+    def period_changed(self) -> None:
+        """Apply a changed period to the current pause."""
         self._moved.set()
 
-    def hint(self, uid: str) -> None:
-        """An event gave reason to look at one pod."""
+    def request_inspection(self, uid: str) -> None:
+        """Request the inspection of one pod because of an event."""
         if uid in self._inspections or len(self._inspections) < HINTS:
-            self.one(uid)
+            self.inspect(uid)
         else:
-            self.full()
+            self.request_relist()
 
-    def one(self, uid: str) -> "asyncio.Task[None]":
-        """Inspect one pod now; joins an inspection only if that has not begun to ask yet."""
+    def inspect(self, uid: str) -> "asyncio.Task[None]":
+        """Inspect one pod now; join another inspection of it only if that has not called the runtime yet."""
         task = self._inspections.get(uid)
         if task is None:
-            task = asyncio.ensure_future(self._one(uid))
+            task = asyncio.ensure_future(self._inspect_one(uid))
             self._inspections[uid] = task
             self._running.add(task)
             task.add_done_callback(self._running.discard)
@@ -97,12 +91,12 @@ class Relister:
             await self._pause(failures)
 
     async def _pause(self, failures: int) -> None:
-        """Until the next relist is due; a period that changes meanwhile holds at once."""
+        """Wait until the next relist is due; a changed period takes effect at once."""
         ended = time.monotonic()
         while not self._due.is_set() or failures:
             wait = self._options.period()
-            if self._ledger.cache.unsure:
-                wait = min(wait, UNSURE_S)
+            if self._merger.cache.uninspectable:
+                wait = min(wait, UNINSPECTABLE_RELIST_S)
             if failures:
                 wait = RETRY_S if failures < RETRIES_FAST else min(wait, 1.0)
             self._moved.clear()
@@ -114,19 +108,19 @@ class Relister:
                     await (asyncio.sleep(left) if failures else self._moved.wait())
             except TimeoutError:
                 return
-        await asyncio.sleep(self._pace.wait(time.monotonic()))
+        await asyncio.sleep(self._limiter.wait(time.monotonic()))
 
     async def _relist(self) -> bool:
         self._due.clear()
         began, stamp = time.monotonic(), time.time_ns()
         try:
-            await self._take_in(stamp)
+            await self._apply_listing(stamp)
         except RelistFailed as error:
             self._failed(str(error))
             return False
-        self._ledger.cache.completed(stamp)
+        self._merger.cache.completed(stamp)
         self.last_started = began
-        if not self._ledger.cache.unsure:
+        if not self._merger.cache.uninspectable:
             self._failed("")
         self._options.on_relist(stamp, time.monotonic() - began)
         return True
@@ -136,8 +130,8 @@ class Relister:
             self.failure = reason
             self._options.on_failure()
 
-    async def _take_in(self, stamp: int) -> None:
-        plan = self._ledger.relist(stamp, await self._options.runtime.snapshot())
+    async def _apply_listing(self, stamp: int) -> None:
+        plan = self._merger.relist(stamp, await self._options.runtime.snapshot())
         for uid in plan.vanished:
             self._apply(Inspection(uid, None, stamp, 0, None))
         results = await asyncio.gather(*(self._inspect(uid) for uid in plan.inspect), return_exceptions=True)
@@ -145,27 +139,27 @@ class Relister:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _one(self, uid: str) -> None:
+    async def _inspect_one(self, uid: str) -> None:
         try:
             async with self._slots:
                 del self._inspections[uid]
-                await self._looked_at(uid)
+                await self._inspect_until_newer(uid)
         except InspectionFailed as error:
-            self._doubt(uid, error)
-            self.rearm()
+            self._mark_uninspectable(uid, error)
+            self.period_changed()
         except RelistFailed as error:
             self._failed(str(error))
-            self.full()
+            self.request_relist()
 
-    async def _looked_at(self, uid: str) -> None:
+    async def _inspect_until_newer(self, uid: str) -> None:
         began = time.monotonic()
         for _ in range(TRIES):
             inspection = await self._options.runtime.inspect(uid)
             self._apply(inspection)
-            if self._ledger.cache.newer_than(uid, inspection.stamp - 1):
+            if self._merger.cache.newer_than(uid, inspection.stamp - 1):
                 break
         else:
-            self._ledger.cache.observed(uid, inspection.stamp)
+            self._merger.cache.observed(uid, inspection.stamp)
         self._options.on_inspected(time.monotonic() - began)
 
     async def _inspect(self, uid: str) -> None:
@@ -173,15 +167,15 @@ class Relister:
             try:
                 self._apply(await self._options.runtime.inspect(uid))
             except InspectionFailed as error:
-                self._doubt(uid, error)
+                self._mark_uninspectable(uid, error)
 
-    def _doubt(self, uid: str, error: InspectionFailed) -> None:
-        self._ledger.cache.doubt(uid)
+    def _mark_uninspectable(self, uid: str, error: InspectionFailed) -> None:
+        self._merger.cache.mark_uninspectable(uid)
         self._failed(str(error))
 
     def _apply(self, inspection: Inspection) -> None:
-        if inspection.stamps is not None:
-            self._options.on_stamps(inspection.stamps)
-        change = self._ledger.inspected(inspection.uid, inspection.status, inspection.stamp, inspection.told)
+        if inspection.stamped is not None:
+            self._options.on_stamps(inspection.stamped)
+        change = self._merger.inspected(inspection.uid, inspection.status, inspection.stamp, inspection.runtime_ns)
         if change is not None:
             self._options.on_change(change)

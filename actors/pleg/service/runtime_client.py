@@ -1,4 +1,4 @@
-"""What can go wrong while the runtime is listed."""
+"""Client of the runtime, through the cri actor: list everything with two calls, or inspect one pod."""
 
 import time
 from collections import defaultdict
@@ -17,17 +17,17 @@ from protocols.wire import cri_pb2 as cri
 
 
 class RelistFailed(NodeplaneError):
-    """Raised when the runtime could not be listed or a pod not inspected; the next relist tries again."""
+    """Raised when the runtime could not be listed or a pod not be inspected; the next relist tries again."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class InspectionFailed(RelistFailed):
-    """Raised when the runtime answered, but nothing that can be used, when asked of one pod; of others it may."""
+    """Raised when the runtime's answer for one pod is unusable; other pods may still be inspected."""
 
 
-CALL_S = 120.0
+CALL_TIMEOUT_S = 120.0
 M = TypeVar("M", bound=Message)
 _STATES = {cri.CONTAINER_RUNNING: RUNNING, cri.CONTAINER_EXITED: EXITED}
 
@@ -38,21 +38,24 @@ class Inspection:
     status: PodStatus | None
     stamp: int
     """Our clock before the first call, ns."""
-    told: int
-    """The runtime's own stamp of its answers; 0 when there is none that can be one."""
-    stamps: bool | None
-    """Whether the runtime stamped its answers; None when there was no sandbox to see it on."""
+    runtime_ns: int
+    """The runtime's timestamp of its answers; 0 if there is none that is sane."""
+    stamped: bool | None
+    """True if the runtime stamped its answers; None if there was no sandbox to see it on."""
 
 
-class Runtime:
-    """Every method raises RelistFailed when the runtime or cri is away or answers nonsense; `inspect` raises
-    InspectionFailed in the second case."""
+class RuntimeClient:
+    """Calls to the runtime.
+
+    Every method raises RelistFailed when the runtime or cri is unavailable or gives an unusable answer; in the second
+    case `inspect` raises InspectionFailed.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
     async def snapshot(self) -> dict[str, States]:
-        """Id -> state of every sandbox and container, by pod uid."""
+        """Return the state of every sandbox and container by id, by pod uid."""
         sandboxes = await self._ask("ListPodSandbox", cri.ListPodSandboxRequest(), cri.ListPodSandboxResponse)
         containers = await self._ask("ListContainers", cri.ListContainersRequest(), cri.ListContainersResponse)
         pods: dict[str, dict[str, str]] = defaultdict(dict)
@@ -66,7 +69,7 @@ class Runtime:
         return dict(pods)
 
     async def inspect(self, uid: str) -> Inspection:
-        """Everything the runtime holds of one pod."""
+        """Return the full status of one pod."""
         try:
             return await self._inspect(uid)
         except RelistFailed as error:
@@ -79,17 +82,17 @@ class Runtime:
         answers = [answer for id_ in await self._sandboxes(uid) if (answer := await self._sandbox(id_))]
         if not answers:
             return Inspection(uid, None, stamp, 0, None)
-        told = _stamp_of(answers)
-        containers = _stamped(answers) if told else []
-        stamps: bool | None = bool(told)
+        runtime_ns = _stamp_of(answers)
+        containers = _containers_of(answers) if runtime_ns else []
+        stamped: bool | None = bool(runtime_ns)
         if not containers:
             containers = await self._containers(uid, answers)
-            stamps = stamps and _agrees(told, containers)
+            stamped = stamped and _agrees(runtime_ns, containers)
         status = pod_status(_newest(answers), [sandbox_status(item.status) for item in answers], containers, stamp)
-        return Inspection(uid, status, stamp, told if stamps else 0, stamps)
+        return Inspection(uid, status, stamp, runtime_ns if stamped else 0, stamped)
 
     async def _sandboxes(self, uid: str) -> list[str]:
-        """By label, as upstream; a sandbox made without labels (by hand) is found among all."""
+        """Return the ids of a pod's sandboxes: by label, else (created without labels) from all."""
         chosen = cri.PodSandboxFilter(label_selector={POD_UID_LABEL: uid})
         for filter_ in (chosen, None):
             request = cri.ListPodSandboxRequest(filter=filter_)
@@ -99,11 +102,11 @@ class Runtime:
         return []
 
     async def _sandbox(self, id_: str) -> "cri.PodSandboxStatusResponse | None":
-        """None when it is gone, also when the runtime answers with nothing or with another sandbox."""
+        """Return the sandbox's status; None if it is gone."""
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=id_)
         answer = await self._unless_gone("PodSandboxStatus", request, cri.PodSandboxStatusResponse)
         if answer is not None and answer.status.id != id_:
-            raise RelistFailed(f"PodSandboxStatus: asked of {id_!r}, the runtime told of {answer.status.id!r}")
+            raise RelistFailed(f"PodSandboxStatus: asked for {id_!r}, the runtime answered with {answer.status.id!r}")
         return answer
 
     async def _containers(self, uid: str, answers: "list[cri.PodSandboxStatusResponse]") -> list[ContainerStatus]:
@@ -121,7 +124,7 @@ class Runtime:
         request = cri.ContainerStatusRequest(container_id=id_)
         answer = await self._unless_gone("ContainerStatus", request, cri.ContainerStatusResponse)
         if answer is not None and answer.status.id != id_:
-            raise RelistFailed(f"ContainerStatus: asked of {id_!r}, the runtime told of {answer.status.id!r}")
+            raise RelistFailed(f"ContainerStatus: asked for {id_!r}, the runtime answered with {answer.status.id!r}")
         return container_status(answer.status, sandbox) if answer is not None else None
 
     async def _unless_gone(self, operation: str, request: Message, kind: type[M]) -> M | None:
@@ -135,7 +138,7 @@ class Runtime:
     async def _ask(self, operation: str, request: Message, kind: type[M]) -> M:
         call = messages.CriCall(operation=operation, request=request.SerializeToString())
         try:
-            reply = await self._bus.call(messages.OWNER, messages.CALL, call, messages.CriReply, timeout=CALL_S)
+            reply = await self._bus.call(messages.OWNER, messages.CALL, call, messages.CriReply, timeout=CALL_TIMEOUT_S)
             return kind.FromString(reply.response)
         except BusError as error:
             raise RelistFailed(f"{operation}: {error.message}") from error
@@ -144,7 +147,7 @@ class Runtime:
 
 
 def _is_away(cause: BaseException | None) -> bool:
-    """Nobody answered: no word on any pod. What the runtime refuses or garbles is of one."""
+    """Return True if nobody answered at all; an answer that is an error or malformed concerns one pod only."""
     silent = isinstance(cause, BusError) and messages.ANSWERED not in cause.details
     return silent or (isinstance(cause, BusError) and cause.code == "UNAVAILABLE")
 
@@ -154,17 +157,17 @@ def _newest(answers: "list[cri.PodSandboxStatusResponse]") -> "cri.PodSandboxMet
 
 
 def _stamp_of(answers: "list[cri.PodSandboxStatusResponse]") -> int:
-    """The oldest of the runtime's stamps; 0 when one of them is missing or cannot be one in nanoseconds."""
+    """Return the oldest of the runtime's timestamps; 0 if one of them is missing or not sane."""
     now = time.time_ns()
     return min(sane_stamp(answer.timestamp, now) for answer in answers)
 
 
-def _agrees(told: int, containers: list[ContainerStatus]) -> bool | None:
-    """Stamped answers named no container: true if there is none; None if they may have been made since."""
+def _agrees(runtime_ns: int, containers: list[ContainerStatus]) -> bool | None:
+    """Check stamped answers without containers: True if there are none, None if all were created since."""
     if not containers:
         return True
-    return None if all(item.created_ns > told for item in containers) else False
+    return None if all(item.created_ns > runtime_ns for item in containers) else False
 
 
-def _stamped(answers: "list[cri.PodSandboxStatusResponse]") -> list[ContainerStatus]:
+def _containers_of(answers: "list[cri.PodSandboxStatusResponse]") -> list[ContainerStatus]:
     return [container_status(status, answer.status.id) for answer in answers for status in answer.containers_statuses]

@@ -1,4 +1,4 @@
-"""From CRI messages to one pod's status. Pure; the runtime's nonsense is corrected here, once."""
+"""Convert CRI messages to the status of one pod. Pure; malformed values of runtimes are corrected here, once."""
 
 from collections.abc import Iterable
 
@@ -10,9 +10,9 @@ POD_UID_LABEL = "io.kubernetes.pod.uid"
 RESTARTS = "io.kubernetes.container.restartCount"
 HASH = "io.kubernetes.container.hash"
 MAX_DIGITS = 9
-"""Of a restart count. Python raises for 5,000 digits, and the bus for what 64 bits do not hold."""
+"""Longest restart count accepted: int() raises for 5,000 digits, and the bus carries 64 bits only."""
 SANE_NS = 600 * 10**9
-"""A runtime stamp further than this from our clock is taken for absent (seconds for nanoseconds, 0, a wrong clock)."""
+"""A runtime timestamp further than this from our clock counts as absent (0, seconds for nanoseconds, a wrong clock)."""
 
 _STATES = {
     cri_pb2.CONTAINER_CREATED: "created",
@@ -22,7 +22,7 @@ _STATES = {
 
 
 def sane_stamp(stamp_ns: int, now_ns: int) -> int:
-    """The runtime's timestamp, never later than our clock; 0 when it cannot be one in nanoseconds."""
+    """Return the runtime's timestamp, capped to our clock; 0 if it cannot be a time in nanoseconds."""
     return min(stamp_ns, now_ns) if abs(stamp_ns - now_ns) <= SANE_NS else 0
 
 
@@ -70,7 +70,10 @@ def pod_status(
     containers: Iterable[ContainerStatus],
     timestamp_ns: int,
 ) -> PodStatus:
-    """Newest first; the pod's IPs are those of the newest sandbox, if that is ready and not on the host's network."""
+    """Return the pod's status, sandboxes and containers newest first.
+
+    The pod's IPs are those of its newest sandbox if that is ready and not on the host's network.
+    """
     ordered = tuple(sorted(sandboxes, key=lambda item: (-item.created_ns, item.id)))
     newest = ordered[0] if ordered else None
     ips = (newest.ip,) if newest and newest.ready and newest.ip and not newest.host_network else ()

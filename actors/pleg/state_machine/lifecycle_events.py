@@ -1,10 +1,21 @@
-"""Which lifecycle events lie between two views of one pod. Pure (upstream's generic PLEG table)."""
+"""Derive lifecycle events from two consecutive views of one pod. Pure; the table of upstream's generic PLEG.
+
+| old -> new | events |
+|---|---|
+| any -> running | ContainerStarted |
+| any -> exited | ContainerDied |
+| any -> unknown | none |
+| exited -> gone | ContainerRemoved |
+| any other -> gone | ContainerDied, ContainerRemoved |
+
+Sandboxes go through the same table as containers, under their own ids. A created container counts as unknown.
+"""
 
 from collections.abc import Mapping
 
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
 
-STARTED, DIED, REMOVED, SYNC = "ContainerStarted", "ContainerDied", "ContainerRemoved", "PodSync"
+STARTED, DIED, REMOVED = "ContainerStarted", "ContainerDied", "ContainerRemoved"
 ABSENT, RUNNING, EXITED, UNKNOWN = "non-existent", "running", "exited", "unknown"
 
 States = Mapping[str, str]
@@ -12,7 +23,6 @@ States = Mapping[str, str]
 
 
 def states_of(status: PodStatus | None) -> dict[str, str]:
-    """Sandboxes go through the same table as containers, with their own ids; created counts as unknown."""
     if status is None:
         return {}
     known = (RUNNING, EXITED)
@@ -21,7 +31,7 @@ def states_of(status: PodStatus | None) -> dict[str, str]:
 
 
 def changes(uid: str, old: States, new: States) -> list[PodLifecycleEvent]:
-    """Events in order of death first, so that a follower frees before it takes. A change to unknown gives none."""
+    """Return the events between two views. Deaths come first, so that followers release before they acquire."""
     events: list[PodLifecycleEvent] = []
     for id_ in sorted(old.keys() | new.keys()):
         events += _of_one(uid, id_, old.get(id_, ABSENT), new.get(id_, ABSENT))
@@ -42,12 +52,13 @@ def _of_one(uid: str, id_: str, old: str, new: str) -> list[PodLifecycleEvent]:
 
 KILLED = 128 + 9
 OOM = "OOMKilled"
-LATE_S = 1.0
-"""After so long such a pod is inspected once more."""
+OOM_RECHECK_S = 1.0
+"""Delay of the second inspection of a killed container. The runtime learns that memory ran out apart from the end of
+the process, and sends no event when it changes the reason to OOMKilled."""
 
 
-def may_be_told_more(before: States, status: PodStatus | None) -> bool:
-    """A container's end is new, and looks like what the kernel does where memory ran out."""
+def may_become_oom_killed(before: States, status: PodStatus | None) -> bool:
+    """Return True if a container newly ended by SIGKILL and is not reported as OOMKilled."""
     return status is not None and any(
         item.state == EXITED and item.exit_code == KILLED and item.reason != OOM and before.get(item.id) != EXITED
         for item in status.containers

@@ -1,8 +1,13 @@
-"""Transitions that an inspection found though the event stream was up and told nothing of them. Pure.
+"""Count events that should have arrived and did not. Pure.
 
-A difference is a candidate at first: the event may only be late. After GRACE_NS it counts, once per event that should
-have come: started, stopped, deleted. What changed while the stream was down is counted apart (cause stream_down), and
-what the bus lost on the way as queue_drop. Changes that runtimes tell nothing of (a start that failed) never count.
+MissedEvents compares inspections with received events:
+- A transition found by inspection without its event is a candidate at first: the event may only be late.
+- After GRACE_NS it counts, once per expected event: started, stopped, deleted.
+- Changes while the stream was down count under cause stream_down, events dropped by the bus under queue_drop.
+- Transitions for which runtimes send no event (a start that failed) never count.
+
+LostEvents compares the numbers of received events. Inspections cannot find these: a container that was created and
+removed within a gap leaves no trace. Only the embedded runtime numbers its events; for others it counts nothing.
 """
 
 from collections import Counter
@@ -13,8 +18,8 @@ from protocols.wire import cri_pb2
 from protocols.wire.event_numbers import EventNumber
 
 GRACE_NS = 2 * 10**9
-KEPT = 50_000
-"""Reports remembered; beyond it the oldest are forgotten, which can only count too much."""
+MAX_REPORTED = 50_000
+"""Received events retained; dropping the oldest can only count too much."""
 RUNTIME, STREAM_DOWN, QUEUE_DROP = "runtime", "stream_down", "queue_drop"
 
 _IMPLIED = {
@@ -26,7 +31,7 @@ _IMPLIED = {
     (UNKNOWN, ABSENT): ("deleted",),
     (RUNNING, ABSENT): ("stopped", "deleted"),
 }
-_TOLD: dict[int, str] = {
+_TRANSITIONS: dict[int, str] = {
     cri_pb2.CONTAINER_STARTED_EVENT: "started",
     cri_pb2.CONTAINER_STOPPED_EVENT: "stopped",
     cri_pb2.CONTAINER_DELETED_EVENT: "deleted",
@@ -40,51 +45,54 @@ class MissedEvents:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(cause, transition) -> how many."""
     up_since: int = 0
-    """Since when the stream is up without a gap; 0: it is down."""
+    """Time since which the stream is up without a gap; 0 while it is down."""
     cause: str = STREAM_DOWN
-    """Why it was not up before `up_since`."""
+    """The reason for the gap before `up_since`."""
     _expected: bool = False
-    _told: dict[tuple[str, str], None] = field(default_factory=dict)
+    _reported: dict[tuple[str, str], None] = field(default_factory=dict)
     _candidates: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def opened(self, now: int, cause: str = STREAM_DOWN) -> None:
-        """The stream opened, or (queue_drop) what it brought was lost up to now."""
+    def stream_opened(self, now: int, cause: str = STREAM_DOWN) -> None:
+        """Record that the stream opened or, with cause queue_drop, that the bus dropped events up to now."""
         self.up_since, self.cause, self._expected = now, cause, True
 
-    def down(self) -> None:
+    def stream_closed(self) -> None:
         self.up_since = 0
         self.cause = STREAM_DOWN
 
     def event(self, container_id: str, type_: int) -> None:
-        if transition := _TOLD.get(type_, ""):
+        if transition := _TRANSITIONS.get(type_, ""):
             key = (container_id, transition)
-            self._told[key] = None
+            self._reported[key] = None
             self._candidates.pop(key, None)
-            if len(self._told) > KEPT:
-                del self._told[next(iter(self._told))]
+            if len(self._reported) > MAX_REPORTED:
+                del self._reported[next(iter(self._reported))]
 
-    def found(self, old: States, new: States, since: int, now: int) -> bool:
-        """An inspection showed `new` after `old`, known at `since` (0: first look at all). True: ask `settle` later."""
+    def inspected(self, old: States, new: States, since: int, now: int) -> bool:
+        """Compare the states before and after an inspection; return True if `settle` must be called later.
+
+        `since` is the time up to which the pod was known before; 0 for the first observation, which never counts.
+        """
         if not since or not self._expected:
             return False
-        told_all = 0 < self.up_since <= since
+        stream_was_up = 0 < self.up_since <= since
         for id_ in old.keys() | new.keys():
             for transition in _IMPLIED.get((old.get(id_, ABSENT), new.get(id_, ABSENT)), ()):
-                self._one((id_, transition), told_all, now)
+                self._record((id_, transition), stream_was_up, now)
         return bool(self._candidates)
 
-    def _one(self, key: tuple[str, str], told_all: bool, now: int) -> None:
-        if key in self._told:
+    def _record(self, key: tuple[str, str], stream_was_up: bool, now: int) -> None:
+        if key in self._reported:
             return
-        if told_all:
+        if stream_was_up:
             self._candidates.setdefault(key, now)
         else:
             self.counts[(self.cause, key[1])] += 1
 
     def settle(self, now: int) -> int:
-        """Count the candidates whose grace is over; returns how many of those are reason to distrust the runtime.
+        """Count the candidates whose grace is over; return how many of them are reason to distrust the event stream.
 
-        A removal that nobody told of is none: CRI-O tells of no sandbox's, and it changes nothing that runs.
+        A removal is no such reason: CRI-O sends no event for a sandbox's, and nothing that runs changes.
         """
         due = [key for key, at in self._candidates.items() if now - at >= GRACE_NS]
         for key in due:
@@ -94,7 +102,7 @@ class MissedEvents:
 
 
 class LostEvents:
-    """`count` follows the numbers: it is exact as soon as an event after the gap arrives."""
+    """`count` is exact as soon as an event after the gap arrives."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,10 @@
-"""Which source of truth is in use, and how often the runtime is listed for safety. Pure (DECISIONS: PLEG modes)."""
+"""Decide the PLEG mode, the period of relists and the health of relists. Pure.
+
+- generic: every change is found by relisting. Used unless the runtime streams events and answers.
+- hint: an event causes the inspection of its pod; its content is ignored. Used while events were missed lately, and
+  for runtimes that do not stamp their statuses.
+- evented: events carry the status; relists are a safety net.
+"""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -11,23 +17,20 @@ EVENTED_PERIOD_S, EVENTED_LIMIT_S = 300.0, 600.0
 
 class Mode(Enum):
     GENERIC = "generic"
-    """Every change is found by relisting."""
     HINT = "hint"
-    """An event makes one pod be inspected at once; its content is not believed."""
     EVENTED = "evented"
-    """Events carry the status; relists are only for safety."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is wanted, and what is known of the runtime beside its state."""
+class ModeInput:
+    """The configured mode, and observations of the runtime beyond its state."""
 
     mode: str = "auto"
     gate: bool = True
     stamps: bool | None = None
-    """Whether its PodSandboxStatus carries timestamp and container statuses; None: not seen yet."""
-    suspect: bool = False
-    """It was caught at not telling something."""
+    """True if PodSandboxStatus carries timestamp and container statuses; None before the first one."""
+    events_missed: bool = False
+    """Events were missed within the last minute."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,14 @@ class Plan:
     period_s: float
     """Seconds from the end of a full relist to the start of the next."""
     limit_s: float
-    """Unhealthy when the last good relist began longer ago."""
+    """Relists are unhealthy when the last successful one began longer ago."""
     why: str
 
 
-def plan(state: RuntimeState, wish: Wish) -> Plan:
-    if not wish.gate:
+def plan(state: RuntimeState, inputs: ModeInput) -> Plan:
+    if not inputs.gate:
         return _generic("the feature gate EventedPLEG is off")
-    if wish.mode == Mode.GENERIC.value:
+    if inputs.mode == Mode.GENERIC.value:
         return _generic("asked for")
     if not state.events_supported:
         return _generic("the runtime has no event stream")
@@ -51,19 +54,19 @@ def plan(state: RuntimeState, wish: Wish) -> Plan:
         return _generic(f"the event stream is down ({state.message})" if state.message else "no event stream yet")
     if not state.connected:
         return _generic(f"the runtime does not answer ({state.message})")
-    if wish.suspect:
-        return _hint("events were missed; every second is looked at for a while")
-    if wish.mode == Mode.HINT.value:
+    if inputs.events_missed:
+        return _hint("events were missed; relists every second for a while")
+    if inputs.mode == Mode.HINT.value:
         return _hint("asked for")
-    if wish.stamps is False and wish.mode != Mode.EVENTED.value:
+    if inputs.stamps is False and inputs.mode != Mode.EVENTED.value:
         return _hint("the runtime does not stamp its statuses")
-    return Plan(Mode.EVENTED, EVENTED_PERIOD_S, EVENTED_LIMIT_S, _why_evented(wish))
+    return Plan(Mode.EVENTED, EVENTED_PERIOD_S, EVENTED_LIMIT_S, _why_evented(inputs))
 
 
-def _why_evented(wish: Wish) -> str:
-    if wish.mode == Mode.EVENTED.value:
+def _why_evented(inputs: ModeInput) -> str:
+    if inputs.mode == Mode.EVENTED.value:
         return "asked for"
-    return "the runtime streams events and stamps statuses" if wish.stamps else "the runtime streams events"
+    return "the runtime streams events and stamps statuses" if inputs.stamps else "the runtime streams events"
 
 
 def _hint(why: str) -> Plan:
@@ -74,8 +77,11 @@ def _generic(why: str) -> Plan:
     return Plan(Mode.GENERIC, GENERIC_PERIOD_S, GENERIC_LIMIT_S, why)
 
 
-def fault(last_started: float, now: float, limit_s: float) -> str:
-    """Empty when healthy. Times are monotonic seconds; `last_started` 0: no relist has ended well yet."""
+def health_fault(last_started: float, now: float, limit_s: float) -> str:
+    """Return upstream's message for unhealthy relists, empty if healthy.
+
+    Times are monotonic seconds; `last_started` is 0 before the first successful relist.
+    """
     if not last_started:
         return "pleg has yet to be successful"
     if now - last_started > limit_s:
@@ -83,12 +89,12 @@ def fault(last_started: float, now: float, limit_s: float) -> str:
     return ""
 
 
-def check_in(last_started: float, now: float, limit_s: float) -> float:
-    """Seconds until `fault` may answer otherwise by time alone; at least one."""
+def next_health_check(last_started: float, now: float, limit_s: float) -> float:
+    """Return the seconds until `health_fault` may change by time alone; at least one."""
     return max(1.0, last_started + limit_s - now) if last_started else limit_s
 
 
 def _text(seconds: float) -> str:
-    """As Go prints a duration: 3m1.2s."""
+    """Format seconds as Go prints a duration: 3m1.2s."""
     minutes, rest = divmod(round(seconds, 1), 60)
     return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"

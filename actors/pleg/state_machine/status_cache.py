@@ -1,7 +1,10 @@
-"""Each pod's runtime status with the time it is true for: what waits for news asks here. Pure, a single writer.
+"""Cache of each pod's runtime status and the time up to which it is known. Pure; StatusMerger is its only writer.
 
-Order of two statuses of one pod: (timestamp, rank); at one timestamp an inspection beats an event, an event never
-beats an inspection. A deleted pod leaves a tombstone, so that a late event cannot bring it back.
+- Statuses of one pod are ordered by (timestamp, rank). At one timestamp an inspection replaces an event; an event
+  never replaces an inspection.
+- An event that is not newer than the last full relist is stale.
+- A deleted pod leaves a tombstone, so that a late event cannot restore it.
+- Only inspections and full relists advance the time up to which a pod is known; events do not.
 """
 
 from dataclasses import dataclass, field
@@ -18,16 +21,16 @@ class Rank(IntEnum):
 
 
 TOMBSTONES = 20_000
-"""Kept at most; beyond it the oldest go."""
+"""Most tombstones retained; the oldest are dropped."""
 
 
 @dataclass
 class Entry:
     status: PodStatus
     modified: int
-    """Orders what is put in: the runtime's stamp where there is a sane one."""
+    """Orders updates: the runtime's timestamp if it is sane, else our clock."""
     observed: int
-    """Our clock before the last inspection: everything up to then is known. Events do not move it."""
+    """Our clock before the last inspection: everything up to then is known."""
     rank: Rank
 
 
@@ -37,19 +40,20 @@ class StatusCache:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)
-    complete: int = 0
-    """Start of the last full relist that ended well: everything is known at least up to then, but for the unsure."""
-    unsure: dict[str, int] = field(default_factory=dict)
-    """Pods the runtime lists and tells nothing usable of: no relist speaks of them until an inspection ends well.
-    Pod uid -> up to when relists had told everything of it."""
+    relisted_until: int = 0
+    """Start of the last successful full relist. Everything up to then is known, except of uninspectable pods."""
+    uninspectable: dict[str, int] = field(default_factory=dict)
+    """Listed pods whose inspection failed: uid -> time up to which relists covered the pod before."""
 
     def get(self, uid: str) -> PodStatus | None:
         entry = self.entries.get(uid)
         return entry.status if entry else None
 
     def put(self, status: PodStatus, stamp: int, rank: Rank, observed: int = 0) -> bool:
-        """False when older than what is known, than the pod's deletion, or (events) than the last full relist."""
-        if stamp <= self.tombstones.get(status.uid, -1) or (rank is Rank.EVENT and stamp <= self._told(status.uid)):
+        """Store a status; return False if it is stale by the rules of this module."""
+        if stamp <= self.tombstones.get(status.uid, -1) or (
+            rank is Rank.EVENT and stamp <= self._relisted_until(status.uid)
+        ):
             return False
         entry = self.entries.get(status.uid)
         if entry and (stamp, rank) < (entry.modified, entry.rank):
@@ -58,24 +62,24 @@ class StatusCache:
             return False
         self.tombstones.pop(status.uid, None)
         if rank is Rank.INSPECTION:
-            self.unsure.pop(status.uid, None)
+            self.uninspectable.pop(status.uid, None)
         observed = max(observed, entry.observed if entry else 0)
         self.entries[status.uid] = Entry(status, stamp, observed, rank)
         return True
 
     def drop(self, uid: str, stamp: int, rank: Rank) -> bool:
-        """The runtime holds nothing of the pod at `stamp`; False when something newer is known."""
+        """Remove a pod that was gone from the runtime at `stamp`; return False if something newer is known."""
         entry = self.entries.get(uid)
-        if (entry and stamp < entry.modified) or (rank is Rank.EVENT and stamp <= self._told(uid)):
+        if (entry and stamp < entry.modified) or (rank is Rank.EVENT and stamp <= self._relisted_until(uid)):
             return False
         self.entries.pop(uid, None)
-        self.unsure.pop(uid, None)
+        self.uninspectable.pop(uid, None)
         self.tombstones[uid] = max(stamp, self.tombstones.get(uid, 0))
         return True
 
     def observed(self, uid: str, stamp: int) -> None:
-        """An inspection begun at `stamp` found what is already known (also: that nothing is)."""
-        self.unsure.pop(uid, None)
+        """Record an inspection begun at `stamp` that changed nothing, also one of an unknown pod."""
+        self.uninspectable.pop(uid, None)
         if entry := self.entries.get(uid):
             entry.observed = max(entry.observed, stamp)
         else:
@@ -84,25 +88,25 @@ class StatusCache:
                 del self.tombstones[next(iter(self.tombstones))]
 
     def completed(self, stamp: int) -> None:
-        """A full relist begun at `stamp` has been taken in, every pod of it."""
-        self.complete = max(self.complete, stamp)
+        """Record a full relist begun at `stamp`, after all its pods were merged."""
+        self.relisted_until = max(self.relisted_until, stamp)
         self.tombstones = {uid: at for uid, at in self.tombstones.items() if stamp - at < TOMBSTONE_NS}
 
-    def certain(self, uid: str) -> int:
-        """Up to when everything is known of the pod; 0: it was never looked at."""
+    def known_until(self, uid: str) -> int:
+        """Return the time up to which everything is known of the pod; 0 if it was never observed."""
         entry = self.entries.get(uid)
-        return max(self._told(uid), entry.observed if entry else 0)
+        return max(self._relisted_until(uid), entry.observed if entry else 0)
 
     def newer_than(self, uid: str, minimum: int) -> bool:
-        """Whether what is known of the pod is strictly later than `minimum`."""
+        """Return True if the pod is known up to a time strictly later than `minimum`."""
         entry = self.entries.get(uid)
         known = entry.observed if entry else self.tombstones.get(uid, 0)
-        return self._told(uid) > minimum or known > minimum
+        return self._relisted_until(uid) > minimum or known > minimum
 
-    def doubt(self, uid: str) -> None:
-        """The runtime holds the pod and tells nothing usable of it."""
-        self.unsure.setdefault(uid, self.complete)
+    def mark_uninspectable(self, uid: str) -> None:
+        """Record that the inspection of a listed pod failed: relists no longer cover it until one succeeds."""
+        self.uninspectable.setdefault(uid, self.relisted_until)
 
-    def _told(self, uid: str) -> int:
-        """Up to when full relists have told everything of the pod."""
-        return self.unsure.get(uid, self.complete)
+    def _relisted_until(self, uid: str) -> int:
+        """Return the time up to which full relists cover the pod."""
+        return self.uninspectable.get(uid, self.relisted_until)

@@ -1,4 +1,16 @@
-"""Takes in what relists, inspections and events say, and tells what changed: the cache's single writer. Pure."""
+"""Merge relists, inspections and runtime events into the status cache, and return what changed. Pure.
+
+Relists and inspections:
+- A relist compares the ids and states in the runtime with the cache; pods that differ are inspected.
+- A pod with knowledge later than the start of the relist is left alone.
+
+Events (only while `trusted`, see StatusMerger):
+- An event carries one sandbox and that sandbox's containers (CRI-O: all containers of the pod). Other sandboxes stay
+  as they are until a relist; otherwise exited containers of an older sandbox would flicker.
+- No status names its sandbox, so a known container stays where it is.
+- An event that cannot be right or complete is not merged: the pod is inspected instead.
+- A container moves only forward: created, running, exited.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +26,7 @@ from protocols.wire import cri_pb2
 
 @dataclass(frozen=True)
 class Change:
-    """What is known of one pod became `status` (None: the runtime holds nothing of it), by these events."""
+    """The new status of one pod (None: gone from the runtime), with its lifecycle events."""
 
     uid: str
     status: PodStatus | None
@@ -22,74 +34,74 @@ class Change:
     old: States
     new: States
     since: int
-    """Up to when everything of the pod was known before, by our clock; 0: this is the first look."""
+    """Time up to which the pod was known before, by our clock; 0 for its first observation."""
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What became of one event."""
+class MergeResult:
+    """The outcome of merging one event."""
 
     change: Change | None = None
-    doubt: bool = False
-    """It was stale or cannot be right: the pod has to be inspected."""
+    inspect: bool = False
+    """The event was stale or cannot be right: inspect the pod."""
 
 
 @dataclass(frozen=True)
 class RelistPlan:
     inspect: list[str]
-    """Pods that differ from what is known."""
+    """Pods that differ from the cache."""
     vanished: list[str]
 
 
 @dataclass
-class Ledger:
+class StatusMerger:
     cache: StatusCache = field(default_factory=StatusCache)
     trusted: bool = False
-    """A full relist was completed since the event stream opened: events may be merged into what is known."""
+    """True after a full relist that began after the last gap in the event stream; only then are events merged."""
     stale_events: int = 0
-    """Events that were older than what was known, or unusable."""
+    """Events older than the cache."""
 
-    def event(self, event: "cri_pb2.ContainerEventResponse", now_ns: int) -> Taken:
+    def event(self, event: "cri_pb2.ContainerEventResponse", now_ns: int) -> MergeResult:
         """Merge one event. Only while `trusted`."""
         uid = event.pod_sandbox_status.metadata.uid
-        stamp, since = sane_stamp(event.created_at, now_ns) or now_ns, self.cache.certain(uid)
+        stamp, since = sane_stamp(event.created_at, now_ns) or now_ns, self.cache.known_until(uid)
         old = self.cache.get(uid)
-        if doubtful(old, event):
-            return Taken(doubt=True)
+        if must_inspect(old, event):
+            return MergeResult(inspect=True)
         new = merged(old, event, since)
         if not (self.cache.drop(uid, stamp, Rank.EVENT) if new is None else self._put(old, new, stamp, Rank.EVENT)):
             self.stale_events += 1
-            return Taken(doubt=new is None or _content(with_ips_kept(old, new)) != _content(old))
-        return Taken(self._change(uid, old, since))
+            return MergeResult(inspect=new is None or _content(with_ips_kept(old, new)) != _content(old))
+        return MergeResult(self._change(uid, old, since))
 
     def owner_of(self, id_: str) -> str:
-        """The pod of a container or sandbox; empty when unknown. Only for events that do not name their pod."""
+        """Return the uid of the pod of a container or sandbox, empty if unknown: for events that do not name a pod."""
         entries = self.cache.entries.items() if id_ else ()
         return next((uid for uid, entry in entries if id_ in states_of(entry.status)), "")
 
     def relist(self, stamp: int, snapshot: Mapping[str, States]) -> RelistPlan:
-        """Compare a listing begun at `stamp` with what is known; pods with later knowledge are left alone."""
+        """Compare a listing begun at `stamp` with the cache."""
         entries = self.cache.entries
         known = {uid: states_of(entry.status) for uid, entry in entries.items() if entry.modified <= stamp}
         fresh = [uid for uid in snapshot if uid not in entries]
-        unsure = [uid for uid in self.cache.unsure if uid in entries and uid in snapshot]
+        uninspectable = [uid for uid in self.cache.uninspectable if uid in entries and uid in snapshot]
         differing = [uid for uid, states in known.items() if uid in snapshot and dict(snapshot[uid]) != states]
-        gone = [uid for uid in {**known, **self.cache.unsure} if uid not in snapshot]
-        return RelistPlan(inspect=list(dict.fromkeys(fresh + differing + unsure)), vanished=gone)
+        gone = [uid for uid in {**known, **self.cache.uninspectable} if uid not in snapshot]
+        return RelistPlan(inspect=list(dict.fromkeys(fresh + differing + uninspectable)), vanished=gone)
 
-    def inspected(self, uid: str, status: PodStatus | None, stamp: int, told: int = 0) -> Change | None:
-        """Take in an inspection begun at `stamp` by our clock, stamped `told` by the runtime (0: not, or not sanely).
+    def inspected(self, uid: str, status: PodStatus | None, stamp: int, runtime_ns: int = 0) -> Change | None:
+        """Merge an inspection begun at `stamp` by our clock; return None if nothing changed.
 
-        None when nothing changed or later things are known.
+        `runtime_ns` is the runtime's timestamp of its answer, 0 if it has none that is sane.
         """
-        old, since = self.cache.get(uid), self.cache.certain(uid)
+        old, since = self.cache.get(uid), self.cache.known_until(uid)
         if status is None:
             gone = old is not None and self.cache.drop(uid, stamp, Rank.INSPECTION)
             self.cache.observed(uid, stamp)
             return self._change(uid, old, since) if gone else None
         status = msgspec.structs.replace(status, timestamp_ns=max(stamp, since))
-        if not self._put(old, status, max(stamp, told), Rank.INSPECTION, stamp):
-            return None  # an event told of something later; the pod stays uncertain and is looked at again
+        if not self._put(old, status, max(stamp, runtime_ns), Rank.INSPECTION, stamp):
+            return None  # a later event was merged meanwhile: the pod is inspected again
         return self._change(uid, old, since)
 
     def _put(self, old: PodStatus | None, new: PodStatus, stamp: int, rank: Rank, observed: int = 0) -> bool:
@@ -104,7 +116,7 @@ class Ledger:
 
 
 def _content(status: PodStatus | None) -> tuple[object, ...] | None:
-    """All of a status but its time."""
+    """Return everything of a status but its time."""
     if status is None:
         return None
     return (status.uid, status.name, status.namespace, status.ips, status.sandboxes, status.containers, status.error)
@@ -116,24 +128,23 @@ _ORDER = {"created": 0, "unknown": 0, "running": 1, "exited": 2}
 _TYPES = frozenset(cri_pb2.ContainerEventType.values())
 
 
-def doubtful(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse") -> bool:
-    """Whether the event's content cannot be right or complete, so that the pod has to be inspected instead.
+def must_inspect(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse") -> bool:
+    """Return True if the event's content cannot be right or complete.
 
-    A container that is known, not said to be deleted, and missing in the payload would otherwise look as if it were
-    gone, and be started a second time.
+    A known container that is missing in the payload without a deletion would otherwise look gone and be started twice.
     """
     sandbox = event.pod_sandbox_status
     if not sandbox.id or not event.container_id or event.container_event_type not in _TYPES:
         return True
-    told = {item.id for item in event.containers_statuses}
+    reported = {item.id for item in event.containers_statuses}
     if event.container_event_type == cri_pb2.CONTAINER_DELETED_EVENT:
-        told |= {event.container_id}
+        reported |= {event.container_id}
         if event.container_id == sandbox.id:
             return False
     every = _by_id(old)
     known = {item.id for item in every.values() if item.sandbox_id == sandbox.id}
-    homeless = told - every.keys() - {event.container_id} if _has_another(old, sandbox.id) else set()
-    return not known <= told or "" in told or bool(homeless)
+    unattributed = reported - every.keys() - {event.container_id} if _has_another(old, sandbox.id) else set()
+    return not known <= reported or "" in reported or bool(unattributed)
 
 
 def _has_another(old: PodStatus | None, sandbox: str) -> bool:
@@ -141,7 +152,7 @@ def _has_another(old: PodStatus | None, sandbox: str) -> bool:
 
 
 def merged(old: PodStatus | None, event: "cri_pb2.ContainerEventResponse", stamp_ns: int) -> PodStatus | None:
-    """The pod after the event; None when the runtime holds nothing of it any more."""
+    """Return the pod after the event; None if nothing of it is left in the runtime."""
     sandbox = event.pod_sandbox_status
     deleted = event.container_id if event.container_event_type == cri_pb2.CONTAINER_DELETED_EVENT else ""
     sandboxes = {item.id: item for item in (old.sandboxes if old else ())} | {sandbox.id: sandbox_status(sandbox)}
@@ -161,14 +172,14 @@ def _by_id(status: PodStatus | None) -> dict[str, ContainerStatus]:
     return {item.id: item for item in (status.containers if status else ())}
 
 
-def _container(old: ContainerStatus | None, told: "cri_pb2.ContainerStatus", sandbox: str) -> ContainerStatus:
-    """Containers do not restart under one id: created -> running -> exited, never back."""
-    new = container_status(told, old.sandbox_id if old else sandbox)
+def _container(old: ContainerStatus | None, new_status: "cri_pb2.ContainerStatus", sandbox: str) -> ContainerStatus:
+    """Return the new status unless it would move back: a container never restarts under the same id."""
+    new = container_status(new_status, old.sandbox_id if old else sandbox)
     return old if old is not None and _ORDER[old.state] > _ORDER[new.state] else new
 
 
 def with_ips_kept(old: PodStatus | None, new: PodStatus) -> PodStatus:
-    """A pod whose sandbox is gone keeps the addresses it had, else a finished pod would lose its podIP."""
+    """Keep the addresses of a pod whose sandbox is gone: a finished pod retains its podIP."""
     if new.ips or old is None or any(item.ready for item in new.sandboxes):
         return new
     fields = {name: getattr(new, name) for name in new.__struct_fields__}

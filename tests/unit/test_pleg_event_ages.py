@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from actors.pleg.service.metrics import OURS, UPSTREAM, Ages
+from actors.pleg.service.metrics import OURS, UPSTREAM, EventAges
 
 AGES = st.lists(st.one_of(st.floats(0, 20), st.sampled_from(Histogram.DEFAULT_BUCKETS[:-1])), max_size=30)
 
@@ -16,7 +16,7 @@ def lines(registry: CollectorRegistry, name: str) -> list[str]:
 
 @given(AGES)
 def test_ages_are_told_as_a_histogram_of_the_library_would(seconds: list[float]) -> None:
-    ours, theirs, ages = CollectorRegistry(), CollectorRegistry(), Ages()
+    ours, theirs, ages = CollectorRegistry(), CollectorRegistry(), EventAges()
     ours.register(ages)
     library = Histogram(UPSTREAM, "x", registry=theirs)
     for age in seconds:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from actors.pleg.service.publisher import MOST, Outbox
+from actors.pleg.service.publisher import MAX_DELAYED, PodPublisher
 from actors.pleg.state_machine.status_merger import Change
 from protocols.bus import Op
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
@@ -27,7 +27,7 @@ def change(uid: str, name: str, gone: bool = False) -> Change:
 async def burst(changes: list[Change]) -> tuple[list[str], list[str], dict[str, PodStatus], int]:
     published: dict[str, PodStatus] = {}
     statuses, lifecycle = Told(), Told()
-    outbox = Outbox(published, statuses, lifecycle)  # type: ignore[arg-type]  # what is used of a stream
+    outbox = PodPublisher(published, statuses, lifecycle)  # type: ignore[arg-type]  # what is used of a stream
     for item in changes:
         outbox.put(item)
     at_once = len(statuses.events)
@@ -58,6 +58,6 @@ def test_a_pod_that_came_and_went_within_a_turn_is_not_told_of() -> None:
 
 
 def test_a_burst_does_not_pile_up() -> None:
-    _, events, _, at_once = asyncio.run(burst([change(str(number), "x") for number in range(3 * MOST)]))
-    assert at_once > 2 * MOST
-    assert len(events) == 3 * MOST
+    _, events, _, at_once = asyncio.run(burst([change(str(number), "x") for number in range(3 * MAX_DELAYED)]))
+    assert at_once > 2 * MAX_DELAYED
+    assert len(events) == 3 * MAX_DELAYED

@@ -1,4 +1,4 @@
-"""The ledger against a model runtime whose events are lost, late, doubled and out of order."""
+"""The status merger against a model runtime whose events are lost, late, doubled and out of order."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from actors.pleg.state_machine.cri_status import container_status, pod_status, sandbox_status
 from actors.pleg.state_machine.lifecycle_events import states_of
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
-from actors.pleg.state_machine.status_merger import Ledger
+from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.messages.pleg import PodStatus
 from protocols.wire import cri_pb2 as cri
 
@@ -98,15 +98,15 @@ class ModelRuntime:
         return pod_status(newest.metadata, sandboxes, containers, self.now)
 
 
-def relist(ledger: Ledger, runtime: ModelRuntime) -> None:
+def relist(merger: StatusMerger, runtime: ModelRuntime) -> None:
     stamp = runtime.tick()
     truth = runtime.inspect()
-    plan = ledger.relist(stamp, {UID: states_of(truth)} if truth else {})
+    plan = merger.relist(stamp, {UID: states_of(truth)} if truth else {})
     for uid in plan.vanished:
-        ledger.inspected(uid, None, stamp)
+        merger.inspected(uid, None, stamp)
     for uid in plan.inspect:
-        ledger.inspected(uid, runtime.inspect(), stamp)
-    ledger.cache.completed(stamp)
+        merger.inspected(uid, runtime.inspect(), stamp)
+    merger.cache.completed(stamp)
 
 
 def view(status: PodStatus | None) -> tuple[object, ...]:
@@ -132,94 +132,94 @@ def apply(runtime: ModelRuntime, operation: str) -> "list[cri.ContainerEventResp
 
 @given(OPERATIONS)
 def test_in_order_events_alone_keep_the_cache_equal_to_the_runtime(operations: list[str]) -> None:
-    runtime, ledger = ModelRuntime(), Ledger()
+    runtime, merger = ModelRuntime(), StatusMerger()
     for operation in operations:
         for event in [] if operation == "relist" else apply(runtime, operation):
-            ledger.event(event, runtime.now)
-        assert view(ledger.cache.get(UID)) == view(runtime.inspect())
+            merger.event(event, runtime.now)
+        assert view(merger.cache.get(UID)) == view(runtime.inspect())
 
 
 @settings(max_examples=300)
 @given(OPERATIONS, st.randoms(use_true_random=False))
 def test_after_a_relist_the_cache_is_right_whatever_the_events_did(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # hypothesis gives a random.Random
-    runtime, ledger, late = ModelRuntime(), Ledger(), []
+    runtime, merger, late = ModelRuntime(), StatusMerger(), []
     for operation in operations:
         if operation == "relist":
-            relist(ledger, runtime)
+            relist(merger, runtime)
             continue
         late += [event for event in apply(runtime, operation) if random.random() > 0.2]
         random.shuffle(late)
         while late and random.random() > 0.5:
             event = late[-1] if random.random() < 0.3 else late.pop()
-            ledger.event(event, runtime.now)
-    relist(ledger, runtime)
+            merger.event(event, runtime.now)
+    relist(merger, runtime)
     for event in late:
-        ledger.event(event, runtime.now)
+        merger.event(event, runtime.now)
     if not runtime.sandboxes:
-        assert ledger.cache.get(UID) is None, "a late event brought a deleted pod back"
-    relist(ledger, runtime)
-    assert view(ledger.cache.get(UID)) == view(runtime.inspect())
+        assert merger.cache.get(UID) is None, "a late event brought a deleted pod back"
+    relist(merger, runtime)
+    assert view(merger.cache.get(UID)) == view(runtime.inspect())
 
 
 @given(OPERATIONS, st.randoms(use_true_random=False))
 def test_a_container_never_goes_back_to_an_earlier_state(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # as above
     order = {"created": 0, "running": 1, "exited": 2}
-    runtime, ledger, events = ModelRuntime(), Ledger(), []
+    runtime, merger, events = ModelRuntime(), StatusMerger(), []
     for operation in operations:
         if operation != "relist":
             events += apply(runtime, operation)
     random.shuffle(events)
     seen: dict[str, int] = {}
     for event in events:
-        ledger.event(event, runtime.now)
-        status = ledger.cache.get(UID)
+        merger.event(event, runtime.now)
+        status = merger.cache.get(UID)
         for item in status.containers if status else ():
             assert order[item.state] >= seen.get(item.id, 0)
             seen[item.id] = order[item.state]
 
 
 def test_an_event_older_than_an_inspection_changes_nothing() -> None:
-    runtime, ledger = ModelRuntime(), Ledger()
+    runtime, merger = ModelRuntime(), StatusMerger()
     runtime.run_sandbox()
     started = runtime.start()
     runtime.exit(3)
-    relist(ledger, runtime)
-    taken = [ledger.event(event, runtime.now) for event in started]
+    relist(merger, runtime)
+    taken = [merger.event(event, runtime.now) for event in started]
     assert [item.change for item in taken] == [None, None]
-    assert ledger.stale_events == 2
-    status = ledger.cache.get(UID)
+    assert merger.stale_events == 2
+    status = merger.cache.get(UID)
     assert status is not None
     assert [(item.state, item.exit_code) for item in status.containers] == [("exited", 3)]
 
 
 def test_removing_an_older_sandbox_keeps_the_newer_one() -> None:
-    runtime, ledger = ModelRuntime(), Ledger()
+    runtime, merger = ModelRuntime(), StatusMerger()
     for event in [*runtime.run_sandbox(), *runtime.run_sandbox()]:
-        ledger.event(event, runtime.now)
+        merger.event(event, runtime.now)
     for event in runtime.remove_oldest_sandbox():
-        ledger.event(event, runtime.now)
-    status = ledger.cache.get(UID)
+        merger.event(event, runtime.now)
+    status = merger.cache.get(UID)
     assert status is not None
     assert [item.id for item in status.sandboxes] == ["s2"]
 
 
 def test_a_stamp_in_seconds_is_not_believed() -> None:
-    runtime, ledger = ModelRuntime(), Ledger()
+    runtime, merger = ModelRuntime(), StatusMerger()
     event = runtime.run_sandbox()[1]
     event.created_at = START // 10**9
-    assert ledger.event(event, runtime.now).change is not None
-    assert ledger.cache.entries[UID].modified == runtime.now
+    assert merger.event(event, runtime.now).change is not None
+    assert merger.cache.entries[UID].modified == runtime.now
 
 
 def test_newer_than_is_strict_and_knows_absence() -> None:
-    runtime, ledger = ModelRuntime(), Ledger()
-    assert not ledger.cache.newer_than(UID, 0)
+    runtime, merger = ModelRuntime(), StatusMerger()
+    assert not merger.cache.newer_than(UID, 0)
     stamp = runtime.tick()
-    ledger.inspected(UID, None, stamp)
-    assert ledger.cache.newer_than(UID, stamp - 1)
-    assert not ledger.cache.newer_than(UID, stamp)
-    ledger.cache.completed(stamp + 5)
-    assert ledger.cache.newer_than(UID, stamp + 4)
+    merger.inspected(UID, None, stamp)
+    assert merger.cache.newer_than(UID, stamp - 1)
+    assert not merger.cache.newer_than(UID, stamp)
+    merger.cache.completed(stamp + 5)
+    assert merger.cache.newer_than(UID, stamp + 4)
 
 
 def test_at_one_stamp_an_inspection_beats_an_event() -> None:
@@ -238,30 +238,30 @@ def test_at_one_stamp_an_inspection_beats_an_event() -> None:
 
 
 def test_a_relist_does_not_speak_of_a_pod_it_could_not_look_at() -> None:
-    runtime, ledger = ModelRuntime(), Ledger()
+    runtime, merger = ModelRuntime(), StatusMerger()
     runtime.run_sandbox()
-    relist(ledger, runtime)
-    first = ledger.cache.complete
+    relist(merger, runtime)
+    first = merger.cache.relisted_until
     runtime.start()
-    plan = ledger.relist(runtime.tick(), {UID: states_of(runtime.inspect())})
+    plan = merger.relist(runtime.tick(), {UID: states_of(runtime.inspect())})
     assert plan.inspect == [UID]
-    ledger.cache.doubt(UID)
-    ledger.cache.completed(runtime.tick())
-    assert ledger.cache.certain(UID) == first
-    assert not ledger.cache.newer_than(UID, first)
-    assert ledger.cache.newer_than("another", first)
-    relist(ledger, runtime)
-    assert view(ledger.cache.get(UID)) == view(runtime.inspect())
-    assert ledger.cache.newer_than(UID, first)
-    assert not ledger.cache.unsure
+    merger.cache.mark_uninspectable(UID)
+    merger.cache.completed(runtime.tick())
+    assert merger.cache.known_until(UID) == first
+    assert not merger.cache.newer_than(UID, first)
+    assert merger.cache.newer_than("another", first)
+    relist(merger, runtime)
+    assert view(merger.cache.get(UID)) == view(runtime.inspect())
+    assert merger.cache.newer_than(UID, first)
+    assert not merger.cache.uninspectable
 
 
 def test_a_pod_nothing_was_ever_told_of_is_forgotten_with_its_end() -> None:
-    ledger = Ledger()
-    ledger.cache.doubt(UID)
-    ledger.cache.completed(START)
-    assert not ledger.cache.newer_than(UID, START - 1)
-    assert ledger.relist(START + 1, {}).vanished == [UID]
-    ledger.inspected(UID, None, START + 1)
-    ledger.cache.completed(START + 1)
-    assert ledger.cache.newer_than(UID, START)
+    merger = StatusMerger()
+    merger.cache.mark_uninspectable(UID)
+    merger.cache.completed(START)
+    assert not merger.cache.newer_than(UID, START - 1)
+    assert merger.relist(START + 1, {}).vanished == [UID]
+    merger.inspected(UID, None, START + 1)
+    merger.cache.completed(START + 1)
+    assert merger.cache.newer_than(UID, START)
