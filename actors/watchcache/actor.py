@@ -5,16 +5,25 @@ nothing: on start it lists the store and reads the changes of the last revisions
 their marks, and watches from their resourceVersions, without a new list.
 """
 
-from actors.watchcache.backend import Backend
-from actors.watchcache.errors import NotFresh
-from actors.watchcache.metrics import WatchcacheCollector
-from actors.watchcache.options import WatchcacheOptions
+from typing import ClassVar
+
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.service.backend import Backend
+from actors.watchcache.service.metrics import WatchcacheCollector
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
+from protocols.errors import NodeplaneError
 from protocols.etcd import EtcdOptions, store_options
 from protocols.kube.resources import ALL
 from protocols.messages.objects import FRESHEN, Freshen
 from protocols.messages.supervisor import Empty
+
+
+class NotFresh(NodeplaneError):
+    """Raised by `freshen` when the revision did not come within its bounded wait."""
+
+    http: ClassVar[int] = 504
+    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
 
 class Watchcache:

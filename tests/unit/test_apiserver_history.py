@@ -15,9 +15,9 @@ from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import HISTORY_REPLACED, Hub, HubOptions
 from actors.apiserver.watch.scope import Scope
-from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.source import Proven
-from actors.watchcache.state import State
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.store_state import State
+from actors.watchcache.service.bus_streams import Proven
 from protocols.bus import Event, Item
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import ObjectEvent

@@ -17,9 +17,9 @@ from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import Scope
-from actors.watchcache.cache import ResourceCache, op_of
-from actors.watchcache.options import WatchcacheOptions, WindowOptions
-from actors.watchcache.state import State
+from actors.watchcache.cache.options import WatchcacheOptions, WindowOptions
+from actors.watchcache.cache.resource_cache import ResourceCache, op_of
+from actors.watchcache.cache.store_state import State
 from protocols.bus import Event
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from tests.support.watch_wire import ByHand, Wire

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.store.compaction import Retention
 from actors.store.options import StoreOptions
-from actors.watchcache.options import WatchcacheOptions
+from actors.watchcache.cache.options import WatchcacheOptions
 from protocols.etcd import EtcdOptions
 
 NOWHERE = Path("/nowhere")

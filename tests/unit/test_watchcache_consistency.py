@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from actors.watchcache import consistency
-from actors.watchcache.consistency import ERROR, FAILURE, SUCCESS, Consistency
-from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.state import State
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.store_state import State
+from actors.watchcache.service import consistency_check as consistency
+from actors.watchcache.service.consistency_check import ERROR, FAILURE, SUCCESS, Consistency
 from protocols.etcd import EtcdError, EtcdOptions, KeyValue
 from protocols.etcd.types import Ranged
 from protocols.wire import etcd_pb2 as pb

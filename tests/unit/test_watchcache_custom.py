@@ -5,8 +5,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.watchcache.cache import ResourceCache
-from actors.watchcache.state import State
+from actors.watchcache.cache.resource_cache import ResourceCache
+from actors.watchcache.cache.store_state import State
 from protocols.kube.custom import declared, served
 from protocols.kube.resources import DEFINITIONS
 from tests.unit.test_watchcache_state import Etcd, started

@@ -5,9 +5,9 @@ from collections import deque
 
 import pytest
 
-from actors.watchcache.feed import TOGETHER, Feed
-from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.state import Change, State
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.store_state import Change, State
+from actors.watchcache.service.store_follower import TOGETHER, Feed
 from protocols.etcd import EtcdClient, EtcdOptions, KeyValue, Unavailable, WatchBatch, WatchEvent
 
 LONG = 60.0

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.watchcache.gathering import CROWD, Gathering
+from actors.watchcache.service.store_follower import CROWD, Gathering
 
 SHORTEST, LONGEST = 0.002, 0.008
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.watchcache.lineage import REMEMBERED, Lineage
+from actors.watchcache.cache.history_check import REMEMBERED, Lineage
 from protocols.etcd import KeyValue, WatchEvent
 
 Write = tuple[int, bool, int]

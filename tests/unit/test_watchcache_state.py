@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.watchcache.errors import StoreTooOld
-from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.state import State
-from actors.watchcache.version import answers_in_order, check
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.store_state import State
+from actors.watchcache.service.store_follower import StoreTooOld, answers_in_order, check
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import FLOOR_KEY, ObjectEvent
 

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any, cast
 
-from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.source import TICK_EVERY, Streams
-from actors.watchcache.state import Change, State
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.store_state import Change, State
+from actors.watchcache.service.bus_streams import TICK_EVERY, Streams
 from protocols.bus import Bus
 from protocols.etcd import EtcdOptions
 from protocols.messages.objects import ADDED, ObjectEvent

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.watchcache.options import WindowOptions
-from actors.watchcache.window import Entry, Window
+from actors.watchcache.cache.options import WindowOptions
+from actors.watchcache.cache.window import Entry, Window
 from protocols.messages.objects import ObjectEvent
 
 SMALL = WindowOptions(least=4, most=16, fresh=10.0, max_bytes=400)

@@ -7,12 +7,21 @@ again, each the same, and no other between them and our position.
 
 from collections import deque
 from collections.abc import Iterable
+from typing import ClassVar
 from zlib import crc32
 
+from protocols.errors import NodeplaneError
 from protocols.etcd import WatchEvent
 
 REMEMBERED = 32
 """Revisions read again by each new watch."""
+
+
+class HistoryLost(NodeplaneError):
+    """Raised when the store's data is not a continuation of what this cache has applied: it was restored from a backup
+    or replaced. The process ends and starts anew, so that all followers get the store's own state."""
+
+    grpc: ClassVar[str] = "DATA_LOSS"
 
 
 class Lineage:

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Iterable
 
-from actors.watchcache.cache import ResourceCache, op_of
-from actors.watchcache.state import Change, State
+from actors.watchcache.cache.resource_cache import ResourceCache, op_of
+from actors.watchcache.cache.store_state import Change, State
 from protocols.bus import Bus, Event, Item, Op, Stream, Value
 from protocols.messages.objects import DIGEST_KEY, stream_of
 

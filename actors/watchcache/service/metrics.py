@@ -6,8 +6,8 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from actors.watchcache.backend import Backend
-from actors.watchcache.cache import ResourceCache
+from actors.watchcache.cache.resource_cache import ResourceCache
+from actors.watchcache.service.backend import Backend
 
 LABELS = ("group", "resource")
 Figure = Callable[[ResourceCache], float]

@@ -5,9 +5,9 @@ import asyncio
 import logging
 from typing import Protocol
 
-from actors.watchcache.cache import ResourceCache
-from actors.watchcache.errors import HistoryLost
-from actors.watchcache.state import State
+from actors.watchcache.cache.history_check import HistoryLost
+from actors.watchcache.cache.resource_cache import ResourceCache
+from actors.watchcache.cache.store_state import State
 from protocols.etcd import EtcdError, FutureRevision
 from protocols.etcd.types import Ranged, prefix_end
 from protocols.wire import etcd_pb2 as pb

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from actors.watchcache.options import WindowOptions
-from actors.watchcache.window import Entry, Window
+from actors.watchcache.cache.options import WindowOptions
+from actors.watchcache.cache.window import Entry, Window
 from protocols.bus import Event, Item, Op, Value
 from protocols.etcd import KeyValue, WatchEvent
 from protocols.kube.resources import Resource

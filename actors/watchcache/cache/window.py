@@ -9,7 +9,7 @@ from itertools import dropwhile
 
 import msgspec
 
-from actors.watchcache.options import WindowOptions
+from actors.watchcache.cache.options import WindowOptions
 from protocols.messages.objects import ObjectEvent
 
 

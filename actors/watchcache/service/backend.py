@@ -3,17 +3,24 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import ClassVar
 
-from actors.watchcache.compactor import Compactor
-from actors.watchcache.consistency import Consistency
-from actors.watchcache.errors import StoreUnreachable
-from actors.watchcache.feed import Feed
-from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.source import Streams
-from actors.watchcache.state import Change, State
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.store_state import Change, State
+from actors.watchcache.service.bus_streams import Streams
+from actors.watchcache.service.compactor import Compactor
+from actors.watchcache.service.consistency_check import Consistency
+from actors.watchcache.service.store_follower import Feed
 from protocols.actor import Context
 from protocols.bus import Bus
+from protocols.errors import NodeplaneError
 from protocols.etcd import BadEndpoint, EtcdClient, EtcdError
+
+
+class StoreUnreachable(NodeplaneError):
+    """Raised when the store's endpoints or certificates cannot be used at all."""
+
+    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class Backend:

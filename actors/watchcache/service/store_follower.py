@@ -1,18 +1,16 @@
-"""Keeps the state up with the store: list once, then one watch, opened anew from where it broke."""
+"""What an etcd version can be relied on for. Pure."""
 
 import asyncio
 import logging
+import re
 import time
 from contextlib import suppress
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from actors.watchcache.errors import HistoryLost
-from actors.watchcache.gathering import Gathering
-from actors.watchcache.lineage import Proof
-from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.state import Change, State
-from actors.watchcache.version import answers_in_order, check, parse
-from actors.watchcache.waiters import Waiters
+from actors.watchcache.cache.history_check import HistoryLost, Proof
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.store_state import Change, State
+from protocols.errors import NodeplaneError
 from protocols.etcd import (
     AnswerTooLarge,
     Compacted,
@@ -25,6 +23,91 @@ from protocols.etcd import (
     WatchBatch,
 )
 from protocols.etcd.paging import Listing
+
+
+class StoreTooOld(NodeplaneError):
+    """Raised at start when the etcd version is known to lose acknowledged writes."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+Version = tuple[int, int, int]
+
+
+def parse(text: str) -> Version:
+    """`3.5.13`, `3.6.0-rc.1`; anything else counts as the oldest."""
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+
+
+def check(text: str) -> None:
+    """Raises StoreTooOld for versions that lose acknowledged writes when they are killed."""
+    version = parse(text)
+    if version < (3, 4, 21) or (3, 5, 0) <= version < (3, 5, 6):
+        raise StoreTooOld(f"etcd {text} can lose acknowledged writes in a crash; use 3.4.21, 3.5.6, 3.6 or newer")
+
+
+def answers_in_order(text: str) -> bool:
+    """Whether progress on request comes behind the events it speaks of. Others tell the store's revision at once, even
+    to a watch that is still catching up: to believe it would lose events."""
+    version = parse(text)
+    return version >= (3, 5, 13) or (3, 4, 31) <= version < (3, 5, 0)
+
+
+CROWD = 3
+"""Changes taken at once from which on the next ones wait twice as long, and below which half as long."""
+
+
+class Gathering:
+    def __init__(self, shortest: float, longest: float) -> None:
+        """Seconds."""
+        self._shortest, self._longest = shortest, longest
+        self._wait = self._resumed = 0.0
+
+    def after(self, taken: int, now: float) -> float:
+        """Seconds to leave what comes next to the kernel, after `taken` changes were taken at `now`."""
+        if now - self._resumed >= 1.5 * self._shortest:
+            self._wait = 0.0
+        elif self._wait and taken >= CROWD:
+            self._wait = min(2 * self._wait, self._longest)
+        else:
+            self._wait = max(self._wait / 2, self._shortest)
+        self._resumed = now + self._wait
+        return self._wait
+
+
+class Waiters:
+    """Futures by revision; bounded by the bus's own limit on running calls."""
+
+    def __init__(self) -> None:
+        self._waiting: set[tuple[int, asyncio.Future[None]]] = set()
+        self.any = asyncio.Event()
+        """Set while someone waits."""
+
+    async def wait(self, revision: int, timeout: float) -> bool:
+        """False when it did not come in time."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (revision, future)
+        self._waiting.add(entry)
+        self.any.set()
+        try:
+            await asyncio.wait_for(future, timeout)
+        except TimeoutError:
+            return False
+        finally:
+            self._drop(entry)
+        return True
+
+    def _drop(self, entry: tuple[int, asyncio.Future[None]]) -> None:
+        self._waiting.discard(entry)
+        if not self._waiting:
+            self.any.clear()
+
+    def advance(self, revision: int) -> None:
+        for wanted, future in self._waiting:
+            if wanted <= revision and not future.done():
+                future.set_result(None)
+
 
 log = logging.getLogger("watchcache")
 

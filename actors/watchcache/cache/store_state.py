@@ -1,19 +1,71 @@
-"""All resources at one revision: lists and batches go in, events to publish come out. Pure; time is given."""
+"""Which resource a key of etcd belongs to. Pure."""
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from actors.watchcache.cache import Reached, ResourceCache, Stored, stored
-from actors.watchcache.demux import Demux
-from actors.watchcache.lineage import Lineage
-from actors.watchcache.options import WatchcacheOptions
-from actors.watchcache.orphans import Orphans
+from actors.watchcache.cache.history_check import Lineage
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.resource_cache import Reached, ResourceCache, Stored, stored
 from protocols.etcd import KeyValue, WatchBatch, WatchEvent
 from protocols.kube.custom import declared
 from protocols.kube.jsons import read_json_object
 from protocols.kube.resources import DEFINITIONS, EXTENSIONS, Resource
-from protocols.messages.objects import ObjectEvent
+from protocols.messages.objects import HISTORY_MARK, ObjectEvent
+
+
+class Demux:
+    """Finds a cache by key prefix. Keys outside every prefix (of other API servers, say) are nobody's."""
+
+    def __init__(self, caches: Iterable[ResourceCache]) -> None:
+        pairs = sorted((cache.resource.storage_prefix.encode(), cache) for cache in caches)
+        self._prefixes = [prefix for prefix, _ in pairs]
+        self._caches = [cache for _, cache in pairs]
+
+    def find(self, key: bytes) -> tuple[ResourceCache, str] | None:
+        """The cache, and the key below its prefix."""
+        at = bisect_right(self._prefixes, key) - 1
+        if at < 0 or not key.startswith(self._prefixes[at]):
+            return None
+        rest = key[len(self._prefixes[at]) :].decode(errors="replace")
+        if not rest or rest.startswith(HISTORY_MARK):  # snapshots mark history so; no object's name may begin with it
+            return None
+        return self._caches[at], rest
+
+
+ROOT = "/registry/"
+
+
+class Orphans:
+    def __init__(self) -> None:
+        self._below: dict[str, dict[str, Stored]] = {}
+
+    def put(self, key: bytes, stored: Stored) -> None:
+        found = _split(key)
+        if found:
+            self._below.setdefault(found[0], {})[found[1]] = stored
+
+    def remove(self, key: bytes) -> None:
+        found = _split(key)
+        if found and found[0] in self._below:
+            self._below[found[0]].pop(found[1], None)
+
+    def claim(self, prefix: str) -> dict[str, Stored]:
+        return self._below.pop(prefix, {})
+
+    def leave(self, prefix: str, objects: Mapping[str, Stored]) -> None:
+        if objects:
+            self._below.setdefault(prefix, {}).update(objects)
+
+    def clear(self) -> None:
+        self._below.clear()
+
+
+def _split(key: bytes) -> tuple[str, str] | None:
+    """(prefix, rest) of a custom resource's key: its group, unlike the first part of any other, has a dot."""
+    parts = key.decode(errors="replace").removeprefix(ROOT).split("/", 2)
+    return (f"{ROOT}{parts[0]}/{parts[1]}/", parts[2]) if len(parts) == 3 and "." in parts[0] else None
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Asynchronous parts of the watch cache: follow a store, publish streams on the bus, check and compact."""
