@@ -1,8 +1,9 @@
-"""The watch cache: one watch of each store, turned into a stream with history for every resource.
+"""watchcache: turn one watch of each store into a stream with history for every resource (KEP-1904).
 
-It owns the windows of recent changes and the position of each stream, all in memory. By kill -9 at any moment it loses
-nothing: on start it lists the store and reads the changes of the last revisions again, so that followers go on from
-their marks, and watches from their resourceVersions, without a new list.
+A process of its own, so that API servers can restart and scale without watching the store themselves. Owns the windows
+of recent changes and the position of each stream, all in memory. On kill -9 nothing is lost: at start it lists the
+store and reads the changes of the last revisions again, so followers continue from their marks, and watches from their
+resourceVersions, without a new list.
 """
 
 from typing import ClassVar
@@ -20,14 +21,14 @@ from protocols.messages.supervisor import Empty
 
 
 class NotFresh(NodeplaneError):
-    """Raised by `freshen` when the revision did not come within its bounded wait."""
+    """Raised by `freshen` when the cache does not reach the revision within its bounded wait."""
 
     http: ClassVar[int] = 504
     grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
 
-class Watchcache:
-    """Ready once the windows of every store are filled and the streams owned."""
+class WatchcacheActor:
+    """Becomes ready once the windows of every store are filled and their streams are owned."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -41,10 +42,10 @@ class Watchcache:
         options = WatchcacheOptions(
             etcd=etcd,
             resources=tuple(row for row in ALL if settings.store_of(row.qualified) == at),
-            efficient=settings.gate("EfficientWatchResumption"),
-            compaction=0.0 if store.embedded else float(settings.etcd_compaction_s),
+            efficient_resumption=settings.gate("EfficientWatchResumption"),
+            compaction_interval=0.0 if store.embedded else float(settings.etcd_compaction_s),
         )
-        return Backend(options, self._context.bus, self._changed)
+        return Backend(options, self._context.bus, self._on_store_changed)
 
     async def start(self) -> None:
         self._context.registry.register(WatchcacheCollector(self._backends))
@@ -53,22 +54,24 @@ class Watchcache:
         for backend in self._backends:
             await backend.start(self._context)
 
-    def _changed(self) -> None:
-        """A store was told for the first time, went away or came back."""
-        full = [
+    def _on_store_changed(self) -> None:
+        """Update the readiness and the note: a store was published first, became unavailable or came back."""
+        alarms = [
             f"the store at {backend.name} has alarms: {backend.alarms}; see docs/reference/store.md"
             for backend in self._backends
             if backend.alarms
         ]
-        away = full + [
-            f"the store at {backend.name} is away: {backend.away}" for backend in self._backends if backend.away
+        problems = alarms + [
+            f"the store at {backend.name} is unavailable: {backend.unavailable_reason}"
+            for backend in self._backends
+            if backend.unavailable_reason
         ]
         revisions = " and ".join(str(backend.state.position) for backend in self._backends)
-        note = "; ".join(away) or f"from revision {revisions}"
-        if not self._ready and all(backend.told for backend in self._backends):
+        note = "; ".join(problems) or f"from revision {revisions}"
+        if not self._ready and all(backend.published for backend in self._backends):
             self._ready = True
             self._context.ready(note)
-        elif away or self._ready:
+        elif problems or self._ready:
             self._context.note(note)
 
     async def _freshen(self, request: Freshen, call: Call) -> Empty:
@@ -85,7 +88,7 @@ class Watchcache:
 
 
 def main(argv: list[str] | None = None) -> None:
-    run_actor("watchcache", Watchcache, argv)
+    run_actor("watchcache", WatchcacheActor, argv)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import HISTORY_REPLACED, Hub, HubOptions
 from actors.apiserver.watch.scope import Scope
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import State
-from actors.watchcache.service.bus_streams import Proven
+from actors.watchcache.cache.store_state import StoreState
+from actors.watchcache.service.bus_streams import ResourceStream
 from protocols.bus import Event, Item
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import ObjectEvent
@@ -52,12 +52,12 @@ class Store:
         elif before:
             self.events.append(WatchEvent(True, KeyValue(key, b"", 0, self.revision, 0), before))
 
-    def cache(self) -> Proven:
+    def cache(self) -> ResourceStream:
         """As a watch cache that has just started shows it."""
-        state = State(OPTIONS)
+        state = StoreState(OPTIONS)
         state.load(list(self.now.values()), self.revision)
         state.take(WatchBatch(self.revision, self.events), 0.0)
-        return Proven(next(cache for cache in state.caches if cache.resource.plural == "configmaps"))
+        return ResourceStream(next(cache for cache in state.caches if cache.resource.plural == "configmaps"))
 
 
 def follow(replica: Replica, store: Store) -> None:

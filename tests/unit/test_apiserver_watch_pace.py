@@ -8,7 +8,8 @@ from actors.apiserver.watch.pace import SHARE, Pace, Volume
 from actors.apiserver.watch.sweep import TURN, Sweep
 from actors.apiserver.watch.watcher import Watcher
 from actors.store.options import StoreOptions
-from actors.watchcache.cache.options import WatchcacheOptions, WindowOptions
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.window import WindowOptions
 from protocols.etcd import EtcdOptions
 from protocols.messages.objects import HISTORY_BYTES, HISTORY_REVISIONS, MIB, WINDOW_BYTES
 from tests.support.watch_wire import ByHand

@@ -17,9 +17,10 @@ from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import Scope
-from actors.watchcache.cache.options import WatchcacheOptions, WindowOptions
+from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.resource_cache import ResourceCache, op_of
-from actors.watchcache.cache.store_state import State
+from actors.watchcache.cache.store_state import StoreState
+from actors.watchcache.cache.window import WindowOptions
 from protocols.bus import Event
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from tests.support.watch_wire import ByHand, Wire
@@ -38,9 +39,11 @@ def body(name: str, number: int) -> bytes:
 
 
 class Chain:
-    def __init__(self, efficient: bool) -> None:
-        options = WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)), efficient=efficient)
-        self.state = State(options)
+    def __init__(self, efficient_resumption: bool) -> None:
+        options = WatchcacheOptions(
+            etcd=EtcdOptions(endpoints=("unix:/none",)), efficient_resumption=efficient_resumption
+        )
+        self.state = StoreState(options)
         self.revision = 10
         first = KeyValue(PREFIX + b"a", body("a", 0), 5, 5, 1)
         self.state.load([first], self.revision)
@@ -72,14 +75,14 @@ class Chain:
         assert self.replica.mark == self.cache.position
 
 
-def cache_of(state: State) -> ResourceCache:
+def cache_of(state: StoreState) -> ResourceCache:
     return next(cache for cache in state.caches if cache.resource.plural == "configmaps")
 
 
 @settings(deadline=None)
 @given(STEPS, st.booleans())
-def test_a14_versions_never_fall(steps: list[tuple[str, int]], efficient: bool) -> None:
-    chain = Chain(efficient)
+def test_a14_versions_never_fall(steps: list[tuple[str, int]], efficient_resumption: bool) -> None:
+    chain = Chain(efficient_resumption)
     options = ListOptions(watch=True, bookmarks=True, version=chain.replica.mark)
     wire = Wire(open_watch(chain.hub, Scope("", selection(ROW, "", ""), PLAIN), options))
     written = []
@@ -96,7 +99,7 @@ def test_a14_versions_never_fall(steps: list[tuple[str, int]], efficient: bool) 
     seen = events(wire)
     assert [rv for _, rv in seen] == sorted({rv for _, rv in seen}), "each is newer than the one before"
     assert [rv for kind, rv in seen if kind != "BOOKMARK"] == written
-    if not efficient:
+    if not efficient_resumption:
         assert all(rv in {10, *written} for _, rv in seen), "the gate being off, only X moves X"
 
 
@@ -106,7 +109,11 @@ def events(wire: Wire) -> list[tuple[str, int]]:
 
 
 def test_a6_progress_evicts_nothing_and_the_oldest_version_is_exact() -> None:
-    state = State(WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)), window=WindowOptions(least=2, most=2)))
+    state = StoreState(
+        WatchcacheOptions(
+            etcd=EtcdOptions(endpoints=("unix:/none",)), window=WindowOptions(min_capacity=2, max_capacity=2)
+        )
+    )
     state.load([], 50)
     state.take(WatchBatch(50, []), 0.0)
     cache = cache_of(state)

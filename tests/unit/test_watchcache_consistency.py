@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import State
+from actors.watchcache.cache.store_state import StoreState
 from actors.watchcache.service import consistency_check as consistency
-from actors.watchcache.service.consistency_check import ERROR, FAILURE, SUCCESS, Consistency
+from actors.watchcache.service.consistency_check import ERROR, FAILURE, SUCCESS, ConsistencyCheck
 from protocols.etcd import EtcdError, EtcdOptions, KeyValue
 from protocols.etcd.types import Ranged
 from protocols.wire import etcd_pb2 as pb
@@ -32,13 +32,13 @@ class Store:
 
 
 def outcome(store: Store, spoil: bool = False) -> tuple[str, dict[str, int]]:
-    state = State(OPTIONS)
+    state = StoreState(OPTIONS)
     state.load(store.kvs, 50)
     cache = next(cache for cache in state.caches if cache.resource.plural == "pods")
     if spoil:
         cache.objects.popitem()
-    told = asyncio.run(Consistency(store, state, 300.0).check(cache))
-    return told, dict(cache.checks)
+    outcome = asyncio.run(ConsistencyCheck(store, state, 300.0).check(cache))
+    return outcome, dict(cache.checks)
 
 
 def test_equal_in_pages_at_the_cache_s_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,9 +48,9 @@ def test_equal_in_pages_at_the_cache_s_own_revision(monkeypatch: pytest.MonkeyPa
     assert store.asked == [50, 50, 50]
 
 
-def test_a_missing_object_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_object_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     assert outcome(Store(3), spoil=True) == (FAILURE, {FAILURE: 1})
-    assert "pods: 1 objects are not what the store has at revision 50, such as ns/p002" in caplog.text
+    assert "resource=pods differing=1 revision=50 first=ns/p002" in caplog.text
 
 
 def test_a_store_that_is_away_says_nothing_about_the_cache() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.watchcache.cache.resource_cache import ResourceCache
-from actors.watchcache.cache.store_state import State
+from actors.watchcache.cache.store_state import StoreState
 from protocols.kube.custom import declared, served
 from protocols.kube.resources import DEFINITIONS
 from tests.unit.test_watchcache_state import Etcd, started
@@ -44,11 +44,11 @@ def objects(etcd: Etcd, plural: str) -> dict[str, int]:
     }
 
 
-def custom(state: State) -> dict[str, ResourceCache]:
+def custom(state: StoreState) -> dict[str, ResourceCache]:
     return {cache.resource.plural: cache for cache in state.caches if cache.resource.group == "example.com"}
 
 
-def held(state: State) -> dict[str, dict[str, int]]:
+def held(state: StoreState) -> dict[str, dict[str, int]]:
     return {plural: {key: each.rv for key, each in c.objects.items()} for plural, c in custom(state).items()}
 
 

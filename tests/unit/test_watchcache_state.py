@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import State
-from actors.watchcache.service.store_follower import StoreTooOld, answers_in_order, check
+from actors.watchcache.cache.store_state import StoreState
+from actors.watchcache.service.store_follower import StoreTooOld, answers_in_order, reject_lossy_version
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import FLOOR_KEY, ObjectEvent
 
@@ -51,13 +51,13 @@ def write(etcd: Etcd, writes: list[tuple[bytes, bool]]) -> None:
             etcd.delete(POD + name)
 
 
-def started(etcd: Etcd) -> State:
-    state = State(OPTIONS)
+def started(etcd: Etcd) -> StoreState:
+    state = StoreState(OPTIONS)
     state.load(list(etcd.now.values()), etcd.revision)
     return state
 
 
-def pods(state: State) -> dict[str, tuple[bytes, int]]:
+def pods(state: StoreState) -> dict[str, tuple[bytes, int]]:
     cache = next(cache for cache in state.caches if cache.resource.plural == "pods")
     return {key: (each.value, each.rv) for key, each in cache.objects.items()}
 
@@ -69,7 +69,7 @@ def model(etcd: Etcd) -> dict[str, tuple[bytes, int]]:
 class Follower:
     """Applies events, and checks that each fits what came before."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StoreState) -> None:
         self.items = pods(state)
         self.last = 0
 
@@ -125,7 +125,7 @@ def test_a_restarted_cache_tells_the_same_history(
         events = cache.since(mark)
         if mark < etcd.revision - 10:
             assert events is None
-        elif mark >= old.listed:
+        elif mark >= old.listed_revision:
             assert events is not None
             assert [(e.key, e.value) for e in events] == [pair for pair in told if pair[1].rv > mark]
 
@@ -135,22 +135,24 @@ def test_a_restarted_cache_tells_the_same_history(
 def test_without_ordered_progress_history_ends_at_the_newest_listed_change(writes: list[tuple[bytes, bool]]) -> None:
     etcd = Etcd()
     write(etcd, writes)
-    state = State(OPTIONS)
+    state = StoreState(OPTIONS)
     state.load(list(etcd.now.values()), etcd.revision, in_order=False)
     told: list[int] = []
     for event in etcd.since(state.position).events:
         told += [change.event.rv for change in state.take(WatchBatch(event.kv.mod_revision, [event]), 0.0)]
     assert state.complete
-    assert told == [e.kv.mod_revision for e in etcd.events if e.kv.mod_revision > max(state.goal, etcd.revision - 10)]
+    assert told == [
+        e.kv.mod_revision for e in etcd.events if e.kv.mod_revision > max(state.publish_after, etcd.revision - 10)
+    ]
     assert pods(state) == model(etcd)
 
 
 def test_versions() -> None:
     for good in ("3.4.21", "3.4.23", "3.5.6", "3.5.21", "3.6.0-rc.1", "4.0.0"):
-        check(good)
+        reject_lossy_version(good)
     for bad in ("3.3.10", "3.4.20", "3.5.1", "3.5.5", "", "nonsense"):
         with pytest.raises(StoreTooOld, match="acknowledged writes"):
-            check(bad)
+            reject_lossy_version(bad)
     assert [answers_in_order(v) for v in ("3.4.23", "3.4.31", "3.5.12", "3.5.13", "3.6.1")] == [0, 1, 0, 1, 1]
 
 

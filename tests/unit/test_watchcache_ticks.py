@@ -1,11 +1,11 @@
-"""Marks of quiet streams: told at once, then seldom while changes keep coming, and at once to who asks."""
+"""Marks of quiet streams: published at once, then rarely while changes keep coming, and at once on request."""
 
 import asyncio
 from typing import Any, cast
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import Change, State
-from actors.watchcache.service.bus_streams import TICK_EVERY, Streams
+from actors.watchcache.cache.store_state import Change, StoreState
+from actors.watchcache.service.bus_streams import TICK_EVERY, BusStreams
 from protocols.bus import Bus
 from protocols.etcd import EtcdOptions
 from protocols.messages.objects import ADDED, ObjectEvent
@@ -32,17 +32,17 @@ class Recorder:
         self.told.set()
 
 
-async def busy(recorder: Recorder) -> Streams:
+async def busy(recorder: Recorder) -> BusStreams:
     """Streams that told three changes in a row: one tick went out for them."""
-    state = State(OPTIONS)
+    state = StoreState(OPTIONS)
     state.load([], 5)
-    streams = Streams(cast(Bus, recorder), state)
-    streams.tell([])
+    streams = BusStreams(cast(Bus, recorder), state)
+    streams.publish([])
     await asyncio.sleep(TICK_EVERY)
     recorder.ticks = 0
     change = Change(state.caches[0], "a", ObjectEvent(ADDED, 6, b"{}"))
     for _ in range(3):
-        streams.tell([change])
+        streams.publish([change])
     assert recorder.ticks == 1
     recorder.told.clear()
     return streams
@@ -63,9 +63,9 @@ def test_who_waits_hears_it_at_once_and_nothing_is_told_twice() -> None:
     async def story() -> None:
         recorder = Recorder()
         streams = await busy(recorder)
-        streams.hurry()
+        streams.flush_marks()
         assert recorder.ticks == 2
-        streams.hurry()
+        streams.flush_marks()
         await asyncio.sleep(2 * TICK_EVERY)
         assert recorder.ticks == 2
 

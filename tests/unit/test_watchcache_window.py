@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.watchcache.cache.options import WindowOptions
-from actors.watchcache.cache.window import Entry, Window
+from actors.watchcache.cache.window import Entry, Window, WindowOptions
 from protocols.messages.objects import ObjectEvent
 
-SMALL = WindowOptions(least=4, most=16, fresh=10.0, max_bytes=400)
+SMALL = WindowOptions(min_capacity=4, max_capacity=16, target_age=10.0, max_bytes=400)
 # (revisions to the next change, seconds to it, bytes of its object)
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.floats(0, 8), st.integers(0, 60)), max_size=80)
 
@@ -27,8 +26,8 @@ def test_accepts_from_floor_on_and_tells_all(steps: list[tuple[int, float, int]]
         window.append(entry(rv, now, size))
         told.append(rv)
         assert window.floor >= floor
-        assert len(window) <= window.capacity <= SMALL.most
-        assert window.capacity >= SMALL.least
+        assert len(window) <= window.capacity <= SMALL.max_capacity
+        assert window.capacity >= SMALL.min_capacity
     for revision in range(max(start - 2, 0), rv + 2):
         found = window.since(revision)
         if revision < window.oldest - 1:
@@ -58,7 +57,7 @@ def test_grows_while_changes_are_fresh_and_shrinks_when_they_are_old() -> None:
     assert (window.capacity, window.increases, len(window), window.floor) == (16, 2, 16, 4)
     for rv in range(21, 40):
         window.append(entry(rv, 100.0 * rv))
-    assert window.capacity == SMALL.least
+    assert window.capacity == SMALL.min_capacity
     assert window.decreases == 2
 
 
@@ -73,4 +72,4 @@ def test_an_idle_window_keeps_what_it_has() -> None:
 
 def test_upstream_sizes_are_the_defaults() -> None:
     options = WindowOptions()
-    assert (options.least, options.most, options.fresh) == (100, 102_400, pytest.approx(75.0))
+    assert (options.min_capacity, options.max_capacity, options.target_age) == (100, 102_400, pytest.approx(75.0))

@@ -1,8 +1,10 @@
-"""Prove that a store still has the history this cache has applied. Pure.
+"""Check that a store still has the history this cache has applied. Pure.
 
-A store restored from a backup, or replaced, may have a lower revision, or have grown past ours again. The revision
-alone proves nothing then, so each new watch begins a little in the past: the changes of the newest revisions must come
-again, each the same, and no other between them and our position.
+A store that was restored from a backup or replaced may have a lower revision, or may have grown past ours again, so
+revisions alone prove nothing. Therefore each new watch begins a little in the past:
+- The changes of the newest RETAINED_REVISIONS revisions must come again, each with the same digest.
+- No other change may come between them and our position.
+- Revisions that the store has compacted are not expected.
 """
 
 from collections import deque
@@ -13,23 +15,25 @@ from zlib import crc32
 from protocols.errors import NodeplaneError
 from protocols.etcd import WatchEvent
 
-REMEMBERED = 32
-"""Revisions read again by each new watch."""
+RETAINED_REVISIONS = 32
+"""Revisions that each new watch reads again."""
 
 
 class HistoryLost(NodeplaneError):
-    """Raised when the store's data is not a continuation of what this cache has applied: it was restored from a backup
-    or replaced. The process ends and starts anew, so that all followers get the store's own state."""
+    """Raised when the store's data does not continue what this cache has applied: it was restored or replaced.
+
+    The process ends and starts again, so that all followers get the store's own state.
+    """
 
     grpc: ClassVar[str] = "DATA_LOSS"
 
 
-class Lineage:
-    """Digests of the newest revisions, oldest first; memory is bounded by REMEMBERED."""
+class RecentRevisions:
+    """Digests of the newest revisions, oldest first, at most RETAINED_REVISIONS."""
 
     def __init__(self) -> None:
-        self._known: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
-        """(revision, digest); a revision of deletions only has a digest below zero."""
+        self._known: deque[tuple[int, int]] = deque(maxlen=RETAINED_REVISIONS)
+        """(revision, digest); the digest of a revision with nothing but deletions is negative."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -38,7 +42,7 @@ class Lineage:
         self._known.clear()
 
     def note(self, events: Iterable[WatchEvent]) -> None:
-        """Remember events of increasing revisions; whole revisions only."""
+        """Record events of increasing revisions; only whole revisions."""
         for event in events:
             revision = event.kv.mod_revision
             if self._known and self._known[-1][0] == revision:
@@ -47,16 +51,16 @@ class Lineage:
                 self._known.append((revision, _joined(-1, event)))
 
     def forget_up_to(self, revision: int) -> None:
-        """The store has compacted these; it may tell them incompletely."""
+        """Drop revisions that the store has compacted: it may send them incompletely."""
         while self._known and self._known[0][0] <= revision:
             self._known.popleft()
 
-    def proof(self, position: int) -> "Proof":
-        return Proof(dict(self._known), position)
+    def proof(self, position: int) -> "HistoryCheck":
+        return HistoryCheck(dict(self._known), position)
 
 
-class Proof:
-    """What a new watch must bring up to `position`; ask `contradiction` after each batch."""
+class HistoryCheck:
+    """The changes that a new watch must bring up to `position`; call `contradiction` with each batch."""
 
     def __init__(self, expected: dict[int, int], position: int) -> None:
         self._expected = expected
@@ -64,12 +68,12 @@ class Proof:
         self.start = min(expected, default=position + 1)
         """The revision to watch from."""
         self._open: tuple[int, int] | None = None
-        """The revision under way, which the next batch may complete, and its digest so far."""
-        self.given = False
-        """Everything expected has come."""
+        """The current revision, which the next batch may complete, and its digest so far."""
+        self.passed = False
+        """True once all expected changes came."""
 
     def contradiction(self, revision: int, events: Iterable[WatchEvent]) -> str:
-        """Take a batch that is complete up to `revision`; return what differs, empty while nothing does."""
+        """Take a batch that is complete up to `revision`; return the difference found, empty if there is none."""
         for event in events:
             at = min(event.kv.mod_revision, self._position + 1)
             if self._open is not None and at != self._open[0] and (found := self._close()):
@@ -82,7 +86,7 @@ class Proof:
         return ""
 
     def _close(self) -> str:
-        """The open revision is complete."""
+        """Compare the current revision, which is complete."""
         if self._open is None:
             return ""
         (revision, digest), self._open = self._open, None
@@ -95,13 +99,15 @@ class Proof:
             del self._expected[self.start]
         if self._expected:
             return f"the change of revision {min(self._expected)} is missing"
-        self.given = True
+        self.passed = True
         return ""
 
 
 def _joined(digest: int, event: WatchEvent) -> int:
-    """Add an event to its revision's digest, which begins at -1: the order of events in a revision does not count, and
-    the sign tells whether all of them are deletions."""
+    """Add an event to its revision's digest, which begins at -1.
+
+    The order of events in a revision does not matter. The digest stays negative while all events are deletions.
+    """
     one = 2 + crc32(event.kv.value, crc32(event.kv.key))
     so_far = abs(digest) + one
     return -so_far if digest < 0 and event.deleted else so_far

@@ -1,12 +1,18 @@
-"""One resource: its stored objects, its window, and how a change of etcd becomes an event. Pure; time is given."""
+"""Cache of one resource: its stored objects and its window. Pure; callers pass monotonic time.
+
+How a change of the store becomes an event of the stream:
+- `replay` takes a change that the initial list already contains: it enters the window only.
+- `apply` takes a new change: it enters objects and window and is published.
+- A change without its previous object (compacted) ends the history below it: the floor rises to its revision.
+- `replace` takes a new list after a compaction: the difference is published, and history begins anew.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from actors.watchcache.cache.options import WindowOptions
-from actors.watchcache.cache.window import Entry, Window
+from actors.watchcache.cache.window import Entry, Window, WindowOptions
 from protocols.bus import Event, Item, Op, Value
 from protocols.etcd import KeyValue, WatchEvent
 from protocols.kube.resources import Resource
@@ -25,16 +31,16 @@ from protocols.messages.objects import (
 )
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
-    """An object as stored: created and last changed at these revisions."""
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
+    """An object as stored, with the revisions of its creation and last change."""
 
     value: bytes
     created: int
     rv: int
 
 
-class Reached:
-    """How far all of a store's resources have come: told in one place, however many there are."""
+class SharedRevision:
+    """The revision up to which all resources of a store are known; one place instead of one update for each."""
 
     __slots__ = ("revision",)
 
@@ -43,41 +49,41 @@ class Reached:
 
 
 class ResourceCache:
-    """A StreamSource. `publish`-worthy events are what apply() and replace() return."""
+    """A StreamSource of the bus. `apply` and `replace` return the events to publish."""
 
-    def __init__(self, resource: Resource, options: WindowOptions, reached: Reached | None = None) -> None:
+    def __init__(self, resource: Resource, options: WindowOptions, reached: SharedRevision | None = None) -> None:
         self.resource = resource
-        self.objects: dict[str, Stored] = {}
+        self.objects: dict[str, StoredObject] = {}
         self._options = options
         self.window = Window(options)
         self._position = 0
-        self._reached = reached or Reached()
+        self._shared_revision = reached or SharedRevision()
         self.progress = 0
         """Progress notifications so far."""
         self.received = 0
         self.published = 0
-        """Events told to followers."""
+        """Events published to followers."""
         self.initializations = 0
         self.checks: Counter[str] = Counter()
         """Comparisons with the store, by outcome."""
 
     @property
     def position(self) -> int:
-        """The stream's mark: everything of this resource up to this revision has been taken in."""
-        return max(self._position, self._reached.revision)
+        """The stream's mark: every change of this resource up to this revision has been taken in."""
+        return max(self._position, self._shared_revision.revision)
 
     @position.setter
     def position(self, revision: int) -> None:
         self._position = revision
 
-    def load(self, objects: dict[str, Stored], floor: int) -> None:
-        """The first list; history begins above `floor`."""
+    def load(self, objects: dict[str, StoredObject], floor: int) -> None:
+        """Take the first list; history begins above `floor`."""
         self.objects = objects
         self.window = Window(self._options, floor)
         self.initializations += 1
 
     def replay(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
-        """A change the list has seen already: history only. One whose past was compacted ends the history below it."""
+        """Take a change that the list contains already; return it as it entered the window."""
         self.received += 1
         known = event.previous.value if event.previous else b""
         if not known and not event.created:
@@ -88,14 +94,14 @@ class ResourceCache:
         return change
 
     def apply(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
-        """A new change; None for the deletion of what was never here."""
+        """Take a new change; return None for the deletion of an unknown object."""
         self.received += 1
         held = self.objects.get(key)
         known = event.previous.value if event.previous else held.value if held else b""
         if event.deleted:
             self.objects.pop(key, None)
         else:
-            self.objects[key] = Stored(event.kv.value, event.kv.create_revision, event.kv.mod_revision)
+            self.objects[key] = StoredObject(event.kv.value, event.kv.create_revision, event.kv.mod_revision)
         if not known and not event.created:
             self.window.raise_floor(event.kv.mod_revision)
             if event.deleted:
@@ -104,9 +110,11 @@ class ResourceCache:
         self.window.append(Entry(key, change, now))
         return change
 
-    def replace(self, objects: dict[str, Stored], revision: int) -> list[tuple[str, ObjectEvent]]:
-        """A list after compaction took what the watch would have told: the difference as events, in revision order.
-        What lies between is unknown, so the history starts anew above `revision`."""
+    def replace(self, objects: dict[str, StoredObject], revision: int) -> list[tuple[str, ObjectEvent]]:
+        """Take a list after the store compacted changes not yet watched; return the difference in revision order.
+
+        The changes between are unknown, so the history begins anew above `revision`.
+        """
         changes = sorted(_difference(self.objects, objects, revision), key=lambda change: change[1].rv)
         self.load(objects, revision)
         return changes
@@ -125,7 +133,7 @@ class ResourceCache:
         return [Event(op_of(entry.event), entry.key, entry.event, mark=entry.event.rv) for entry in entries]
 
     def digest(self) -> ObjectEvent:
-        """Return what a follower that applied everything up to `position` compares its objects with."""
+        """Return the digest that a follower at `position` compares with its own objects."""
         shares = (fingerprint(key, held.rv, held.value) for key, held in self.objects.items())
         return ObjectEvent(DIGEST, self.position, (sum(shares) & DIGEST_MASK).to_bytes(8, "big"))
 
@@ -134,8 +142,8 @@ def op_of(event: ObjectEvent) -> Op:
     return Op.DELETE if event.type == DELETED else Op.UPSERT
 
 
-def stored(kv: KeyValue) -> Stored:
-    return Stored(kv.value, kv.create_revision, kv.mod_revision)
+def stored(kv: KeyValue) -> StoredObject:
+    return StoredObject(kv.value, kv.create_revision, kv.mod_revision)
 
 
 def _object_event(event: WatchEvent, known: bytes) -> ObjectEvent:
@@ -148,7 +156,7 @@ def _object_event(event: WatchEvent, known: bytes) -> ObjectEvent:
 
 
 def _difference(
-    before: dict[str, Stored], after: dict[str, Stored], revision: int
+    before: dict[str, StoredObject], after: dict[str, StoredObject], revision: int
 ) -> Iterator[tuple[str, ObjectEvent]]:
     for key, old in before.items():
         now = after.get(key)

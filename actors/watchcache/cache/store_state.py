@@ -1,22 +1,32 @@
-"""Which resource a key of etcd belongs to. Pure."""
+"""All resources of one store at one revision: lists and batches go in, events to publish come out. Pure.
+
+- `position`: every change up to it has been taken in.
+- `listed_revision`: the revision of the initial list. Changes up to it fill the windows; the list contains them.
+- `publish_after`: changes beyond it are published. It is `listed_revision` if progress comes in order or every key is
+  watched; otherwise it is the newest change among the listed keys: its event is sure to come, and beyond it only
+  deletions can still belong to the list.
+- A CustomResourceDefinition adds a cache from its own revision on; its deletion removes the cache.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from actors.watchcache.cache.history_check import Lineage
+from actors.watchcache.cache.history_check import RecentRevisions
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.resource_cache import Reached, ResourceCache, Stored, stored
+from actors.watchcache.cache.resource_cache import ResourceCache, SharedRevision, StoredObject, stored
 from protocols.etcd import KeyValue, WatchBatch, WatchEvent
 from protocols.kube.custom import declared
 from protocols.kube.jsons import read_json_object
 from protocols.kube.resources import DEFINITIONS, EXTENSIONS, Resource
 from protocols.messages.objects import HISTORY_MARK, ObjectEvent
 
+ROOT = "/registry/"
+
 
 class Demux:
-    """Finds a cache by key prefix. Keys outside every prefix (of other API servers, say) are nobody's."""
+    """Find the cache of a key by its prefix. Keys outside every prefix belong to other users of the store."""
 
     def __init__(self, caches: Iterable[ResourceCache]) -> None:
         pairs = sorted((cache.resource.storage_prefix.encode(), cache) for cache in caches)
@@ -24,24 +34,27 @@ class Demux:
         self._caches = [cache for _, cache in pairs]
 
     def find(self, key: bytes) -> tuple[ResourceCache, str] | None:
-        """The cache, and the key below its prefix."""
+        """Return the cache and the key below its prefix."""
         at = bisect_right(self._prefixes, key) - 1
         if at < 0 or not key.startswith(self._prefixes[at]):
             return None
         rest = key[len(self._prefixes[at]) :].decode(errors="replace")
-        if not rest or rest.startswith(HISTORY_MARK):  # snapshots mark history so; no object's name may begin with it
+        # Snapshots mark history with this prefix; no object's name can begin with it.
+        if not rest or rest.startswith(HISTORY_MARK):
             return None
         return self._caches[at], rest
 
 
-ROOT = "/registry/"
+class UnclaimedObjects:
+    """Custom objects without a definition, by prefix; `claim` hands them over to the definition that comes.
 
+    Deleting a definition deletes its objects first, so only objects left behind by others are here for long.
+    """
 
-class Orphans:
     def __init__(self) -> None:
-        self._below: dict[str, dict[str, Stored]] = {}
+        self._below: dict[str, dict[str, StoredObject]] = {}
 
-    def put(self, key: bytes, stored: Stored) -> None:
+    def put(self, key: bytes, stored: StoredObject) -> None:
         found = _split(key)
         if found:
             self._below.setdefault(found[0], {})[found[1]] = stored
@@ -51,10 +64,10 @@ class Orphans:
         if found and found[0] in self._below:
             self._below[found[0]].pop(found[1], None)
 
-    def claim(self, prefix: str) -> dict[str, Stored]:
+    def claim(self, prefix: str) -> dict[str, StoredObject]:
         return self._below.pop(prefix, {})
 
-    def leave(self, prefix: str, objects: Mapping[str, Stored]) -> None:
+    def leave(self, prefix: str, objects: Mapping[str, StoredObject]) -> None:
         if objects:
             self._below.setdefault(prefix, {}).update(objects)
 
@@ -63,7 +76,7 @@ class Orphans:
 
 
 def _split(key: bytes) -> tuple[str, str] | None:
-    """(prefix, rest) of a custom resource's key: its group, unlike the first part of any other, has a dot."""
+    """Split the key of a custom resource into prefix and rest; only such keys begin with a group that has a dot."""
     parts = key.decode(errors="replace").removeprefix(ROOT).split("/", 2)
     return (f"{ROOT}{parts[0]}/{parts[1]}/", parts[2]) if len(parts) == 3 and "." in parts[0] else None
 
@@ -76,54 +89,47 @@ class Change(msgspec.Struct, frozen=True):
     event: ObjectEvent
 
 
-class State:
-    """`position`: everything up to it has been taken in. What comes up to `listed` (the revision of the list) is
-    history the list has seen already: it fills the windows, and is published only past `goal`.
-
-    `goal` is `listed` where progress comes in order, or every key is watched. Else it is the newest change among the
-    listed keys: its event is sure to come, and past it only deletions can still belong to the list.
-
-    A CustomResourceDefinition among the objects adds a cache from its own revision on; its deletion takes it away.
-    """
-
+class StoreState:
     def __init__(self, options: WatchcacheOptions) -> None:
         self._options = options
-        self._reached = Reached()
-        self.caches = [ResourceCache(resource, options.window, self._reached) for resource in options.resources]
+        self._shared_revision = SharedRevision()
+        self.caches = [ResourceCache(resource, options.window, self._shared_revision) for resource in options.resources]
         self._definitions = next((cache for cache in self.caches if cache.resource == DEFINITIONS), None)
         self._custom: dict[str, ResourceCache] = {}
-        """By name of the definition."""
-        self._orphans = Orphans()
+        """Caches of custom resources by the name of their definition."""
+        self._unclaimed = UnclaimedObjects()
         self._demux = Demux(self.caches)
         self.generation = 0
-        """Counts how often a cache came or went."""
-        self.listed = 0
-        self.goal = 0
+        """Incremented when a cache is added or removed."""
+        self.listed_revision = 0
+        self.publish_after = 0
         self.position = 0
-        self.lineage = Lineage()
+        self.recent = RecentRevisions()
 
     @property
     def complete(self) -> bool:
-        """The windows are filled: streams may be told."""
-        return self.listed > 0 and self.position >= self.goal
+        """True once the windows are filled and streams can be published."""
+        return self.listed_revision > 0 and self.position >= self.publish_after
 
     def load(self, kvs: list[KeyValue], revision: int, in_order: bool = True) -> None:
-        """The first list: history is to be read from `position` on."""
-        self.listed = revision
-        every_key = in_order or (self._options.efficient and revision > 1)  # revision 1 is an empty store: no event
-        self.goal = revision if every_key else max((kv.mod_revision for kv in kvs), default=0)
+        """Take the first list; the watch must then begin after `position`."""
+        self.listed_revision = revision
+        every_key = in_order or (
+            self._options.efficient_resumption and revision > 1
+        )  # revision 1 is an empty store: no event
+        self.publish_after = revision if every_key else max((kv.mod_revision for kv in kvs), default=0)
         self.position = self._history_start(kvs, revision)
-        self._reached.revision = 0
-        self.lineage.clear()
+        self._shared_revision.revision = 0
+        self.recent.clear()
         self._define(kvs)
-        objects = self._sorted_out(kvs)
+        objects = self._by_cache(kvs)
         for cache in self.caches:
             cache.load(objects[cache.resource.storage_prefix], self.position)
             cache.position = self.position
 
     def _history_start(self, kvs: Iterable[KeyValue], revision: int) -> int:
-        """Return the revision after which history is read: as far back as is wanted, and as its bytes allow."""
-        if not self._options.efficient:
+        """Return the revision after which history is read, bounded by revisions and bytes."""
+        if not self._options.efficient_resumption:
             return revision
         start, size = max(revision - self._options.resume_revisions, 0), 0
         for kv in sorted(kvs, key=lambda kv: -kv.mod_revision):
@@ -135,9 +141,9 @@ class State:
         return start
 
     def skip_to(self, revision: int) -> None:
-        """History up to `revision` is compacted."""
+        """Skip history up to `revision`: the store has compacted it."""
         self.position = max(self.position, revision)
-        self.lineage.forget_up_to(revision)
+        self.recent.forget_up_to(revision)
         for cache in self.caches:
             cache.window.raise_floor(revision)
 
@@ -155,11 +161,11 @@ class State:
         return ""
 
     def replace(self, kvs: list[KeyValue], revision: int) -> list[Change]:
-        """A later list, after a compaction beyond `position`."""
-        self.listed = self.goal = self.position = revision
-        self.lineage.clear()
+        """Take a later list, after a compaction beyond `position`."""
+        self.listed_revision = self.publish_after = self.position = revision
+        self.recent.clear()
         self._define(kvs)
-        objects = self._sorted_out(kvs)
+        objects = self._by_cache(kvs)
         changes = [
             Change(cache, key, event)
             for cache in self.caches
@@ -169,55 +175,55 @@ class State:
             cache.position = revision
         return sorted(changes, key=lambda change: change.event.rv)
 
-    def _sorted_out(self, kvs: Iterable[KeyValue]) -> dict[str, dict[str, Stored]]:
-        objects: dict[str, dict[str, Stored]] = {cache.resource.storage_prefix: {} for cache in self.caches}
-        self._orphans.clear()
+    def _by_cache(self, kvs: Iterable[KeyValue]) -> dict[str, dict[str, StoredObject]]:
+        objects: dict[str, dict[str, StoredObject]] = {cache.resource.storage_prefix: {} for cache in self.caches}
+        self._unclaimed.clear()
         for kv in kvs:
             found = self._demux.find(kv.key)
             if found:
                 cache, key = found
                 objects[cache.resource.storage_prefix][key] = stored(kv)
             elif self._definitions is not None:
-                self._orphans.put(kv.key, stored(kv))
+                self._unclaimed.put(kv.key, stored(kv))
         return objects
 
     def take(self, batch: WatchBatch, now: float) -> list[Change]:
-        """A batch of the watch; what was taken in already is left out."""
+        """Take a batch of the watch; return the changes to publish. Changes taken before are ignored."""
         changes = []
-        fresh = [event for event in batch.events if event.kv.mod_revision > self.position]
-        self.lineage.note(fresh)
-        for event in fresh:
+        target_age = [event for event in batch.events if event.kv.mod_revision > self.position]
+        self.recent.note(target_age)
+        for event in target_age:
             found = self._demux.find(event.kv.key)
             if found is None:
-                self._stray(event)
+                self._take_unclaimed(event)
                 continue
             cache, key = found
-            replayed = event.kv.mod_revision <= self.listed
+            replayed = event.kv.mod_revision <= self.listed_revision
             made = (cache.replay if replayed else cache.apply)(key, event, now)
-            if made is not None and event.kv.mod_revision > self.goal:
+            if made is not None and event.kv.mod_revision > self.publish_after:
                 changes.append(Change(cache, key, made))
             cache.position = max(cache.position, event.kv.mod_revision)
             if cache is self._definitions and not replayed:
                 self._redefine(key, cache.objects.get(key), event.kv.mod_revision)
         self.position = max(self.position, batch.revision)
-        if self._options.efficient:
-            self._reached.revision = self.position
+        if self._options.efficient_resumption:
+            self._shared_revision.revision = self.position
             for cache in self.caches if batch.progress else ():
                 cache.progress += 1
         return changes
 
-    def _stray(self, event: WatchEvent) -> None:
-        """Only the store that keeps the definitions keeps what they define."""
+    def _take_unclaimed(self, event: WatchEvent) -> None:
+        """Retain an object without a definition; only the store of the definitions holds such objects."""
         ours = self._definitions is not None and event.kv.key.startswith(self._options.prefix)
-        if not ours or event.kv.mod_revision <= self.listed:
+        if not ours or event.kv.mod_revision <= self.listed_revision:
             return
         if event.deleted:
-            self._orphans.remove(event.kv.key)
+            self._unclaimed.remove(event.kv.key)
         else:
-            self._orphans.put(event.kv.key, stored(event.kv))
+            self._unclaimed.put(event.kv.key, stored(event.kv))
 
     def _define(self, kvs: Iterable[KeyValue]) -> None:
-        """Exactly the caches that a list's definitions ask for."""
+        """Add and remove caches so that they match the definitions of a list."""
         prefix = DEFINITIONS.storage_prefix
         found = {
             kv.key.decode(errors="replace").removeprefix(prefix): kv for kv in kvs if kv.key.startswith(prefix.encode())
@@ -227,18 +233,18 @@ class State:
         for name, kv in found.items():
             self._redefine(name, stored(kv), kv.mod_revision)
 
-    def _redefine(self, name: str, definition: Stored | None, revision: int) -> None:
-        """A definition is as it is now; `revision` is where the history of its resource begins, if it is new."""
+    def _redefine(self, name: str, definition: StoredObject | None, revision: int) -> None:
+        """Apply the current state of one definition; the history of a new resource begins at `revision`."""
         resource = None if definition is None or self._definitions is None else _declared(name, definition)
         held = self._custom.get(name)
         if held is not None and resource is not None and held.resource.storage_prefix == resource.storage_prefix:
             return
         if held is not None:
             self.caches.remove(self._custom.pop(name))
-            self._orphans.leave(held.resource.storage_prefix, held.objects)
+            self._unclaimed.leave(held.resource.storage_prefix, held.objects)
         if resource is not None:
-            cache = self._custom[name] = ResourceCache(resource, self._options.window, self._reached)
-            cache.load(self._orphans.claim(resource.storage_prefix), revision)
+            cache = self._custom[name] = ResourceCache(resource, self._options.window, self._shared_revision)
+            cache.load(self._unclaimed.claim(resource.storage_prefix), revision)
             cache.position = revision
             self.caches.append(cache)
         if held is not None or resource is not None:
@@ -246,8 +252,11 @@ class State:
             self.generation += 1
 
 
-def _declared(name: str, definition: Stored) -> Resource | None:
-    """None for what cannot be read or is not called `plural.group`: no two definitions share a prefix."""
+def _declared(name: str, definition: StoredObject) -> Resource | None:
+    """Return the defined resource; None if it cannot be decoded or is not named `plural.group`.
+
+    The name guarantees that no two definitions share a prefix.
+    """
     try:
         found = declared(read_json_object(definition.value))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # anything may be stored

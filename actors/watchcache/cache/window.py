@@ -1,7 +1,9 @@
-"""History of one resource: a queue of changes that grows and shrinks with their rate. Pure; time is given.
+"""The watch window: recent changes of one resource, from which watches resume. Pure; callers pass monotonic time.
 
-Invariant: above `floor` the history has no gap. So a watch from N is served exactly when N >= floor, that is
-N >= oldest - 1. Progress without events moves neither.
+- Above `floor` the history has no gap, so a watch from revision N can be served exactly when N >= floor.
+- Appending beyond capacity or `max_bytes` evicts the oldest change and raises the floor to its revision.
+- A full window doubles if its oldest change is younger than `target_age`, and halves if its newest quarter is older.
+- Progress notifications without events move neither floor nor changes: an idle resource stays resumable.
 """
 
 from collections import deque
@@ -9,12 +11,22 @@ from itertools import dropwhile
 
 import msgspec
 
-from actors.watchcache.cache.options import WindowOptions
-from protocols.messages.objects import ObjectEvent
+from protocols.messages.objects import WINDOW_BYTES, ObjectEvent
+
+
+class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one resource's window."""
+
+    min_capacity: int = 100
+    max_capacity: int = 102_400
+    target_age: float = 75.0
+    """Seconds a change should be retained: a full window whose oldest change is younger doubles."""
+    max_bytes: int = WINDOW_BYTES
+    """Most bytes of all changes; beyond it the oldest are dropped, whatever their age."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One change, and when it came (monotonic)."""
+    """One change with its arrival time."""
 
     key: str
     event: ObjectEvent
@@ -26,13 +38,13 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Window:
-    """Changes arrive in revision order; several may share a revision."""
+    """A queue of changes in revision order; several may share a revision."""
 
     def __init__(self, options: WindowOptions, floor: int = 0) -> None:
         self._options = options
         self._entries: deque[Entry] = deque()
         self._bytes = 0
-        self.capacity = options.least
+        self.capacity = options.min_capacity
         self.floor = floor
         self.increases = 0
         self.decreases = 0
@@ -42,7 +54,7 @@ class Window:
 
     @property
     def oldest(self) -> int:
-        """First revision whose changes are all here."""
+        """Oldest revision whose changes are all retained."""
         return self.floor + 1
 
     @property
@@ -59,20 +71,20 @@ class Window:
     def _resize(self, now: float) -> None:
         if len(self._entries) < self.capacity:
             return
-        fresh = now - self._options.fresh
-        if self._entries[0].at > fresh:
+        target_age = now - self._options.target_age
+        if self._entries[0].at > target_age:
             self._grow()
-        elif self._entries[-(self.capacity // 4)].at < fresh:
+        elif self._entries[-(self.capacity // 4)].at < target_age:
             self._shrink()
 
     def _grow(self) -> None:
-        if self.capacity < self._options.most:
-            self.capacity = min(self.capacity * 2, self._options.most)
+        if self.capacity < self._options.max_capacity:
+            self.capacity = min(self.capacity * 2, self._options.max_capacity)
             self.increases += 1
 
     def _shrink(self) -> None:
-        if self.capacity > self._options.least:
-            self.capacity = max(self.capacity // 2, self._options.least)
+        if self.capacity > self._options.min_capacity:
+            self.capacity = max(self.capacity // 2, self._options.min_capacity)
             self.decreases += 1
 
     def _evict(self) -> None:
@@ -81,13 +93,13 @@ class Window:
         self.floor = max(self.floor, entry.event.rv)
 
     def since(self, revision: int) -> list[Entry] | None:
-        """Changes after `revision`, oldest first; None when some of them are gone."""
+        """Return the changes after `revision`, oldest first; None if some of them were evicted."""
         if revision < self.floor:
             return None
         return list(dropwhile(lambda entry: entry.event.rv <= revision, self._entries))
 
     def raise_floor(self, revision: int) -> None:
-        """What is at or below `revision` is not to be told any more."""
+        """Drop all changes at or below `revision`."""
         while self._entries and self._entries[0].event.rv <= revision:
             self._evict()
         self.floor = max(self.floor, revision)

@@ -1,4 +1,4 @@
-"""One store: its client, its state, the feed that keeps them together, and the streams of what it holds."""
+"""One store: its client, its state, the follower that keeps the state current, and its streams."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import ClassVar
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import Change, State
-from actors.watchcache.service.bus_streams import Streams
+from actors.watchcache.cache.store_state import Change, StoreState
+from actors.watchcache.service.bus_streams import BusStreams
 from actors.watchcache.service.compactor import Compactor
-from actors.watchcache.service.consistency_check import Consistency
-from actors.watchcache.service.store_follower import Feed
+from actors.watchcache.service.consistency_check import ConsistencyCheck
+from actors.watchcache.service.store_follower import StoreFollower
 from protocols.actor import Context
 from protocols.bus import Bus
 from protocols.errors import NodeplaneError
@@ -24,45 +24,49 @@ class StoreUnreachable(NodeplaneError):
 
 
 class Backend:
-    """Shares nothing with other stores: revisions of one say nothing about another."""
+    """Everything of one store. Revisions of different stores do not compare, so backends share nothing."""
 
     def __init__(self, options: WatchcacheOptions, bus: Bus, on_change: Callable[[], None]) -> None:
         self.options = options
-        self.state = State(options)
-        self.told = False
-        """Its streams are owned."""
-        self.away = ""
-        """Why it cannot be followed just now."""
+        self.state = StoreState(options)
+        self.published = False
+        """True once its streams are owned."""
+        self.unavailable_reason = ""
+        """The current error of following the store; empty while it works."""
         self.alarms = ""
-        """Of its members, such as NOSPACE."""
+        """Alarms of its members, such as NOSPACE."""
         self._client = EtcdClient(options.etcd)
-        self._streams = Streams(bus, self.state)
+        self._streams = BusStreams(bus, self.state)
         self._on_change = on_change
-        self.feed = Feed(options, self._client, self.state, self)
+        self.follower = StoreFollower(options, self._client, self.state, self)
 
     @property
     def name(self) -> str:
         return ",".join(self.options.etcd.endpoints)
 
     async def start(self, context: Context) -> None:
-        """Raises StoreUnreachable when its address or certificates cannot be used at all."""
+        """Start following.
+
+        Raises:
+            StoreUnreachable: The address or certificates cannot be used at all.
+        """
         try:
             await self._client.start()
         except BadEndpoint as error:
             raise StoreUnreachable(str(error)) from None
-        context.spawn(self.feed.run(), f"feed of {self.name}")
-        context.spawn(self.feed.keep(), f"progress of {self.name}")
-        consistency = Consistency(self._client, self.state, self.options.compare)
+        context.spawn(self.follower.run(), f"feed of {self.name}")
+        context.spawn(self.follower.poll_progress(), f"progress of {self.name}")
+        consistency = ConsistencyCheck(self._client, self.state, self.options.compare_interval)
         context.spawn(consistency.run(), f"comparison with {self.name}")
         context.spawn(self._watch_alarms(), f"alarms of {self.name}")
-        if self.options.compaction:
-            context.spawn(Compactor(self._client, self.options.compaction).run(), f"compaction of {self.name}")
+        if self.options.compaction_interval:
+            context.spawn(Compactor(self._client, self.options.compaction_interval).run(), f"compaction of {self.name}")
 
     async def _watch_alarms(self) -> None:
-        """A store without space refuses writes and serves reads: nobody else would notice before they write."""
+        # A store without space rejects writes but serves reads, so nobody else notices before the next write.
         while True:
-            await asyncio.sleep(self.options.look_at_alarms)
-            with suppress(EtcdError):  # that it is away is told elsewhere
+            await asyncio.sleep(self.options.alarm_interval)
+            with suppress(EtcdError):  # the follower reports an unavailable store
                 found = sorted({error.strip() for status in await self._client.statuses() for error in status.errors})
                 if (alarms := ", ".join(found)) != self.alarms:
                     self.alarms = alarms
@@ -72,21 +76,21 @@ class Backend:
         await self._client.close()
 
     async def reach(self, revision: int) -> bool:
-        """Whether all streams have come to `revision` within the bounded wait; followers hear of it now."""
+        """Wait until all streams reach `revision` and publish their marks; return False after the bounded wait."""
         if self.state.complete and self.state.position >= revision:
-            self._streams.hurry()
+            self._streams.flush_marks()
             return True
-        came = await self.feed.waiters.wait(revision, self.options.fresh_timeout)
-        self._streams.hurry()
+        came = await self.follower.waiters.wait(revision, self.options.fresh_timeout)
+        self._streams.flush_marks()
         return came
 
-    def tell(self, changes: list[Change]) -> None:
-        self._streams.tell(changes)
-        if not self.told:
-            self.told = True
+    def publish(self, changes: list[Change]) -> None:
+        self._streams.publish(changes)
+        if not self.published:
+            self.published = True
             self._on_change()
 
-    def trouble(self, why: str) -> None:
-        if bool(why) != bool(self.away):
-            self.away = why
+    def on_unavailable(self, why: str) -> None:
+        if bool(why) != bool(self.unavailable_reason):
+            self.unavailable_reason = why
             self._on_change()

@@ -1,10 +1,10 @@
-"""The streams of one store's resources on the bus, owned once its state is complete and as long as there is one."""
+"""Publish the resources of one store as streams on the bus."""
 
 import asyncio
 from collections.abc import Iterable
 
 from actors.watchcache.cache.resource_cache import ResourceCache, op_of
-from actors.watchcache.cache.store_state import Change, State
+from actors.watchcache.cache.store_state import Change, StoreState
 from protocols.bus import Bus, Event, Item, Op, Stream, Value
 from protocols.messages.objects import DIGEST_KEY, stream_of
 
@@ -12,9 +12,11 @@ TICK_EVERY = 0.2
 """Seconds between ticks while changes keep coming: each costs every follower as much as half an event."""
 
 
-class Proven:
-    """The source of one stream. Followers of an earlier process get a digest behind the replay: it tells them whether
-    what they applied before is this history, too."""
+class ResourceStream:
+    """The source of one stream.
+
+    A follower that resumes gets a digest after the replay, with which it verifies what it applied before.
+    """
 
     def __init__(self, cache: ResourceCache) -> None:
         self._cache = cache
@@ -29,19 +31,18 @@ class Proven:
         return [*events, Event(Op.UPSERT, DIGEST_KEY, self._cache.digest())]
 
 
-class Streams:
-    """Publishes changes, and moves every stream's mark with them: a revision is the whole store's. The marks of streams
-    without a change are moved when they are told."""
+class BusStreams:
+    """Publish changes and advance the marks of all streams: a revision counts for the whole store."""
 
-    def __init__(self, bus: Bus, state: State) -> None:
+    def __init__(self, bus: Bus, state: StoreState) -> None:
         self._bus, self._state = bus, state
         self._streams: dict[ResourceCache, Stream] = {}
         self._generation = -1
         self._ticked = 0.0
-        self._later: asyncio.TimerHandle | None = None
+        self._delayed_tick: asyncio.TimerHandle | None = None
 
-    def tell(self, changes: list[Change]) -> None:
-        """First call: the state is complete. A stream that is new holds these changes in its snapshot already."""
+    def publish(self, changes: list[Change]) -> None:
+        # The first call comes when the state is complete. The snapshot of a new stream contains these changes already.
         for change in changes:
             stream = self._streams.get(change.cache)
             if stream is not None:
@@ -53,32 +54,34 @@ class Streams:
         self._tick(bool(changes))
 
     def _tick(self, busy: bool) -> None:
-        """An event brings its own stream's mark with it. Those of all others follow at most every TICK_EVERY while
-        changes keep coming: who needs one sooner asks, and `hurry` answers."""
+        """Advance the marks of streams without events, at most every TICK_EVERY while changes keep coming.
+
+        An event carries the mark of its own stream. A caller that needs another mark sooner uses `flush_marks`.
+        """
         loop = asyncio.get_running_loop()
         if not busy or loop.time() >= self._ticked + TICK_EVERY:
             self._ticked = loop.time()
             for cache, stream in self._streams.items():
                 stream.set_mark(cache.position)
             self._bus.tick()
-        elif self._later is None:
-            self._later = loop.call_at(self._ticked + TICK_EVERY, self._tick_late)
+        elif self._delayed_tick is None:
+            self._delayed_tick = loop.call_at(self._ticked + TICK_EVERY, self._tick_delayed)
 
-    def hurry(self) -> None:
-        """Somebody waits for a mark: tell now what was held back."""
-        if self._later is not None:
-            self._later.cancel()
-            self._tick_late()
+    def flush_marks(self) -> None:
+        """Publish delayed marks now."""
+        if self._delayed_tick is not None:
+            self._delayed_tick.cancel()
+            self._tick_delayed()
 
-    def _tick_late(self) -> None:
-        self._later = None
+    def _tick_delayed(self) -> None:
+        self._delayed_tick = None
         self._tick(False)
 
     def _own(self) -> None:
-        """Give up streams before new ones are owned: a resource may have gone and come back in one batch."""
+        # Disown before owning: a resource may have been removed and added again in one batch.
         for cache in self._streams.keys() - set(self._state.caches):
             self._bus.disown(self._streams.pop(cache).name)
         for cache in self._state.caches:
             if cache not in self._streams:
                 name = stream_of(cache.resource.group, cache.resource.plural)
-                self._streams[cache] = self._bus.own(name, Proven(cache), mark=cache.position)
+                self._streams[cache] = self._bus.own(name, ResourceStream(cache), mark=cache.position)

@@ -1,6 +1,7 @@
-"""Keeps an etcd from growing for ever: forgets its history in steps, one control plane of all that use it at a time.
+"""Compact the history of an etcd periodically, so that it does not grow without bound.
 
-The key and its meaning are upstream's, so real API servers and other nodeplanes on the same etcd share the work.
+Of all control planes on the same etcd, one wins each round. Key and protocol are upstream's, so real API servers take
+part in it.
 """
 
 import asyncio
@@ -10,15 +11,15 @@ from protocols.etcd import Compacted, EtcdClient, EtcdError
 from protocols.wire import etcd_pb2 as pb
 
 KEY = b"compact_rev_key"
-"""Its *version* counts compactions: who raises it from the number he knew has won this round."""
+"""Its version counts compactions: the process whose compare-and-swap raises it wins the round."""
 
 log = logging.getLogger("watchcache")
 
 
-class Round:
-    """What this process knows of the last round. Pure.
+class CompactionRound:
+    """State of the election. Pure.
 
-    A winner compacts to the revision of his own previous look, so history is kept for one to two intervals.
+    The winner compacts to the revision of its own previous round, so history is retained for one to two intervals.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class Round:
         return pb.TxnRequest(compare=[unchanged], success=[put], failure=[read])
 
     def learn(self, answer: pb.TxnResponse) -> int:
-        """The revision to compact to; 0 = nothing to do in this round."""
+        """Take the answer; return the revision to compact to, 0 if another process won the round."""
         target = self.revision if answer.succeeded else 0
         if answer.succeeded:
             self.version += 1
@@ -47,15 +48,15 @@ class Compactor:
     def __init__(self, client: EtcdClient, interval: float) -> None:
         self._client = client
         self._interval = interval
-        self._round = Round()
+        self._round = CompactionRound()
 
     async def run(self) -> None:
-        """For ever. The first look only learns where others are."""
+        """Run until cancelled. The first round only learns the current version."""
         while True:
             try:
                 await self.once()
             except EtcdError as error:
-                log.warning("the store was not compacted: %s; trying again in %g s", error, self._interval)
+                log.warning("compaction failed, will retry error=%s delay=%gs", error, self._interval)
             await asyncio.sleep(self._interval)
 
     async def once(self) -> int:
@@ -64,6 +65,6 @@ class Compactor:
             try:
                 await self._client.compact(target)
             except Compacted:
-                return 0  # somebody else went as far
-            log.info("compacted the store to revision %d", target)
+                return 0  # another process compacted as far
+            log.info("store compacted revision=%d", target)
         return target

@@ -1,5 +1,7 @@
-"""Compares what is cached with what the store held at the same revision, now and then: a difference is a fault that
-nobody else would report. The watch cache ends then, and starts anew from the store."""
+"""Compare the cache with the store at the same revision periodically.
+
+A difference is a fault that nothing else would report; the watch cache then ends and starts again from the store.
+"""
 
 import asyncio
 import logging
@@ -7,14 +9,14 @@ from typing import Protocol
 
 from actors.watchcache.cache.history_check import HistoryLost
 from actors.watchcache.cache.resource_cache import ResourceCache
-from actors.watchcache.cache.store_state import State
+from actors.watchcache.cache.store_state import StoreState
 from protocols.etcd import EtcdError, FutureRevision
 from protocols.etcd.types import Ranged, prefix_end
 from protocols.wire import etcd_pb2 as pb
 
 PAGE = 10_000
 READ_BYTES = 16 * 1024 * 1024
-"""A store reads the values of the keys it is asked for, although only the keys are sent: about so much at a time."""
+"""Bytes of values per page: a store reads the values even though only keys are sent."""
 SUCCESS, FAILURE, ERROR = "success", "failure", "error"
 
 log = logging.getLogger("watchcache")
@@ -24,42 +26,57 @@ class Store(Protocol):
     async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged: ...
 
 
-class Consistency:
-    def __init__(self, client: Store, state: State, every: float) -> None:
+class ConsistencyCheck:
+    def __init__(self, client: Store, state: StoreState, every: float) -> None:
         self._client, self._state, self._every = client, state, every
 
     async def run(self) -> None:
-        """Run for ever. Raises HistoryLost when a difference was found."""
+        """Run until cancelled.
+
+        Raises:
+            HistoryLost: A difference was found.
+        """
         while True:
             await asyncio.sleep(self._every)
             for cache in tuple(self._state.caches):
-                filled = self._state.complete and self._state.position >= self._state.listed
+                filled = self._state.complete and self._state.position >= self._state.listed_revision
                 if filled and await self.check(cache) == FAILURE:
                     raise HistoryLost(f"{cache.resource.qualified} is not what the store holds; starting anew")
 
     async def check(self, cache: ResourceCache) -> str:
-        """The outcome, which is counted; a difference is logged, with the first key that differs."""
+        """Compare one resource; count and return the outcome, and log the first key that differs."""
+        name = cache.resource.qualified
         revision, held = self._state.position, {key: stored.rv for key, stored in cache.objects.items()}
         largest = max((len(stored.value) for stored in cache.objects.values()), default=0)
         page = max(1, min(PAGE, READ_BYTES // max(largest, 1)))
         try:
             differing = await self._differing(cache, held, revision, page)
         except FutureRevision as error:
-            log.error("%s: the store has not reached revision %d: %s", cache.resource.qualified, revision, error)
+            log.error(
+                "consistency check failed, store is behind the cache resource=%s revision=%d error=%s",
+                name,
+                revision,
+                error,
+            )
             outcome = FAILURE
         except EtcdError as error:
-            log.info("%s cannot be compared at revision %d: %s", cache.resource.qualified, revision, error)
+            log.info(
+                "consistency check not possible resource=%s revision=%d error=%s",
+                name,
+                revision,
+                error,
+            )
             outcome = ERROR
         else:
             outcome = FAILURE if differing else SUCCESS
             if differing:
-                told = (cache.resource.qualified, len(differing), revision, min(differing))
-                log.error("%s: %d objects are not what the store has at revision %d, such as %s", *told)
+                facts = (name, len(differing), revision, min(differing))
+                log.error("consistency check failed resource=%s differing=%d revision=%d first=%s", *facts)
         cache.checks[outcome] += 1
         return outcome
 
     async def _differing(self, cache: ResourceCache, held: dict[str, int], revision: int, limit: int) -> set[str]:
-        """Keys whose revisions differ, or that only one side has."""
+        """Return the keys whose revisions differ or that only one side has."""
         prefix = cache.resource.storage_prefix.encode()
         start, stored = prefix, dict[str, int]()
         while True:

@@ -1,4 +1,4 @@
-"""The cache's figures under upstream's names, read when they are asked for."""
+"""Metrics of the watch cache under upstream's names, computed at scrape time."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -25,7 +25,7 @@ class WatchcacheCollector(Collector):
         yield self._counter(received, "Events taken into the cache.", lambda c: c.received)
         yield self._counter("apiserver_storage_events_received", "Events of the store.", lambda c: c.received)
         dispatched = "apiserver_watch_cache_events_dispatched"
-        text = "Events and progress told to followers."
+        text = "Events and progress notifications sent to followers."
         yield self._counter(dispatched, text, lambda c: c.published + c.progress)
         initializations = "apiserver_watch_cache_initializations"
         yield self._counter(initializations, "Lists of the store.", lambda c: c.initializations)
@@ -34,11 +34,11 @@ class WatchcacheCollector(Collector):
         yield self._counter("etcd_bookmark", "Progress notifications.", lambda c: c.progress)
         yield self._gauge("apiserver_resource_objects", "Stored objects.", lambda c: len(c.objects))
         yield self._checks()
-        reconnects = sum(backend.feed.reconnects for backend in self._backends)
+        reconnects = sum(backend.follower.reconnects for backend in self._backends)
         yield CounterMetricFamily("nodeplane_watchcache_reconnects", "Watches of the store opened again.", reconnects)
 
     def _checks(self) -> Metric:
-        text = "Comparisons of what is cached with what is stored."
+        text = "Comparisons of the cache with the store."
         family = CounterMetricFamily("apiserver_storage_consistency_checks", text, labels=(*LABELS, "status"))
         for cache in (cache for backend in self._backends for cache in backend.state.caches):
             for status, count in cache.checks.items():

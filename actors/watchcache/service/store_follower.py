@@ -1,4 +1,10 @@
-"""What an etcd version can be relied on for. Pure."""
+"""Keep the state current with the store: list once, then follow one watch, reopened where it broke.
+
+- After a compaction beyond our position the store is listed again, and the difference is published.
+- Each new watch begins in the past, to check that the store still has the history applied here.
+- Changes that arrive together are taken and published together (BatchingWindow).
+- Progress is requested when the store is silent, and often while a caller waits for a revision.
+"""
 
 import asyncio
 import logging
@@ -7,9 +13,9 @@ import time
 from contextlib import suppress
 from typing import ClassVar, Protocol
 
-from actors.watchcache.cache.history_check import HistoryLost, Proof
+from actors.watchcache.cache.history_check import HistoryCheck, HistoryLost
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import Change, State
+from actors.watchcache.cache.store_state import Change, StoreState
 from protocols.errors import NodeplaneError
 from protocols.etcd import (
     AnswerTooLarge,
@@ -34,41 +40,49 @@ class StoreTooOld(NodeplaneError):
 Version = tuple[int, int, int]
 
 
-def parse(text: str) -> Version:
-    """`3.5.13`, `3.6.0-rc.1`; anything else counts as the oldest."""
+def parse_version(text: str) -> Version:
+    """Parse `3.5.13` or `3.6.0-rc.1`; anything else counts as the oldest version."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
 
 
-def check(text: str) -> None:
-    """Raises StoreTooOld for versions that lose acknowledged writes when they are killed."""
-    version = parse(text)
+def reject_lossy_version(text: str) -> None:
+    """Raise StoreTooOld for versions that can lose acknowledged writes when they are killed."""
+    version = parse_version(text)
     if version < (3, 4, 21) or (3, 5, 0) <= version < (3, 5, 6):
         raise StoreTooOld(f"etcd {text} can lose acknowledged writes in a crash; use 3.4.21, 3.5.6, 3.6 or newer")
 
 
 def answers_in_order(text: str) -> bool:
-    """Whether progress on request comes behind the events it speaks of. Others tell the store's revision at once, even
-    to a watch that is still catching up: to believe it would lose events."""
-    version = parse(text)
+    """Return True if requested progress comes after the events it covers.
+
+    Other versions send the store's revision at once, even to a watch that is still catching up; using it would lose
+    events.
+    """
+    version = parse_version(text)
     return version >= (3, 5, 13) or (3, 4, 31) <= version < (3, 5, 0)
 
 
-CROWD = 3
-"""Changes taken at once from which on the next ones wait twice as long, and below which half as long."""
+BUSY_BATCH = 3
+"""Changes taken at once from which the window doubles; below it the window halves."""
 
 
-class Gathering:
+class BatchingWindow:
+    """The time for which changes wait so that more are taken together; grows with load. Pure; seconds.
+
+    Most of the cost of a change is waking followers, and sending it alone at the store. A lone change is not
+    delayed.
+    """
+
     def __init__(self, shortest: float, longest: float) -> None:
-        """Seconds."""
         self._shortest, self._longest = shortest, longest
         self._wait = self._resumed = 0.0
 
     def after(self, taken: int, now: float) -> float:
-        """Seconds to leave what comes next to the kernel, after `taken` changes were taken at `now`."""
+        """Return the seconds to leave further changes in the kernel, after `taken` changes were taken at `now`."""
         if now - self._resumed >= 1.5 * self._shortest:
             self._wait = 0.0
-        elif self._wait and taken >= CROWD:
+        elif self._wait and taken >= BUSY_BATCH:
             self._wait = min(2 * self._wait, self._longest)
         else:
             self._wait = max(self._wait / 2, self._shortest)
@@ -76,16 +90,16 @@ class Gathering:
         return self._wait
 
 
-class Waiters:
-    """Futures by revision; bounded by the bus's own limit on running calls."""
+class RevisionWaiters:
+    """Calls that wait for the cache to reach a revision; bounded by the bus's limit of running calls."""
 
     def __init__(self) -> None:
         self._waiting: set[tuple[int, asyncio.Future[None]]] = set()
         self.any = asyncio.Event()
-        """Set while someone waits."""
+        """Set while a caller waits."""
 
     async def wait(self, revision: int, timeout: float) -> bool:
-        """False when it did not come in time."""
+        """Wait until the cache reaches `revision`; return False after `timeout` seconds."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (revision, future)
         self._waiting.add(entry)
@@ -111,135 +125,142 @@ class Waiters:
 
 log = logging.getLogger("watchcache")
 
-TOGETHER = 64
-"""Batches taken in one go."""
+MAX_BATCHES = 64
+"""Most batches taken at once."""
 
 
-class Listener(Protocol):
-    def tell(self, changes: list[Change]) -> None:
-        """After every batch once the state is complete, and with nothing at the first time."""
+class FollowerListener(Protocol):
+    def publish(self, changes: list[Change]) -> None:
+        """Called after every batch once the state is complete; the first call has no changes."""
 
-    def trouble(self, why: str) -> None:
-        """Why the store cannot be followed just now; empty once it can."""
+    def on_unavailable(self, why: str) -> None:
+        """Called with the reason why the store cannot be followed; empty once it can."""
 
 
-class Feed:
-    def __init__(self, options: WatchcacheOptions, client: EtcdClient, state: State, listener: Listener) -> None:
+class StoreFollower:
+    def __init__(
+        self, options: WatchcacheOptions, client: EtcdClient, state: StoreState, listener: FollowerListener
+    ) -> None:
         self._options, self._client, self._state = options, client, state
-        self._tell, self._trouble = listener.tell, listener.trouble
+        self._publish, self._on_unavailable = listener.publish, listener.on_unavailable
         self._watch: Watch | None = None
         self._open = asyncio.Event()
-        self._gathering = Gathering(options.gather, options.gather_crowd)
-        self._heard = 0.0
+        self._batching = BatchingWindow(options.batch_wait, options.batch_wait_max)
+        self._last_message = 0.0
         self._in_order = True
-        self._announced = False
-        self._proof = Proof({}, 0)
-        self.waiters = Waiters()
+        self._published = False
+        self._proof = HistoryCheck({}, 0)
+        self.waiters = RevisionWaiters()
         self.reconnects = 0
 
     async def run(self) -> None:
-        """Forever. Raises HistoryLost, StoreTooOld."""
-        await self._meet()
-        self._state.load(*await self._read(), self._in_order)
-        pause = self._options.first_pause
+        """Follow the store until cancelled.
+
+        Raises:
+            HistoryLost: The store was restored or replaced.
+            StoreTooOld: Its version can lose acknowledged writes.
+        """
+        await self._check_version()
+        self._state.load(*await self._list_store(), self._in_order)
+        pause = self._options.first_backoff
         while True:
             before = self._state.position
             try:
                 await self._follow()
             except Compacted as error:
-                await self._jump(error)
+                await self._on_compacted(error)
                 continue
             except EtcdError as error:
-                log.warning("watch of the store broke: %s; opening it again", error)
-                self._trouble(str(error))
+                log.warning("store watch broke, will reopen error=%s", error)
+                self._on_unavailable(str(error))
             self.reconnects += 1
-            pause = self._options.first_pause if self._state.position > before else pause
+            pause = self._options.first_backoff if self._state.position > before else pause
             await asyncio.sleep(pause)
-            pause = min(pause * 2, self._options.longest_pause)
+            pause = min(pause * 2, self._options.max_backoff)
 
-    async def _meet(self) -> None:
-        """Ask the members' versions, however long all are away; the oldest one counts."""
-        pause = self._options.first_pause
+    async def _check_version(self) -> None:
+        """Read the members' versions, waiting as long as none answers; the oldest one counts."""
+        pause = self._options.first_backoff
         while True:
             try:
-                version = min((status.version for status in await self._client.statuses()), key=parse)
+                version = min((status.version for status in await self._client.statuses()), key=parse_version)
                 break
             except EtcdError as error:
-                log.warning("cannot ask the store's version: %s; trying again", error)
-                self._trouble(str(error))
+                log.warning("store version not read, will retry error=%s", error)
+                self._on_unavailable(str(error))
             await asyncio.sleep(pause)
-            pause = min(pause * 2, self._options.longest_pause)
-        check(version)
+            pause = min(pause * 2, self._options.max_backoff)
+        reject_lossy_version(version)
         self._in_order = answers_in_order(version)
         if not self._in_order:
-            log.warning("etcd %s tells progress out of order: only its own notifications are used", version)
+            log.warning("etcd answers progress requests out of order, uses its notifications only version=%s", version)
 
-    async def _read(self) -> tuple[list[KeyValue], int]:
-        """Every key at one revision, however long the store is away; from the start again when that was compacted.
+    async def _list_store(self) -> tuple[list[KeyValue], int]:
+        """Read every key at one revision, waiting as long as the store is unavailable.
 
-        The deadline is that of a page, and what fails is one page: it is asked for again, with fewer keys.
+        A page that fails is read again with fewer keys. If the revision is compacted meanwhile, the list begins again.
         """
-        listing, pause = Listing(self._options.prefix), self._options.first_pause
+        listing, pause = Listing(self._options.prefix), self._options.first_backoff
         while not listing.complete:
             try:
                 listing.took(await self._page(listing))
-                pause = self._options.first_pause
+                pause = self._options.first_backoff
                 continue
             except Compacted as error:
                 listing = Listing(self._options.prefix)
-                self._unlisted(error)
+                self._list_failed(error)
             except (AnswerTooLarge, DeadlineExceeded) as error:
-                self._unlisted(error)
+                self._list_failed(error)
                 if listing.pager.failed():
                     continue
             except EtcdError as error:
-                self._unlisted(error)
+                self._list_failed(error)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, self._options.longest_pause)
+            pause = min(pause * 2, self._options.max_backoff)
         return listing.kvs, listing.revision
 
     async def _page(self, listing: Listing) -> Ranged:
         return await self._client.range(listing.prefix, listing.start, listing.pager.limit, listing.revision)
 
-    def _unlisted(self, error: EtcdError) -> None:
-        log.warning("cannot list the store: %s; trying again", error)
-        self._trouble(str(error))
+    def _list_failed(self, error: EtcdError) -> None:
+        log.warning("store not listed, will retry error=%s", error)
+        self._on_unavailable(str(error))
 
     async def _follow(self) -> None:
-        self._proof = self._state.lineage.proof(self._state.position)
+        self._proof = self._state.recent.proof(self._state.position)
         start = self._proof.start
-        async with self._client.watch(self._prefix, start, progress_notify=self._options.efficient) as watch:
+        async with self._client.watch(self._prefix, start, progress_notify=self._options.efficient_resumption) as watch:
             await self._check_same(watch)
-            self._watch, self._heard = watch, time.monotonic()
+            self._watch, self._last_message = watch, time.monotonic()
             self._open.set()
-            self._trouble("")
-            self._announce()
+            self._on_unavailable("")
+            self._publish_first()
             try:
-                if self._asks:
+                if self._requests_progress:
                     await watch.request_progress()
-                await self._take_all(watch)
+                await self._take_batches(watch)
             finally:
                 self._watch = None
                 self._open.clear()
 
-    async def _take_all(self, watch: Watch) -> None:
-        """What has arrived together is taken and told together: followers wake once for all of it."""
+    async def _take_batches(self, watch: Watch) -> None:
+        """Take and publish batches that arrived together at once, so that followers wake once for all."""
         batches: list[WatchBatch] = []
         try:
             async for batch in watch:
                 batches.append(batch)
-                if watch.more and len(batches) < TOGETHER:
+                if watch.more and len(batches) < MAX_BATCHES:
                     continue
                 together, batches = batches, []
                 self._take(together)
                 if not watch.more:
-                    await self._gather(watch, sum([len(each.events) for each in together]))
+                    await self._wait_for_batch(watch, sum([len(each.events) for each in together]))
         finally:
             self._take(batches)
 
-    async def _gather(self, watch: Watch, taken: int) -> None:
-        """Unless somebody waits for what comes next."""
-        seconds = self._gathering.after(taken, time.monotonic())
+    async def _wait_for_batch(self, watch: Watch, taken: int) -> None:
+        """Hold the watch for the batching window, unless a caller waits for a revision."""
+        seconds = self._batching.after(taken, time.monotonic())
         if not seconds or self.waiters.any.is_set():
             return
         watch.hold()
@@ -249,16 +270,16 @@ class Feed:
 
     @property
     def _prefix(self) -> bytes:
-        """Where progress cannot be asked for, every key is watched: then each revision comes as an event, in order."""
-        return self._options.prefix if self._in_order or not self._options.efficient else b""
+        """The watched prefix: every key if progress cannot be requested, so that each revision comes as an event."""
+        return self._options.prefix if self._in_order or not self._options.efficient_resumption else b""
 
     @property
-    def _asks(self) -> bool:
-        return self._in_order and self._options.efficient
+    def _requests_progress(self) -> bool:
+        return self._in_order and self._options.efficient_resumption
 
     async def _check_same(self, watch: Watch) -> None:
-        """A store whose data is what we have read is never behind us; a member of a cluster may be, the cluster not."""
-        seen = max(self._state.position, self._state.listed)
+        """Raise HistoryLost if the store is behind this cache. A single member of a cluster may be, the cluster not."""
+        seen = max(self._state.position, self._state.listed_revision)
         if watch.revision >= seen:
             return
         revision = await self._client.current_revision(self._options.prefix)
@@ -266,87 +287,88 @@ class Feed:
             raise HistoryLost(f"the store is at revision {revision}, this cache has seen {seen} of it")
 
     def _take(self, batches: list[WatchBatch]) -> None:
-        """In one go: who asks for the state between taking and telling would be told of changes twice."""
+        # Take and publish without await: a snapshot taken between would contain changes that are published again.
         state, changes = self._state, list[Change]()
         before = state.position
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         for batch in batches:
-            if not self._proof.given:
+            if not self._proof.passed:
                 self._check_history(batch)
-            made = state.take(batch, self._heard)
-            if self._announced:
+            made = state.take(batch, self._last_message)
+            if self._published:
                 changes += made
             else:
-                self._announce()
-        if self._announced and (changes or state.position != before):
-            self._tell(changes)
+                self._publish_first()
+        if self._published and (changes or state.position != before):
+            self._publish(changes)
             self.waiters.advance(state.position)
 
     def _check_history(self, batch: WatchBatch) -> None:
-        """Raises HistoryLost."""
         found = self._proof.contradiction(batch.revision, batch.events)
         if found:
             raise HistoryLost(f"the store's history was replaced, as by a restored backup: {found}; starting anew")
 
-    def _announce(self) -> None:
-        """Tell for the first time: the state holds all changes so far."""
-        if not self._announced and self._state.complete:
-            self._announced = True
-            self._tell([])
+    def _publish_first(self) -> None:
+        """Publish for the first time, once the state is complete; snapshots contain all changes so far."""
+        if not self._published and self._state.complete:
+            self._published = True
+            self._publish([])
             self.waiters.advance(self._state.position)
 
-    async def _jump(self, error: Compacted) -> None:
-        """The position is compacted: during the filling of the windows they get shorter, later it takes a list."""
+    async def _on_compacted(self, error: Compacted) -> None:
+        """Handle a compacted position: shorten windows that are being filled, otherwise list again."""
         state = self._state
-        if not state.complete and error.compact_revision <= state.listed:
+        if not state.complete and error.compact_revision <= state.listed_revision:
             state.skip_to(error.compact_revision)
             return
-        if 0 < error.compact_revision <= state.position and len(state.lineage):
-            state.lineage.forget_up_to(error.compact_revision)  # only what proves the history is compacted
+        if 0 < error.compact_revision <= state.position and len(state.recent):
+            state.recent.forget_up_to(error.compact_revision)  # only revisions for the history check are compacted
             return
-        log.warning("%s; listing again", error)
-        kvs, revision = await self._read()
-        if not self._announced:
+        log.warning("watch position compacted, listing again error=%s", error)
+        kvs, revision = await self._list_store()
+        if not self._published:
             state.load(kvs, revision, self._in_order)
             return
         if found := state.contradicted(kvs, revision):
             raise HistoryLost(f"the store's history was replaced, as by a restored backup: {found}; starting anew")
         changes = state.replace(kvs, revision)
-        self._tell(changes)
+        self._publish(changes)
         self.waiters.advance(state.position)
 
-    async def keep(self) -> None:
-        """Ask for progress: often while the state is incomplete or someone waits, seldom when the store is silent."""
+    async def poll_progress(self) -> None:
+        """Request progress: often while the state is incomplete or a caller waits, rarely when the store is silent."""
         while True:
             await self._open.wait()
-            if not self._asks:
-                return  # silence is normal then, and only the connection's keepalive tells a dead store
-            if self._hurried():
-                await asyncio.sleep(self._options.nudge if self._state.complete else self._options.first_pause)
+            if not self._requests_progress:
+                return  # silence is normal then; only the connection's keepalive detects a dead store
+            if self._urgent():
+                await asyncio.sleep(
+                    self._options.progress_interval if self._state.complete else self._options.first_backoff
+                )
             else:
-                await self._rest()
+                await self._wait_until_quiet_or_urgent()
             try:
                 await self._ask()
             except EtcdError:
-                log.debug("progress was not asked for: the watch is broken")
+                log.debug("progress not requested: the watch is broken")
 
-    def _hurried(self) -> bool:
+    def _urgent(self) -> bool:
         return self.waiters.any.is_set() or not self._state.complete
 
-    async def _rest(self) -> None:
-        """Until someone waits, or the store is quiet for long."""
+    async def _wait_until_quiet_or_urgent(self) -> None:
+        """Wait until a caller waits for a revision, at most `quiet_after`."""
         try:
-            async with asyncio.timeout(self._options.quiet):
+            async with asyncio.timeout(self._options.quiet_after):
                 await self.waiters.any.wait()
         except TimeoutError:
             return
 
     async def _ask(self) -> None:
-        watch, silence = self._watch, time.monotonic() - self._heard
+        watch, silence = self._watch, time.monotonic() - self._last_message
         if watch is None:
             return
-        if silence > self._options.dead:
-            log.warning("the store has been silent for %.0f s; opening the watch again", silence)
+        if silence > self._options.dead_after:
+            log.warning("store silent, reopening the watch silence=%.0fs", silence)
             watch.cancel()
-        elif self._hurried() or silence >= self._options.quiet * 0.9:
+        elif self._urgent() or silence >= self._options.quiet_after * 0.9:
             await watch.request_progress()

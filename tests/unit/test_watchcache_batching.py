@@ -6,8 +6,8 @@ from collections import deque
 import pytest
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import Change, State
-from actors.watchcache.service.store_follower import TOGETHER, Feed
+from actors.watchcache.cache.store_state import Change, StoreState
+from actors.watchcache.service.store_follower import MAX_BATCHES, StoreFollower
 from protocols.etcd import EtcdClient, EtcdOptions, KeyValue, Unavailable, WatchBatch, WatchEvent
 
 LONG = 60.0
@@ -54,33 +54,33 @@ def written(revision: int) -> WatchEvent:
 
 class Nobody:
     def __init__(self) -> None:
-        self.told: list[list[int]] = []
+        self.published: list[list[int]] = []
 
-    def tell(self, changes: list[Change]) -> None:
-        self.told.append([change.event.rv for change in changes])
+    def publish(self, changes: list[Change]) -> None:
+        self.published.append([change.event.rv for change in changes])
 
-    def trouble(self, why: str) -> None: ...
+    def on_unavailable(self, why: str) -> None: ...
 
 
-def feed_that_waits(seconds: float, listener: Nobody | None = None) -> Feed:
+def feed_that_waits(seconds: float, listener: Nobody | None = None) -> StoreFollower:
     etcd = EtcdOptions(endpoints=("h:1",))
-    options = WatchcacheOptions(etcd=etcd, gather=seconds, gather_crowd=seconds)
-    state = State(options)
+    options = WatchcacheOptions(etcd=etcd, batch_wait=seconds, batch_wait_max=seconds)
+    state = StoreState(options)
     state.load([], 1)
-    return Feed(options, EtcdClient(etcd), state, listener or Nobody())
+    return StoreFollower(options, EtcdClient(etcd), state, listener or Nobody())
 
 
-async def gathered(feed: Feed, watch: Held) -> None:
+async def gathered(follower: StoreFollower, watch: Held) -> None:
     async with asyncio.timeout(15):
-        await feed._gather(watch, 1)  # type: ignore[arg-type]  # Held has what is asked of it
+        await follower._wait_for_batch(watch, 1)  # type: ignore[arg-type]  # Held has what is asked of it
 
 
 def test_only_what_follows_closely_is_left_to_the_kernel() -> None:
     async def story() -> None:
-        feed, watch = feed_that_waits(0.5), Held()
-        await gathered(feed, watch)
+        follower, watch = feed_that_waits(0.5), Held()
+        await gathered(follower, watch)
         assert watch.times == 0
-        await gathered(feed, watch)
+        await gathered(follower, watch)
         assert watch.times == 1
 
     asyncio.run(story())
@@ -88,15 +88,15 @@ def test_only_what_follows_closely_is_left_to_the_kernel() -> None:
 
 def test_who_waits_for_a_revision_waits_for_no_company() -> None:
     async def story() -> None:
-        feed, watch = feed_that_waits(LONG), Held()
-        await gathered(feed, watch)
-        gathering = asyncio.create_task(gathered(feed, watch))
+        follower, watch = feed_that_waits(LONG), Held()
+        await gathered(follower, watch)
+        gathering = asyncio.create_task(gathered(follower, watch))
         await watch.begun.wait()
-        waiting = asyncio.create_task(feed.waiters.wait(7, LONG))
+        waiting = asyncio.create_task(follower.waiters.wait(7, LONG))
         await gathering  # ends by the one who came meanwhile
-        await gathered(feed, watch)
+        await gathered(follower, watch)
         assert watch.times == 1, "and does not begin while there is one"
-        feed.waiters.advance(7)
+        follower.waiters.advance(7)
         assert await waiting
 
     asyncio.run(story())
@@ -105,13 +105,13 @@ def test_who_waits_for_a_revision_waits_for_no_company() -> None:
 def test_what_arrived_together_is_told_together_and_nothing_of_it_is_lost_with_the_watch() -> None:
     async def story() -> None:
         listener = Nobody()
-        feed = feed_that_waits(LONG, listener)
+        follower = feed_that_waits(LONG, listener)
         with pytest.raises(Unavailable):
-            await feed._take_all(Arrived(range(1, 201)))  # type: ignore[arg-type]  # it has what is asked of it
-        first, *later = listener.told
+            await follower._take_batches(Arrived(range(1, 201)))  # type: ignore[arg-type]  # it has what is asked of it
+        first, *later = listener.published
         assert first == [], "the state is complete, and its snapshot holds what came until then"
-        assert [rv for told in later for rv in told] == list(range(2, 201))
-        assert len(later) <= 200 // TOGETHER + 1
-        assert feed._state.position == 200
+        assert [rv for published in later for rv in published] == list(range(2, 201))
+        assert len(later) <= 200 // MAX_BATCHES + 1
+        assert follower._state.position == 200
 
     asyncio.run(story())

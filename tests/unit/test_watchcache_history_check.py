@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.watchcache.cache.history_check import REMEMBERED, Lineage
+from actors.watchcache.cache.history_check import RETAINED_REVISIONS, RecentRevisions
 from protocols.etcd import KeyValue, WatchEvent
 
 Write = tuple[int, bool, int]
@@ -21,15 +21,15 @@ def history(writes: list[Write], first: int = 1) -> list[WatchEvent]:
 
 def differs(known: list[WatchEvent], position: int, now: list[WatchEvent], reached: int, size: int = 7) -> str:
     """Watch `now` in batches from where the proof for `known` begins, then report progress to `reached`."""
-    lineage = Lineage()
-    lineage.note(known)
-    proof = lineage.proof(position)
+    recent = RecentRevisions()
+    recent.note(known)
+    proof = recent.proof(position)
     told = [event for event in now if event.kv.mod_revision >= proof.start]
     for batch in (told[at : at + size] for at in range(0, len(told), size)):
         if found := proof.contradiction(batch[-1].kv.mod_revision, batch):
             return found
     found = proof.contradiction(reached, [])
-    assert found or proof.given
+    assert found or proof.passed
     return found
 
 
@@ -67,10 +67,10 @@ def test_lineage_expects_no_deletion_at_the_compacted_revision(deleted: bool) ->
 
 
 def test_lineage_forgets_what_is_compacted_and_stays_bounded() -> None:
-    lineage = Lineage()
-    lineage.note(history([(1, False, n) for n in range(REMEMBERED * 3)]))
-    assert len(lineage) == REMEMBERED
-    lineage.forget_up_to(REMEMBERED * 3 - 2)
-    assert lineage.proof(REMEMBERED * 3).start == REMEMBERED * 3 - 1
-    lineage.forget_up_to(REMEMBERED * 3)
-    assert lineage.proof(REMEMBERED * 3).start == REMEMBERED * 3 + 1
+    recent = RecentRevisions()
+    recent.note(history([(1, False, n) for n in range(RETAINED_REVISIONS * 3)]))
+    assert len(recent) == RETAINED_REVISIONS
+    recent.forget_up_to(RETAINED_REVISIONS * 3 - 2)
+    assert recent.proof(RETAINED_REVISIONS * 3).start == RETAINED_REVISIONS * 3 - 1
+    recent.forget_up_to(RETAINED_REVISIONS * 3)
+    assert recent.proof(RETAINED_REVISIONS * 3).start == RETAINED_REVISIONS * 3 + 1
