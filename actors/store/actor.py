@@ -5,13 +5,53 @@ store's own CA alone. By kill -9 at any moment it loses nothing that was acknowl
 watches, only after its commit is on disk. What waited for a commit is lost, and its callers see UNAVAILABLE.
 """
 
-from actors.store.metrics import StoreCollector
-from actors.store.options import StoreOptions
-from actors.store.reserve import Reserve
-from actors.store.store import Store
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from actors.store.engine.compactor import Compactor
+from actors.store.engine.core import Core, StoreCollector
+from actors.store.file.upkeep import Reserve
+from actors.store.model.options import StoreOptions
+from actors.store.server.grpc_server import Server, Services
+from actors.store.services.kv import KvService
+from actors.store.services.lease import LeaseService
+from actors.store.services.maintenance import MaintenanceService
+from actors.store.services.watch import WatchService
 from protocols.actor import Context, run_actor
 from protocols.layout import Layout
 from protocols.settings import Settings
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], object]
+GRACE = 0.5
+
+
+class Store:
+    """Opens the file, serves the etcd API, runs the background work through `spawn`."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        """Raises StoreCorrupt, StoreUnusable."""
+        self.core = Core(options)
+        self._compactor = Compactor(self.core)
+        self._lease = LeaseService(self.core)
+        kv = KvService(self.core, self._compactor)
+        services = Services(kv, WatchService(self.core), self._lease, MaintenanceService(self.core))
+        self._server = Server(options, services)
+
+    @property
+    def address(self) -> str:
+        return self._server.address
+
+    async def start(self, spawn: Spawn) -> None:
+        """Raises StoreUnusable. Serving when this returns."""
+        spawn(self.core.writer.run(), "writer")
+        await self._server.start()
+        self.core.address = self._server.address
+        spawn(self._compactor.run(), "compactor")
+        spawn(self._lease.run(), "leases")
+
+    async def stop(self) -> None:
+        await self._server.stop(GRACE)
+        await self.core.close()
 
 
 def store_options(settings: Settings, layout: Layout) -> StoreOptions:

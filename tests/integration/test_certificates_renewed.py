@@ -11,9 +11,9 @@ import grpc
 import pytest
 
 from actors.apiserver.request.server import ServerOptions, tls_contexts
-from actors.store.options import StoreOptions
-from actors.store.server import Routes
-from actors.store.tls import server_credentials
+from actors.store.model.options import StoreOptions
+from actors.store.server.client_certificates import server_credentials
+from actors.store.server.grpc_server import Routes
 from protocols.etcd import EtcdOptions
 from protocols.etcd.channel import contexts_of
 from protocols.tls import Renewed, serving

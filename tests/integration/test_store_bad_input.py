@@ -10,9 +10,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from actors.store.errors import BadOption, StoreCorrupt, StoreError, StoreUnusable
-from actors.store.options import StoreOptions
-from actors.store.store import Store
+from actors.store.actor import Store
+from actors.store.model.errors import BadOption, StoreCorrupt, StoreError, StoreUnusable
+from actors.store.model.options import StoreOptions
 from protocols.wire import etcd_pb2 as pb
 from tests.support.store_lab import Api, Authority, lab, listened_at, short_directory, until
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.errors import StoreCorrupt, StoreUnusable
-from actors.store.options import StoreOptions
-from actors.store.store import Store
-from actors.store.wal import wal_of
+from actors.store.actor import Store
+from actors.store.file.file_check import wal_of
+from actors.store.model.errors import StoreCorrupt, StoreUnusable
+from actors.store.model.options import StoreOptions
 from protocols.wire import etcd_pb2 as pb
 from tests.integration.test_store_bad_input import options
 from tests.support.small_disk import small_disk

@@ -12,9 +12,9 @@ from typing import Any
 import grpc
 import pytest
 
-from actors.store.options import StoreOptions
-from actors.store.server import Routes, decoding, generating, streaming, unary
-from actors.store.tls import server_credentials
+from actors.store.model.options import StoreOptions
+from actors.store.server.client_certificates import server_credentials
+from actors.store.server.grpc_server import Routes, decoding, generating, streaming, unary
 from protocols.wire import etcd_pb2 as pb
 from tests.support.apiserver_plane import Authority
 from tests.support.store_lab import short_directory

@@ -7,7 +7,7 @@ from actors.apiserver.watch.flusher import Due
 from actors.apiserver.watch.pace import SHARE, Pace, Volume
 from actors.apiserver.watch.sweep import TURN, Sweep
 from actors.apiserver.watch.watcher import Watcher
-from actors.store.options import StoreOptions
+from actors.store.model.options import StoreOptions
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.window import WindowOptions
 from protocols.etcd import EtcdOptions

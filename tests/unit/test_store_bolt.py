@@ -5,7 +5,7 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.store.bolt import (
+from actors.store.file.bolt import (
     BRANCH,
     BRANCH_ELEMENT,
     BUCKET,

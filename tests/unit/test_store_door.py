@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 from google.protobuf.message import Message
 
-from actors.store.door import Door, Visitor
+from actors.store.server.private_endpoint import Door, Visitor
 from protocols.etcd.frames import GREETING, NUMBERS, pack
 from protocols.wire import etcd_pb2 as pb
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.store.compaction import Retention, compact
-from actors.store.draft import Draft
-from actors.store.errors import LeaseNotFound
-from actors.store.history import PastView, changes_since
-from actors.store.index import Index
-from actors.store.leases import Leases
-from actors.store.log import ObjectLog
-from actors.store.options import StoreOptions
-from actors.store.types import FOREVER, KeyValue, LeaseRecord
-from actors.store.upkeep import sweep
+from actors.store.file.history import PastView, changes_since
+from actors.store.file.object_log import ObjectLog
+from actors.store.file.upkeep import sweep
+from actors.store.model.errors import LeaseNotFound
+from actors.store.model.options import StoreOptions
+from actors.store.model.types import FOREVER, KeyValue, LeaseRecord
+from actors.store.mvcc.index import Draft, Index
+from actors.store.mvcc.lease_table import Leases
+from actors.store.mvcc.operations import compact
+from actors.store.mvcc.retention import Retention
 
 KEYS = [b"a", b"aa", b"b", b"b/1", b"b/2", b"c"]
 Op = tuple[str, bytes, bytes]

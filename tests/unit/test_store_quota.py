@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.quota import MEASURE_BYTES, PRESSED_HISTORY, Quota
+from actors.store.mvcc.retention import MEASURE_BYTES, PRESSED_HISTORY, Quota
 
 
 @given(st.integers(1, 10**10), st.integers(0, 2 * 10**10), st.integers(0, 10**6))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from actors.store.reserve import SIZE, Reserve
+from actors.store.file.upkeep import SIZE, Reserve
 
 
 def test_it_is_there_while_the_store_serves_and_its_space_is_free_before(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.compaction import Retention
-from actors.store.options import StoreOptions
+from actors.store.model.options import StoreOptions
+from actors.store.mvcc.retention import Retention
 from actors.watchcache.cache.options import WatchcacheOptions
 from protocols.etcd import EtcdOptions
 

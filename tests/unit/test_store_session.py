@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.store.hub import Hub
-from actors.store.session import Session
-from actors.store.types import Change, KeyValue
+from actors.store.model.types import Change, KeyValue
+from actors.store.watch.hub import Hub
+from actors.store.watch.session import Session
 from protocols.wire import etcd_pb2 as pb
 from tests.unit.test_store_model import options
 

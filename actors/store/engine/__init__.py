@@ -1,0 +1,1 @@
+"""The running store: group commit, compaction, and the parts the services share."""

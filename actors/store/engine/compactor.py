@@ -1,0 +1,56 @@
+"""Compaction: on request, and by age and number by itself."""
+
+import asyncio
+import time
+from contextlib import suppress
+from functools import partial
+
+from actors.store.engine.core import Core
+from actors.store.file import upkeep
+from actors.store.model.errors import StoreError
+from actors.store.mvcc.operations import compact
+from actors.store.mvcc.retention import PRESSED_HISTORY, Retention
+
+
+class Compactor:
+    """Runs in the background; asleep unless compaction was asked for or its period is over."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._retention = Retention(core.options)
+        self._wake = asyncio.Event()
+        core.writer.on_pressure = self._wake_pressed
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def _wake_pressed(self) -> None:
+        """The quota is near: not with each commit, unless it is exceeded."""
+        index, quota = self._core.index, self._core.writer.quota
+        if quota.exceeded or index.revision - index.compacted >= 2 * PRESSED_HISTORY:
+            self._wake.set()
+
+    async def run(self) -> None:
+        # What a killed predecessor left unswept is swept at start.
+        self.wake()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._core.options.compact_every):
+                    await self._wake.wait()
+            self._wake.clear()
+            with suppress(StoreError):  # a full disk: the next period tries again
+                await self._compact()
+                await self.sweep()
+
+    async def _compact(self) -> None:
+        index = self._core.index
+        most = self._core.writer.quota.history(self._core.options.history_most)
+        target = self._retention.target(time.monotonic(), index.revision, most)
+        if target > index.compacted:
+            await self._core.writer.submit(partial(compact, target))
+
+    async def sweep(self) -> None:
+        """Remove compacted rows step by step, between the writes. Raises StoreError."""
+        more = True
+        while more:
+            more = await self._core.writer.in_thread(upkeep.sweep)

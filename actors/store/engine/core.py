@@ -1,0 +1,99 @@
+"""The parts of a running store, put together: opened once, shared by the services."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from actors.store.engine.writer import Writer
+from actors.store.file.history import PastView, open_reader
+from actors.store.file.object_log import ObjectLog
+from actors.store.model.errors import Compacted, FutureRevision
+from actors.store.model.options import StoreOptions
+from actors.store.model.types import Commit
+from actors.store.mvcc.index import Index
+from actors.store.mvcc.lease_table import Leases
+from actors.store.watch.hub import Hub
+from protocols.wire import etcd_pb2 as pb
+
+T = TypeVar("T")
+
+
+class Core:
+    """The index and leases in memory, the log and its two threads (one writes, one reads the past), the watch hub."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        """Opens or creates the file. Raises StoreCorrupt, StoreUnusable."""
+        self.options = options
+        self.address = ""
+        """Where TCP clients come, once that is known."""
+        self.log = ObjectLog(options)
+        loaded = self.log.open()
+        self.cluster_id, self.member_id = loaded.cluster_id, loaded.member_id
+        self.index = Index(loaded.current, loaded.revision, loaded.compacted)
+        self.leases = Leases()
+        self.leases.load(loaded.leases, loaded.current, time.monotonic())
+        self.leases_changed = asyncio.Event()
+        self.hub = Hub(options, loaded.revision, loaded.compacted)
+        self.writer = Writer(options, self.log, self.index, self.leases, self._committed)
+        self._reader = open_reader(options.file)
+        self._reading = ThreadPoolExecutor(1, "store-reader")
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.leases:
+            self.leases_changed.set()
+        self.hub.publish(commit.changes, self.index.revision, self.index.compacted)
+
+    def header(self, revision: int | None = None) -> pb.ResponseHeader:
+        return pb.ResponseHeader(
+            cluster_id=self.cluster_id,
+            member_id=self.member_id,
+            revision=self.index.revision if revision is None else revision,
+            raft_term=1,
+        )
+
+    def check_revision(self, revision: int) -> None:
+        """Raises Compacted, FutureRevision."""
+        if revision > self.index.revision:
+            raise FutureRevision()
+        if 0 < revision < self.index.compacted:
+            raise Compacted()
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a read of the past in its thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, work, self._reader)
+
+    def past(self, revision: int) -> PastView:
+        """History for the writer thread, over its own connection."""
+        return PastView(self.log.db, revision)
+
+    async def close(self) -> None:
+        """Readers first: then the writer's last checkpoint is alone."""
+        await asyncio.get_running_loop().run_in_executor(self._reading, self._reader.close)
+        self._reading.shutdown(wait=False)
+        await self.writer.stop()
+
+
+class StoreCollector(Collector):
+    """Gauges of the state and counters of the group commit."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def collect(self) -> Iterator[Metric]:
+        core = self._core
+        yield GaugeMetricFamily("nodeplane_store_revision", "Current revision.", core.index.revision)
+        yield GaugeMetricFamily("nodeplane_store_compact_revision", "Oldest readable revision.", core.index.compacted)
+        yield GaugeMetricFamily("nodeplane_store_keys", "Live keys.", len(core.index))
+        yield GaugeMetricFamily("nodeplane_store_used_bytes", "Bytes of the file in use.", core.writer.quota.used)
+        yield GaugeMetricFamily("nodeplane_store_quota_bytes", "Their quota.", core.options.quota_bytes)
+        yield GaugeMetricFamily("nodeplane_store_watchers", "Open watches.", core.hub.watchers)
+        yield GaugeMetricFamily("nodeplane_store_leases", "Live leases.", len(core.leases.ids()))
+        yield CounterMetricFamily("nodeplane_store_commits", "Commits on disk.", core.writer.commits)
+        yield CounterMetricFamily("nodeplane_store_commit_failures", "Commits that failed.", core.writer.failures)

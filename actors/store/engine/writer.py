@@ -1,0 +1,250 @@
+"""One thread that does what it is given, in order, and tells the event loop: one wake-up each way."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import msgspec
+
+from actors.store.file import upkeep
+from actors.store.file.object_log import ObjectLog
+from actors.store.model.errors import NoSpace, Stopped, StoreError, TooManyRequests
+from actors.store.model.options import StoreOptions
+from actors.store.model.types import Commit
+from actors.store.mvcc.index import Draft, Index
+from actors.store.mvcc.lease_table import Leases
+from actors.store.mvcc.retention import Quota
+
+T = TypeVar("T")
+Work = Callable[[], Any]
+Done = Callable[[Any, BaseException | None], None]
+"""Called in the event loop, with what the work returned, or with what it raised."""
+
+
+class Hand:
+    """Begins with the first work; `stop()` ends it after what it has."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: SimpleQueue[tuple[Work, Done] | None] = SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def do(self, work: Work, done: Done) -> None:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True).start()
+        self._work.put((work, done))
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns or raises. It is done even if the caller is cancelled."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Any, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(answer)
+
+        self.do(work, done)
+        return await future
+
+    def stop(self) -> None:
+        self._work.put(None)
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        while (item := self._work.get()) is not None:
+            work, done = item
+            answer, error = None, None
+            try:
+                answer = work()
+            except BaseException as caught:  # told to whoever asked for it
+                error = caught
+            loop.call_soon_threadsafe(done, answer, error)
+
+
+Operation = Callable[[Draft], T]
+"""Pure: reads and changes the draft, returns the answer or raises a StoreError."""
+
+
+class Waiting(msgspec.Struct):
+    """A write and who waits for it."""
+
+    operation: Operation[Any]
+    future: asyncio.Future[Any]
+
+
+class Outcome(msgspec.Struct):
+    """What a batch came to: the commit, and each operation's answer or error."""
+
+    commit: Commit
+    revision: int
+    answers: list[Any]
+
+
+class Writer:
+    """Submit operations; `on_commit` is called in the event loop after each commit, before anyone is answered."""
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        log: ObjectLog,
+        index: Index,
+        leases: Leases,
+        on_commit: Callable[[Commit], None],
+    ) -> None:
+        self._options, self._log, self._index, self._leases = options, log, index, leases
+        self._on_commit = on_commit
+        self._waiting: deque[Waiting] = deque()
+        self._hand = Hand("store-writer")
+        self._busy = False
+        """A commit is on its way, or about to be: what is submitted now comes along with the next."""
+        self._broken: asyncio.Future[None] | None = None
+        self._dirty = 0
+        self._stopped = False
+        self.commits = 0
+        self.failures = 0
+        self.full = False
+        """The last commit failed for want of space."""
+        self.quota = Quota(options.quota_bytes)
+        self.on_pressure: Callable[[], None] = _nobody
+        """Called when history is to give way."""
+
+    async def submit(self, operation: Operation[T]) -> T:
+        """The answer of `operation` once it is on disk. Raises StoreError, and then nothing of it was kept."""
+        if self._stopped:
+            raise Stopped()
+        if len(self._waiting) >= self._options.pending_requests:
+            raise TooManyRequests()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._waiting.append(Waiting(operation, future))
+        if not self._busy:
+            self._busy = True
+            loop.call_soon(self._begin)
+        return await future
+
+    async def in_thread(self, work: Callable[[ObjectLog], T]) -> T:
+        """Run upkeep between two commits."""
+        if self._stopped:
+            raise Stopped()
+        return await self._hand.run(partial(work, self._log))
+
+    async def run(self) -> None:
+        """Ends by stop(), or by a fault of ours in a commit, which it raises."""
+        self._broken = asyncio.get_running_loop().create_future()
+        await self._broken
+
+    def _begin(self) -> None:
+        """The next batch; without a timer: a lone write is committed at once, a crowd shares a commit."""
+        batch = self._take()
+        self._busy = bool(batch)
+        if batch:
+            self._hand.do(partial(self._commit, batch), partial(self._finish, batch))
+
+    def _finish(self, batch: list[Waiting], outcome: Outcome | StoreError, error: BaseException | None) -> None:
+        try:
+            if error is not None:
+                raise error
+            self._settle(batch, outcome)
+        except BaseException as fault:  # ends the process: what is in memory may not be what is on disk
+            self._break(fault)
+            return
+        # About three pages a change; a failed checkpoint costs nothing but WAL, and is tried again.
+        if self._dirty * 3 >= self._options.checkpoint_pages:
+            self._dirty = 0
+            self._hand.do(partial(upkeep.checkpoint, self._log), lambda answer, error: self._begin())
+        else:
+            self._begin()
+
+    def _break(self, fault: BaseException) -> None:
+        self._stopped = True
+        if self._broken is not None and not self._broken.done():
+            self._broken.set_exception(fault)
+
+    def _take(self) -> list[Waiting]:
+        count = min(len(self._waiting), self._options.batch_requests)
+        return [self._waiting.popleft() for _ in range(count)]
+
+    def _commit(self, batch: list[Waiting]) -> Outcome | StoreError:
+        draft = Draft(self._index, self._leases)
+        if self.quota.due:
+            self.quota.measured(upkeep.file_size(self._log)[1])
+        answers = [_evaluate(waiting.operation, draft, self.quota.exceeded) for waiting in batch]
+        commit = draft.finish()
+        try:
+            if not commit.empty or commit.compacted != self._index.compacted:
+                self._log.commit(commit)
+        except StoreError as error:
+            return error
+        return Outcome(commit, draft.revision, answers)
+
+    def _settle(self, batch: list[Waiting], outcome: Outcome | StoreError) -> None:
+        if isinstance(outcome, StoreError):
+            self.failures += 1
+            self.full = isinstance(outcome, NoSpace)
+            for waiting in batch:
+                _answer(waiting.future, outcome)
+            return
+        commit = outcome.commit
+        self.commits += 1
+        self.full = self.full and commit.empty
+        self._dirty += len(commit.changes) + 1
+        if commit.changes:
+            self.quota.wrote(sum(len(change.kv.key) + len(change.kv.value) for change in commit.changes))
+            if self.quota.pressed:
+                self.on_pressure()
+        self._index.apply(commit.changes, outcome.revision, commit.compacted)
+        self._leases.apply(commit, time.monotonic())
+        self._on_commit(commit)
+        for waiting, answer in zip(batch, outcome.answers, strict=True):
+            _answer(waiting.future, answer)
+
+    async def stop(self) -> None:
+        """Refuse what waits, finish what is under way, close the file."""
+        self._stopped = True
+        for waiting in self._waiting:
+            _answer(waiting.future, Stopped())
+        self._waiting.clear()
+        await self._hand.run(self._close)
+        self._hand.stop()
+        if self._broken is not None and not self._broken.done():
+            self._broken.set_result(None)
+
+    def _close(self) -> None:
+        with suppress(StoreError):
+            upkeep.checkpoint(self._log, "TRUNCATE")
+        self._log.close()
+
+
+def _nobody() -> None:
+    """Nobody compacts."""
+
+
+def _evaluate(operation: Operation[Any], draft: Draft, exceeded: bool) -> Any:
+    try:
+        with draft.operation():
+            answer = operation(draft)
+            if exceeded and draft.grows:
+                raise NoSpace()
+            return answer
+    except StoreError as error:
+        return error
+    except Exception as error:  # a request that trips over a fault of ours must not take others with it
+        return StoreError(f"etcdserver: internal error: {type(error).__name__}: {error}")
+
+
+def _answer(future: asyncio.Future[Any], answer: Any) -> None:
+    if future.done():
+        return
+    if isinstance(answer, StoreError):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

@@ -1,0 +1,1 @@
+"""The SQLite file: log, checks, reads of the past, upkeep and snapshots."""

@@ -1,0 +1,147 @@
+"""The form of the store's file: how it is made, and whether what is found is one."""
+
+import os
+import secrets
+import sqlite3
+import struct
+from contextlib import closing
+from pathlib import Path
+
+from actors.store.model.errors import StoreCorrupt
+
+APPLICATION_ID = 0x6E706C6E
+FORMAT = 1
+SCHEMA = """
+CREATE TABLE log (id INTEGER PRIMARY KEY, key BLOB NOT NULL, value BLOB NOT NULL, created INTEGER NOT NULL,
+  version INTEGER NOT NULL, lease INTEGER NOT NULL);
+CREATE INDEX log_key ON log (key, id, version);
+CREATE TABLE leases (id INTEGER PRIMARY KEY, ttl INTEGER NOT NULL, expires REAL NOT NULL, renewed INTEGER NOT NULL);
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+PARTS = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+META = {"compacted", "swept", "cluster", "member"}
+
+
+def create(path: Path) -> None:
+    """A new file gets its name when it is whole: so an empty one is always a damaged one. Raises sqlite3.Error."""
+    if wal_of(path).exists():
+        raise damaged(path, f"it is missing, and {wal_of(path).name} is there")
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+        ids = {"compacted": 0, "swept": 0, "cluster": secrets.randbits(63) | 1, "member": secrets.randbits(63) | 1}
+        db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {FORMAT};")
+        db.executemany("INSERT INTO meta VALUES (?, ?)", ids.items())
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute("COMMIT")
+    draft.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def check_present(path: Path) -> None:
+    """Raises StoreCorrupt."""
+    if path.is_file() and path.stat().st_size == 0:
+        raise damaged(path, "it is empty")
+
+
+def check_form(db: sqlite3.Connection, path: Path) -> None:
+    """Raises StoreCorrupt, sqlite3.Error."""
+    application, version = _pragma(db, "application_id"), _pragma(db, "user_version")
+    if application != APPLICATION_ID:
+        raise StoreCorrupt(f"{path} is not a store of nodeplane; move it away and start again")
+    if version > FORMAT:
+        raise StoreCorrupt(f"{path} has format {version}, this nodeplane reads up to {FORMAT}: use a newer one")
+    fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if fault != "ok":
+        raise damaged(path, fault)
+    names = {name for (name,) in db.execute("SELECT name FROM meta")} if _parts(db) == _expected() else set()
+    if version < FORMAT or not names >= META:
+        raise damaged(path, f"its tables are not those of format {FORMAT}")
+
+
+def _parts(db: sqlite3.Connection) -> list[tuple[str, str]]:
+    return db.execute(PARTS).fetchall()
+
+
+def _expected() -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        return _parts(db)
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def damaged(path: Path, reason: str) -> StoreCorrupt:
+    first = reason.splitlines()[-1] if reason else "unknown"
+    return StoreCorrupt(f"the store's file {path} is damaged ({first}); restore it from a copy or move it away")
+
+
+HEADER = struct.Struct(">IIII8sII")
+FRAME = struct.Struct(">II8sII")
+INDEX = struct.Struct("=16xI")
+"""Of the log's index file: the number of the last frame that counts."""
+MAGIC = (0x377F0682, 0x377F0683)
+
+
+def wal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def check_wal(path: Path, synced: bool) -> None:
+    """Before the file is opened for writing, which would end with the log rewritten. `synced`: each transaction was on
+    disk before the next was begun; otherwise a power cut may leave any hole behind. Raises StoreCorrupt."""
+    wal = wal_of(path)
+    if not wal.exists() or wal.stat().st_size < HEADER.size:
+        return
+    with wal.open("rb") as file:
+        head = file.read(HEADER.size)
+    order = ">" if head[:4] == MAGIC[1].to_bytes(4, "big") else "<"
+    if HEADER.unpack(head)[0] not in MAGIC or _checksum(head[:24], order) != struct.unpack(">II", head[24:]):
+        raise _damaged(wal, "its header cannot be read")
+    # A transaction that was under way in a crash may be cut off; of more than one, the first was acknowledged.
+    taken = _frames_taken(path)
+    if synced and commits_past(wal, taken) > 1:
+        raise _damaged(wal, f"what comes after frame {taken} cannot be read")
+
+
+def _frames_taken(path: Path) -> int:
+    """As the index of the log says, which any reader makes. A connection that cannot write leaves the log as it is."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        with path.with_name(f"{path.name}-shm").open("rb") as index:
+            return int(INDEX.unpack(index.read(INDEX.size))[0])
+
+
+def commits_past(wal: Path, taken: int) -> int:
+    """Ends of transactions in the frames of this log (not of an earlier one below it) that SQLite did not take."""
+    commits = 0
+    with wal.open("rb") as file:
+        _, _, page, _, salts, *_ = HEADER.unpack(file.read(HEADER.size))
+        file.seek(HEADER.size + taken * (FRAME.size + page))
+        while len(frame := file.read(FRAME.size)) == FRAME.size:
+            _, pages, found, *_ = FRAME.unpack(frame)
+            commits += found == salts and pages > 0
+            file.seek(page, 1)
+    return commits
+
+
+def _checksum(data: bytes, order: str) -> tuple[int, int]:
+    one = two = 0
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        one = one + even + two & 0xFFFFFFFF
+        two = two + odd + one & 0xFFFFFFFF
+    return one, two
+
+
+def _damaged(wal: Path, reason: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"the store's file {wal} is damaged ({reason}), acknowledged writes with it; restore {wal.parent} from a "
+        f"copy, or move {wal.name} away to go on without them"
+    )

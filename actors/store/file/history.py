@@ -1,0 +1,124 @@
+"""Reads of the past from the file: keys at an old revision, changes since one."""
+
+import sqlite3
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from actors.store.file.object_log import first_id
+from actors.store.model.types import FOREVER, SUB_BITS, Change, KeyValue
+
+AT = "SELECT key, max(id), version FROM log WHERE {range} AND id < ? GROUP BY key"
+ROW = "SELECT key, value, created, id, version, lease FROM log WHERE id = ?"
+SINCE = (
+    "SELECT key, value, created, id, version, lease FROM log WHERE id >= ? AND id < ? AND {range} ORDER BY id LIMIT ?"
+)
+READ_BYTES = 8 * 1024 * 1024
+"""Bytes of values read at a time for a watch that is behind; the values before them come on top."""
+BEFORE = "SELECT key, value, created, id, version, lease FROM log WHERE key = ? AND id < ? ORDER BY id DESC LIMIT 1"
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, and so never checkpoints."""
+    reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+    reader.execute("PRAGMA query_only = ON")
+    return reader
+
+
+class PastView:
+    """Keys as they stood at one revision (a View for Range)."""
+
+    def __init__(self, db: sqlite3.Connection, revision: int) -> None:
+        self._db = db
+        self._before = first_id(revision + 1)
+        self._rows: dict[bytes, int] = {}
+
+    def keys(self, start: bytes, end: bytes) -> list[bytes]:
+        where, values = _range(start, end)
+        found = self._db.execute(AT.format(range=where), (*values, self._before))
+        self._rows = {key: row for key, row, version in found if version}
+        return list(self._rows)
+
+    def get(self, key: bytes) -> KeyValue | None:
+        row = self._rows.get(key)
+        return _stored(self._db.execute(ROW, (row,)).fetchone()) if row is not None else None
+
+
+def changes_since(
+    db: sqlite3.Connection, start: bytes, end: bytes, first: int, last: int, limit: int
+) -> tuple[list[Change], int]:
+    """Changes of a range in revisions first..last, whole revisions only, about `limit` of them or READ_BYTES; and the
+    revision up to which the answer is complete."""
+    where, values = _range(start, end)
+    query = SINCE.format(range=where)
+    rows, ended = _fetch(db.execute(query, (first_id(first), first_id(last + 1), *values, limit)), limit)
+    if ended:
+        return list(_with_previous(db, rows)), last
+    cut = rows[-1][3] >> SUB_BITS
+    whole = [row for row in rows if row[3] >> SUB_BITS < cut]
+    if whole:
+        return list(_with_previous(db, whole)), cut - 1
+    single = db.execute(query, (first_id(cut), first_id(cut + 1), *values, -1)).fetchall()
+    return list(_with_previous(db, single)), cut
+
+
+Row = tuple[bytes, bytes, int, int, int, int]
+
+
+def _fetch(cursor: sqlite3.Cursor, limit: int) -> tuple[list[Row], bool]:
+    """Rows up to the limits, at least two, and whether there are no more."""
+    rows: list[Row] = []
+    size = 0
+    for row in cursor:
+        rows.append(row)
+        size += len(row[1])
+        if size >= READ_BYTES and len(rows) > 1:
+            return rows, False
+    return rows, len(rows) < limit
+
+
+def _with_previous(db: sqlite3.Connection, rows: list[Row]) -> Iterator[Change]:
+    for row in rows:
+        before = db.execute(BEFORE, (row[0], row[3])).fetchone() if row[4] != 1 else None
+        previous = _stored(before) if before and before[4] else None
+        yield Change(_stored(row), previous)
+
+
+def _stored(row: Row) -> KeyValue:
+    key, value, created, row_id, version, lease = row
+    return KeyValue(key, value, created, row_id >> SUB_BITS, version, lease)
+
+
+def _range(start: bytes, end: bytes) -> tuple[str, tuple[bytes, ...]]:
+    if not end:
+        return "key = ?", (start,)
+    if end == FOREVER:
+        return "key >= ?", (start,)
+    return "key >= ? AND key < ?", (start, end)
+
+
+ROWS = "SELECT id, key, value, created, version, lease FROM log"
+BASE = f"{ROWS} WHERE id IN (SELECT max(id) FROM log WHERE id < ? GROUP BY key) AND version > 0 ORDER BY id"
+LATER = f"{ROWS} WHERE id >= ? AND id < ? ORDER BY id"
+NUMBERS = struct.Struct("<QQqq")
+
+StoredRow = tuple[int, KeyValue]
+"""A row's id (revision and place in it), and the key as it was put, or the trace of its deletion."""
+
+
+def kept_rows(db: sqlite3.Connection, compacted: int, revision: int) -> Iterator[StoredRow]:
+    """In id order: each key's newest value at the compacted revision, then every change up to `revision`."""
+    base = first_id(compacted + 1)
+    for query, bounds in ((BASE, (base,)), (LATER, (base, first_id(revision + 1)))):
+        for row, key, value, created, version, lease in db.execute(query, bounds):
+            yield row, KeyValue(key, value, created, row >> SUB_BITS, version, lease)
+
+
+def kept_hash(db: sqlite3.Connection, compacted: int, revision: int) -> int:
+    """Equal for equal history, on any copy of the file."""
+    value = 0
+    for row, kv in kept_rows(db, compacted, revision):
+        value = zlib.crc32(NUMBERS.pack(row, kv.create_revision, kv.version, kv.lease), value)
+        value = zlib.crc32(kv.value, zlib.crc32(b"%d:%b" % (len(kv.key), kv.key), value))
+    return value

@@ -1,0 +1,152 @@
+"""The object log: one SQLite file, and the one connection that writes and checkpoints it.
+
+SQLite before 3.51.3 can damage a file when one connection writes while another checkpoints: so readers (history.py)
+never checkpoint, and automatic checkpoints are off.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from actors.store.file.file_check import check_form, check_present, check_wal, create, damaged
+from actors.store.model.errors import DiskFailed, NoSpace, StoreError, StoreUnusable
+from actors.store.model.options import StoreOptions
+from actors.store.model.types import SUB_BITS, Commit, KeyValue, LeaseRecord, Loaded
+
+CURRENT = """SELECT key, value, created, id, version, lease FROM log
+  WHERE id IN (SELECT max(id) FROM log GROUP BY key) AND version > 0"""
+"""The inner part reads the index alone: values of the past would be read otherwise, however many there are."""
+INSERT = "INSERT INTO log (id, key, value, created, version, lease) VALUES"
+MOST_ROWS = 32
+"""Rows written by one statement."""
+
+
+def first_id(revision: int) -> int:
+    return revision << SUB_BITS
+
+
+class ObjectLog:
+    """Everything durable. After open() all methods belong to the writer thread."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        self._options = options
+        self._db: sqlite3.Connection | None = None
+        self._compacted = 0
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        if self._db is None:
+            raise DiskFailed("etcdserver: the store's file is not open")
+        return self._db
+
+    def open(self) -> Loaded:
+        """Create or load the file. Raises StoreCorrupt, StoreUnusable."""
+        path = self._options.file
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.exists():
+                create(path)
+            check_present(path)
+            check_wal(path, synced=self._options.sync == "full")
+            self._db = _connect(path)
+            self._configure()
+            check_form(self._db, path)
+            return self._load()
+        except OSError as error:
+            text = f"cannot use the store's directory {path.parent}: {error.strerror}; make it writable"
+            raise StoreUnusable(text) from None
+        except sqlite3.OperationalError as error:
+            self.close()
+            raise StoreUnusable(f"cannot open the store's file {path}: {error}; free space or mend access") from None
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise damaged(path, str(error)) from None
+
+    def _configure(self) -> None:
+        self.db.execute("PRAGMA journal_mode = WAL")
+        self.db.execute("PRAGMA wal_autocheckpoint = 0")
+        self.db.execute(f"PRAGMA synchronous = {self._options.sync.upper()}")
+        self.db.execute("PRAGMA journal_size_limit = 16777216")
+        if self._options.max_pages:
+            self.db.execute(f"PRAGMA max_page_count = {int(self._options.max_pages)}")
+
+    def _load(self) -> Loaded:
+        meta = dict(self.db.execute("SELECT name, value FROM meta"))
+        rows = self.db.execute(CURRENT)
+        current = [
+            KeyValue(key, value, created, row >> SUB_BITS, version, lease)
+            for key, value, created, row, version, lease in rows
+        ]
+        newest = self.db.execute("SELECT max(id) FROM log").fetchone()[0]
+        stored = self.db.execute("SELECT id, ttl, expires FROM leases")
+        leases = [LeaseRecord(lease, ttl, expires) for lease, ttl, expires in stored]
+        revision = newest >> SUB_BITS if newest else 1
+        self._compacted = meta["compacted"]
+        return Loaded(current, revision, meta["compacted"], leases, meta["cluster"], meta["member"])
+
+    def commit(self, commit: Commit) -> None:
+        """Write all of `commit`, on disk before this returns; on an error nothing of it is kept.
+
+        Raises NoSpace, DiskFailed.
+        """
+        try:
+            if commit.changes_only and len(commit.changes) <= MOST_ROWS and commit.compacted == self._compacted:
+                self._insert(commit)
+                return
+            self.db.execute("BEGIN IMMEDIATE")
+            self._write(commit)
+            self.db.execute("COMMIT")
+            self._compacted = commit.compacted
+        except sqlite3.Error as error:
+            self._rollback()
+            raise disk_error(error) from None
+
+    def _insert(self, commit: Commit) -> None:
+        """A single statement is a transaction of its own: all its rows or none, and a fraction of the calls."""
+        rows = _rows(commit)
+        places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(rows))
+        self.db.execute(f"{INSERT} {places}", [value for row in rows for value in row])
+
+    def _write(self, commit: Commit) -> None:
+        if commit.changes:
+            self.db.executemany(f"{INSERT} (?, ?, ?, ?, ?, ?)", _rows(commit))
+        for record in commit.leases:
+            row = (record.id, record.ttl, record.expires)
+            self.db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, 0)", row)
+        self.db.executemany("DELETE FROM leases WHERE id = ?", [(lease,) for lease in commit.revoked])
+        self.db.execute(
+            "UPDATE meta SET value = ? WHERE name = 'compacted' AND value < ?", (commit.compacted, commit.compacted)
+        )
+
+    def _rollback(self) -> None:
+        try:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+        except sqlite3.Error:
+            # SQLite rolls back by itself on the errors that make an explicit rollback fail.
+            pass
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+def _rows(commit: Commit) -> list[tuple[int, bytes, bytes, int, int, int]]:
+    rows, revision, sub = [], 0, 0
+    for change in commit.changes:
+        kv = change.kv
+        revision, sub = kv.mod_revision, sub + 1 if kv.mod_revision == revision else 0
+        rows.append((first_id(revision) + sub, kv.key, kv.value, kv.create_revision, kv.version, kv.lease))
+    return rows
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.chmod(0o600)
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+
+
+def disk_error(error: sqlite3.Error) -> StoreError:
+    """What a failed write is answered with."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+        return NoSpace()
+    return DiskFailed(f"etcdserver: the store's file cannot be written: {error}")

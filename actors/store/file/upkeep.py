@@ -1,0 +1,96 @@
+"""What the writer thread does between commits: sweep compacted rows in small steps, move the WAL into the file."""
+
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+from actors.store.file.object_log import ObjectLog, disk_error, first_id
+from actors.store.model.types import SUB_BITS
+
+STEP = 500
+"""Rows looked at in one step: a write waits for one step at most."""
+NEXT = "SELECT id, key, version FROM log WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
+SUPERSEDED = "DELETE FROM log WHERE key = ? AND id < ?"
+
+
+def sweep(log: ObjectLog) -> bool:
+    """Remove rows no revision from the compacted one on can see; True when more is to be done. Raises StoreError.
+
+    Every row up to the compacted revision supersedes the older rows of its key. A deletion below that revision goes as
+    well; one at that revision stays, since a watch may start there. Hence the next sweep starts at this one's end.
+    """
+    db = log.db
+    meta = dict(db.execute("SELECT name, value FROM meta WHERE name IN ('compacted', 'swept')"))
+    compacted, position = meta["compacted"], meta["swept"]
+    end = first_id(compacted + 1)
+    rows = db.execute(NEXT, (position, end, STEP)).fetchall()
+    more = len(rows) == STEP
+    done = rows[-1][0] + 1 if more else max(position, first_id(compacted))
+    if done == position:
+        return False
+    try:
+        _remove(db, rows, compacted, done)
+    except sqlite3.Error as error:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise disk_error(error) from None
+    return more
+
+
+def _remove(db: sqlite3.Connection, rows: list[tuple[int, bytes, int]], compacted: int, done: int) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    db.executemany(SUPERSEDED, [(key, row) for row, key, _ in rows])
+    gone = [(row,) for row, _, version in rows if version == 0 and row >> SUB_BITS < compacted]
+    db.executemany("DELETE FROM log WHERE id = ?", gone)
+    db.execute("UPDATE meta SET value = ? WHERE name = 'swept'", (done,))
+    db.execute("COMMIT")
+
+
+def checkpoint(log: ObjectLog, mode: str = "PASSIVE") -> None:
+    """Copy the WAL into the database file. Raises StoreError."""
+    try:
+        log.db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    except sqlite3.Error as error:
+        raise disk_error(error) from None
+
+
+def defragment(log: ObjectLog) -> None:
+    """Rewrite the file without free pages. Raises StoreError."""
+    try:
+        log.db.execute("VACUUM")
+    except sqlite3.Error as error:
+        raise disk_error(error) from None
+    checkpoint(log, "TRUNCATE")
+
+
+def file_size(log: ObjectLog) -> tuple[int, int]:
+    """Bytes of the file, and of those in use."""
+    pages, free, size = (
+        log.db.execute(f"PRAGMA {n}").fetchone()[0] for n in ("page_count", "freelist_count", "page_size")
+    )
+    return pages * size, (pages - free) * size
+
+
+SIZE = 256 * 1024
+
+
+class Reserve:
+    """A file of `SIZE` bytes that is there while the store serves, as far as the disk allows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def release(self) -> None:
+        """Before anything is opened."""
+        with suppress(OSError):  # a directory that cannot be used is told of by who opens the file
+            self._path.unlink()
+
+    def keep(self) -> None:
+        """Once everything is open. A disk that is too full for it is told of by the writes that fail."""
+        with suppress(OSError):
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, bytes(SIZE))
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Types, errors and options of the store."""

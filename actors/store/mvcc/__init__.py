@@ -1,0 +1,1 @@
+"""The multi-version state in memory, and the pure evaluation of requests on it."""

@@ -1,0 +1,163 @@
+"""The current state in memory: every live key with its latest value, sorted. Changed only after a commit."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from actors.store.model.errors import LeaseNotFound, TooManyOperations
+from actors.store.model.types import FOREVER, SUB_BITS, Change, Commit, KeyValue, LeaseRecord, in_range
+
+
+class Index:
+    """Committed keys and the revision they stand at."""
+
+    def __init__(self, current: Iterable[KeyValue] = (), revision: int = 1, compacted: int = 0) -> None:
+        self._items: dict[bytes, KeyValue] = {kv.key: kv for kv in current}
+        self._keys: list[bytes] = sorted(self._items)
+        self.revision = revision
+        self.compacted = compacted
+        """Revisions below this one are gone."""
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def get(self, key: bytes) -> KeyValue | None:
+        return self._items.get(key)
+
+    def keys(self, start: bytes, end: bytes) -> list[bytes]:
+        """Live keys of a range, sorted."""
+        if not end:
+            return [start] if start in self._items else []
+        low = bisect_left(self._keys, start)
+        high = len(self._keys) if end == FOREVER else bisect_left(self._keys, end)
+        return self._keys[low:high]
+
+    def apply(self, changes: Iterable[Change], revision: int, compacted: int) -> None:
+        """Take over what was committed."""
+        for change in changes:
+            if change.deleted:
+                self._remove(change.kv.key)
+            else:
+                self._store(change.kv)
+        self.revision = revision
+        self.compacted = compacted
+
+    def _store(self, kv: KeyValue) -> None:
+        if kv.key not in self._items:
+            insort(self._keys, kv.key)
+        self._items[kv.key] = kv
+
+    def _remove(self, key: bytes) -> None:
+        if self._items.pop(key, None) is not None:
+            del self._keys[bisect_left(self._keys, key)]
+
+
+class LeaseBook(Protocol):
+    """Committed leases, as the draft needs to see them."""
+
+    def get(self, lease: int) -> LeaseRecord | None: ...
+
+    def keys(self, lease: int) -> set[bytes]: ...
+
+
+class Draft:
+    """Operations run one after another inside `operation()`; each sees those before it. One operation with changes is
+    one revision; one that raises leaves no trace."""
+
+    def __init__(self, index: Index, leases: LeaseBook) -> None:
+        self.index = index
+        self.revision = index.revision
+        self.compacted = index.compacted
+        self.changes: list[Change] = []
+        self._book = leases
+        self._keys: dict[bytes, KeyValue | None] = {}
+        self._leases: dict[int, LeaseRecord | None] = {}
+        self._first = 0
+
+    @property
+    def current(self) -> int:
+        """Revision that a read inside the running operation sees."""
+        return self.revision + (len(self.changes) > self._first)
+
+    @contextmanager
+    def operation(self) -> Iterator[None]:
+        self._first = len(self.changes)
+        leases, compacted = dict(self._leases), self.compacted
+        try:
+            yield
+        except BaseException:
+            self._undo()
+            self._leases, self.compacted = leases, compacted
+            raise
+        if len(self.changes) > self._first:
+            self.revision += 1
+        self._first = len(self.changes)
+
+    @property
+    def grows(self) -> bool:
+        """The running operation puts something."""
+        return any(not change.deleted for change in self.changes[self._first :])
+
+    def _undo(self) -> None:
+        # An operation changes a key at most once, so going back over its changes restores what was before it.
+        for change in reversed(self.changes[self._first :]):
+            self._keys[change.kv.key] = change.previous
+        del self.changes[self._first :]
+
+    def get(self, key: bytes) -> KeyValue | None:
+        return self._keys[key] if key in self._keys else self.index.get(key)
+
+    def keys(self, start: bytes, end: bytes) -> list[bytes]:
+        base = self.index.keys(start, end)
+        touched = [key for key in self._keys if in_range(key, start, end)]
+        if not touched:
+            return base
+        live = set(base).difference(touched)
+        live.update(key for key in touched if self._keys[key] is not None)
+        return sorted(live)
+
+    def put(self, key: bytes, value: bytes, lease: int) -> Change:
+        """Raises LeaseNotFound."""
+        if lease and self.lease(lease) is None:
+            raise LeaseNotFound()
+        before = self.get(key)
+        revision = self.revision + 1
+        created, version = (before.create_revision, before.version + 1) if before else (revision, 1)
+        return self._record(KeyValue(key, value, created, revision, version, lease), before)
+
+    def delete(self, key: bytes) -> Change | None:
+        before = self.get(key)
+        if before is None:
+            return None
+        return self._record(KeyValue(key, b"", 0, self.revision + 1, 0), before)
+
+    def _record(self, kv: KeyValue, before: KeyValue | None) -> Change:
+        if len(self.changes) - self._first >= 1 << SUB_BITS:
+            raise TooManyOperations()
+        change = Change(kv, before)
+        self.changes.append(change)
+        self._keys[kv.key] = None if change.deleted else kv
+        return change
+
+    def lease(self, lease: int) -> LeaseRecord | None:
+        return self._leases[lease] if lease in self._leases else self._book.get(lease)
+
+    def store_lease(self, record: LeaseRecord) -> None:
+        self._leases[record.id] = record
+
+    def revoke(self, lease: int) -> None:
+        """Forget a lease and delete its keys, in key order. Raises LeaseNotFound."""
+        if self.lease(lease) is None:
+            raise LeaseNotFound()
+        candidates = self._book.keys(lease) | self._keys.keys()
+        for key in sorted(candidates):
+            kv = self.get(key)
+            if kv is not None and kv.lease == lease:
+                self.delete(key)
+        self._leases[lease] = None
+
+    def finish(self) -> Commit:
+        kept = [record for record in self._leases.values() if record is not None]
+        revoked = [lease for lease, record in self._leases.items() if record is None]
+        return Commit(self.changes, kept, revoked, self.compacted)

@@ -1,0 +1,77 @@
+"""Leases in memory: until when each lives, and which keys hang on it. No I/O; time is given."""
+
+import heapq
+import math
+
+from actors.store.model.types import Change, Commit, KeyValue, LeaseRecord
+
+
+class Leases:
+    """Deadlines count on the monotonic clock. A start gives each lease its whole time anew, as etcd does: no clock
+    tells how long the store was away, and a jump of one would end all leases at once."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, LeaseRecord] = {}
+        self._keys: dict[int, set[bytes]] = {}
+        self._deadlines: dict[int, float] = {}
+        self._heap: list[tuple[float, int]] = []
+
+    def load(self, records: list[LeaseRecord], current: list[KeyValue], now: float) -> None:
+        """Take over stored leases."""
+        for record in records:
+            self._add(record)
+            self.extend(record.id, now + record.ttl)
+        for kv in current:
+            if kv.lease in self._keys:
+                self._keys[kv.lease].add(kv.key)
+
+    def get(self, lease: int) -> LeaseRecord | None:
+        return self._records.get(lease)
+
+    def keys(self, lease: int) -> set[bytes]:
+        return self._keys.get(lease, set())
+
+    def ids(self) -> list[int]:
+        return sorted(self._records)
+
+    def left(self, lease: int, now: float) -> int:
+        """Whole seconds to live, rounded as etcd does."""
+        return max(0, math.ceil(self._deadlines[lease] - now))
+
+    def extend(self, lease: int, deadline: float) -> None:
+        self._deadlines[lease] = deadline
+        heapq.heappush(self._heap, (deadline, lease))
+        if len(self._heap) > 64 + 4 * len(self._deadlines):
+            self._heap = sorted((at, each) for each, at in self._deadlines.items())
+
+    def next_deadline(self) -> float | None:
+        """When the next lease ends, None without leases."""
+        while self._heap and self._deadlines.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def expired(self, now: float) -> list[int]:
+        return [lease for lease, deadline in self._deadlines.items() if deadline <= now]
+
+    def apply(self, commit: Commit, now: float) -> None:
+        """Take over what was committed; a new lease lives from now on."""
+        for record in commit.leases:
+            self._add(record)
+            if record.id not in self._deadlines:
+                self.extend(record.id, now + record.ttl)
+        for change in commit.changes:
+            self._move(change)
+        for lease in commit.revoked:
+            self._records.pop(lease, None)
+            self._keys.pop(lease, None)
+            self._deadlines.pop(lease, None)
+
+    def _add(self, record: LeaseRecord) -> None:
+        self._records[record.id] = record
+        self._keys.setdefault(record.id, set())
+
+    def _move(self, change: Change) -> None:
+        if change.previous and change.previous.lease in self._keys:
+            self._keys[change.previous.lease].discard(change.kv.key)
+        if change.kv.lease in self._keys:
+            self._keys[change.kv.lease].add(change.kv.key)

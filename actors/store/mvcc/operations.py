@@ -1,0 +1,248 @@
+"""Pure evaluation of Range: which keys, in which order, how many."""
+
+import operator
+from collections.abc import Callable
+from typing import Protocol
+
+from actors.store.model.errors import Compacted, EmptyKey, FutureRevision, KeyNotFound, LeaseNotFound
+from actors.store.model.types import KeyValue
+from actors.store.mvcc.index import Draft
+from protocols.wire import etcd_pb2 as pb
+from protocols.wire import mvcc_pb2
+
+PAGE_BYTES = 8 * 1024 * 1024
+"""Bytes of values after which a range with a limit ends early, with `more`."""
+
+
+class View(Protocol):
+    """Keys at one revision: the index, a draft over it, or history in the file."""
+
+    def get(self, key: bytes) -> KeyValue | None: ...
+
+    def keys(self, start: bytes, end: bytes) -> list[bytes]: ...
+
+
+SORT_KEYS: dict[int, Callable[[KeyValue], bytes | int]] = {
+    pb.RangeRequest.KEY: lambda kv: kv.key,
+    pb.RangeRequest.VERSION: lambda kv: kv.version,
+    pb.RangeRequest.CREATE: lambda kv: kv.create_revision,
+    pb.RangeRequest.MOD: lambda kv: kv.mod_revision,
+    pb.RangeRequest.VALUE: lambda kv: kv.value,
+}
+
+
+def check_range(request: pb.RangeRequest) -> None:
+    """Raises EmptyKey."""
+    if not request.key:
+        raise EmptyKey()
+
+
+def evaluate_range(request: pb.RangeRequest, view: View) -> pb.RangeResponse:
+    """Answer from `view`, without header."""
+    keys = view.keys(request.key, request.range_end)
+    if request.count_only:
+        return pb.RangeResponse(count=len(keys))
+    limit = max(request.limit, 0)
+    if _plain(request):
+        return _paged(request, view, keys, limit)
+    looked_at = keys[: limit + 1] if limit and _cut_first(request) else keys
+    found = _order(request, [kv for kv in _load(view, looked_at) if _wanted(request, kv)])
+    more = bool(limit) and len(found) > limit
+    found = found[:limit] if limit else found
+    return pb.RangeResponse(kvs=[to_wire(kv, request.keys_only) for kv in found], more=more, count=len(keys))
+
+
+def _paged(request: pb.RangeRequest, view: View, keys: list[bytes], limit: int) -> pb.RangeResponse:
+    """In key order. A page ends at PAGE_BYTES, too; one key at least. Values that are not wanted are not kept."""
+    wanted = keys[:limit] if limit else keys
+    kvs, size = [], 0
+    for number, key in enumerate(wanted, 1):
+        if (kv := view.get(key)) is not None:
+            kvs.append(to_wire(kv, request.keys_only))
+            size += 0 if request.keys_only else len(kv.value)
+        if limit and size >= PAGE_BYTES:
+            wanted = wanted[:number]
+            break
+    return pb.RangeResponse(kvs=kvs, more=len(wanted) < len(keys), count=len(keys))
+
+
+def _load(view: View, keys: list[bytes]) -> list[KeyValue]:
+    return [kv for key in keys if (kv := view.get(key)) is not None]
+
+
+def _bounded(request: pb.RangeRequest) -> bool:
+    return bool(
+        request.min_mod_revision
+        or request.max_mod_revision
+        or request.min_create_revision
+        or request.max_create_revision
+    )
+
+
+def _plain(request: pb.RangeRequest) -> bool:
+    """Nothing to filter or sort: the index is in key order already."""
+    by_key = request.sort_target == pb.RangeRequest.KEY and request.sort_order != pb.RangeRequest.DESCEND
+    return by_key and not _bounded(request)
+
+
+def _cut_first(request: pb.RangeRequest) -> bool:
+    """A target without an order: etcd takes one key more than the limit, sorts these, and cuts."""
+    return request.sort_order == pb.RangeRequest.NONE and not _bounded(request)
+
+
+def _wanted(request: pb.RangeRequest, kv: KeyValue) -> bool:
+    return (
+        (not request.min_mod_revision or kv.mod_revision >= request.min_mod_revision)
+        and (not request.max_mod_revision or kv.mod_revision <= request.max_mod_revision)
+        and (not request.min_create_revision or kv.create_revision >= request.min_create_revision)
+        and (not request.max_create_revision or kv.create_revision <= request.max_create_revision)
+    )
+
+
+def _order(request: pb.RangeRequest, found: list[KeyValue]) -> list[KeyValue]:
+    sort_key = SORT_KEYS.get(request.sort_target, SORT_KEYS[pb.RangeRequest.KEY])
+    return sorted(found, key=sort_key, reverse=request.sort_order == pb.RangeRequest.DESCEND)
+
+
+def to_wire(kv: KeyValue, keys_only: bool = False) -> mvcc_pb2.KeyValue:
+    return mvcc_pb2.KeyValue(
+        key=kv.key,
+        create_revision=kv.create_revision,
+        mod_revision=kv.mod_revision,
+        version=kv.version,
+        value=b"" if keys_only else kv.value,
+        lease=kv.lease,
+    )
+
+
+History = Callable[[int], View]
+"""Keys as they stood at a committed revision."""
+
+ABSENT = KeyValue(b"", b"", 0, 0, 0)
+RELATIONS: dict[int, Callable[[int | bytes, int | bytes], bool]] = {
+    pb.Compare.EQUAL: operator.eq,
+    pb.Compare.NOT_EQUAL: operator.ne,
+    pb.Compare.GREATER: operator.gt,
+    pb.Compare.LESS: operator.lt,
+}
+
+Plan = list[tuple[pb.RequestOp, "Branch | None"]]
+
+
+class Branch:
+    """A transaction whose comparisons are done: which operations run. Nested ones are decided at the same time,
+    so that no comparison sees a write of its own transaction."""
+
+    def __init__(self, request: pb.TxnRequest, draft: Draft) -> None:
+        self.succeeded = all(holds(compare, draft) for compare in request.compare)
+        chosen = request.success if self.succeeded else request.failure
+        self.plan: Plan = [(op, _nested(op, draft)) for op in chosen]
+
+
+def _nested(operation: pb.RequestOp, draft: Draft) -> Branch | None:
+    return Branch(operation.request_txn, draft) if operation.WhichOneof("request") == "request_txn" else None
+
+
+def holds(compare: pb.Compare, draft: Draft) -> bool:
+    """Whether every key of the comparison satisfies it; an absent key has zeros, and no value to compare."""
+    found = [kv for key in draft.keys(compare.key, compare.range_end) if (kv := draft.get(key)) is not None]
+    if not found:
+        return compare.target != pb.Compare.VALUE and _compare(compare, ABSENT)
+    return all(_compare(compare, kv) for kv in found)
+
+
+def _compare(compare: pb.Compare, kv: KeyValue) -> bool:
+    relation = RELATIONS.get(compare.result)
+    return relation is not None and relation(*_operands(compare, kv))
+
+
+def _operands(compare: pb.Compare, kv: KeyValue) -> tuple[int | bytes, int | bytes]:
+    match compare.target:
+        case pb.Compare.VALUE:
+            return kv.value, compare.value
+        case pb.Compare.CREATE:
+            return kv.create_revision, compare.create_revision
+        case pb.Compare.MOD:
+            return kv.mod_revision, compare.mod_revision
+        case pb.Compare.LEASE:
+            return kv.lease, compare.lease
+        case _:
+            return kv.version, compare.version
+
+
+def put(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
+    """Raises LeaseNotFound, KeyNotFound: in this order, and in a transaction in the other one, as etcd does."""
+    if request.lease and draft.lease(request.lease) is None:
+        raise LeaseNotFound()
+    return put_in_txn(request, draft)
+
+
+def put_in_txn(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
+    """Raises KeyNotFound, LeaseNotFound."""
+    value, lease = request.value, request.lease
+    if request.ignore_value or request.ignore_lease:
+        before = draft.get(request.key)
+        if before is None:
+            raise KeyNotFound()
+        value = before.value if request.ignore_value else value
+        lease = before.lease if request.ignore_lease else lease
+    change = draft.put(request.key, value, lease)
+    response = pb.PutResponse(header=pb.ResponseHeader(revision=draft.current))
+    if request.prev_kv and change.previous:
+        response.prev_kv.CopyFrom(to_wire(change.previous))
+    return response
+
+
+def delete_range(request: pb.DeleteRangeRequest, draft: Draft) -> pb.DeleteRangeResponse:
+    changes = [change for key in draft.keys(request.key, request.range_end) if (change := draft.delete(key))]
+    response = pb.DeleteRangeResponse(header=pb.ResponseHeader(revision=draft.current), deleted=len(changes))
+    if request.prev_kv:
+        response.prev_kvs.extend(to_wire(change.previous) for change in changes if change.previous)
+    return response
+
+
+def range_in_txn(request: pb.RangeRequest, draft: Draft, history: History) -> pb.RangeResponse:
+    """Raises Compacted, FutureRevision."""
+    view: View = draft
+    if request.revision > 0 and request.revision != draft.current:
+        if request.revision > draft.index.revision:
+            raise FutureRevision()
+        if request.revision < draft.compacted:
+            raise Compacted()
+        view = history(request.revision)
+    response = evaluate_range(request, view)
+    response.header.revision = draft.current
+    return response
+
+
+def txn(request: pb.TxnRequest, draft: Draft, history: History) -> pb.TxnResponse:
+    response = _run(Branch(request, draft), draft, history)
+    response.header.revision = draft.current
+    return response
+
+
+def _run(branch: Branch, draft: Draft, history: History) -> pb.TxnResponse:
+    """The header stays empty: etcd gives one to the outermost transaction only."""
+    responses = [_execute(op, nested, draft, history) for op, nested in branch.plan]
+    return pb.TxnResponse(header=pb.ResponseHeader(), succeeded=branch.succeeded, responses=responses)
+
+
+def _execute(operation: pb.RequestOp, nested: Branch | None, draft: Draft, history: History) -> pb.ResponseOp:
+    if nested is not None:
+        return pb.ResponseOp(response_txn=_run(nested, draft, history))
+    match operation.WhichOneof("request"):
+        case "request_range":
+            return pb.ResponseOp(response_range=range_in_txn(operation.request_range, draft, history))
+        case "request_put":
+            return pb.ResponseOp(response_put=put_in_txn(operation.request_put, draft))
+        case _:
+            return pb.ResponseOp(response_delete_range=delete_range(operation.request_delete_range, draft))
+
+
+def compact(revision: int, draft: Draft) -> None:
+    """Forget what only revisions below `revision` can see. Raises Compacted, FutureRevision."""
+    if revision > draft.revision:
+        raise FutureRevision()
+    if revision <= draft.compacted:
+        raise Compacted()
+    draft.compacted = revision

@@ -1,0 +1,94 @@
+"""What a write request must satisfy whatever the state is."""
+
+from collections.abc import Iterable, Iterator
+
+from actors.store.model.errors import (
+    DuplicateKey,
+    EmptyKey,
+    KeyNotFound,
+    LeaseProvided,
+    RequestTooLarge,
+    TooManyOperations,
+    ValueProvided,
+)
+from actors.store.model.types import in_range
+from actors.store.mvcc.operations import check_range
+from protocols.wire import etcd_pb2 as pb
+
+Deletes = list[tuple[bytes, bytes]]
+
+
+def check_size(request: pb.PutRequest | pb.TxnRequest | pb.DeleteRangeRequest, limit: int) -> None:
+    """Raises RequestTooLarge."""
+    if request.ByteSize() > limit:
+        raise RequestTooLarge()
+
+
+def check_put(request: pb.PutRequest) -> None:
+    if not request.key:
+        raise EmptyKey()
+    if request.ignore_value and request.value:
+        raise ValueProvided()
+    if request.ignore_lease and request.lease:
+        raise LeaseProvided()
+
+
+def check_delete(request: pb.DeleteRangeRequest) -> None:
+    if not request.key:
+        raise EmptyKey()
+
+
+def check_txn(request: pb.TxnRequest, limit: int) -> None:
+    """Shape, then that no run of it could change a key twice."""
+    _check_shape(request, limit)
+    _touched(request.success)
+    _touched(request.failure)
+
+
+def _check_shape(request: pb.TxnRequest, limit: int) -> None:
+    if max(len(request.compare), len(request.success), len(request.failure)) > limit:
+        raise TooManyOperations()
+    if any(not compare.key for compare in request.compare):
+        raise EmptyKey()
+    for operation in (*request.success, *request.failure):
+        _check_operation(operation, limit)
+
+
+def _check_operation(operation: pb.RequestOp, limit: int) -> None:
+    match operation.WhichOneof("request"):
+        case "request_range":
+            check_range(operation.request_range)
+        case "request_put":
+            check_put(operation.request_put)
+        case "request_delete_range":
+            check_delete(operation.request_delete_range)
+        case "request_txn":
+            _check_shape(operation.request_txn, limit)
+        case _:
+            raise KeyNotFound()
+
+
+def _touched(operations: Iterable[pb.RequestOp]) -> tuple[set[bytes], Deletes]:
+    """Keys put and ranges deleted by a branch. A nested transaction runs one of its branches, so those may overlap."""
+    branch = list(operations)
+    deletes = [(op.request_delete_range.key, op.request_delete_range.range_end) for op in _only(branch, "delete_range")]
+    puts: set[bytes] = set()
+    for op in _only(branch, "txn"):
+        then_puts, then_deletes = _touched(op.request_txn.success)
+        else_puts, else_deletes = _touched(op.request_txn.failure)
+        _add(puts, then_puts | else_puts, deletes)
+        deletes = [*deletes, *then_deletes, *else_deletes]
+    for op in _only(branch, "put"):
+        _add(puts, {op.request_put.key}, deletes)
+    return puts, deletes
+
+
+def _only(operations: list[pb.RequestOp], kind: str) -> Iterator[pb.RequestOp]:
+    return (operation for operation in operations if operation.WhichOneof("request") == f"request_{kind}")
+
+
+def _add(puts: set[bytes], more: set[bytes], deletes: Deletes) -> None:
+    twice = puts & more or any(in_range(key, start, end) for key in more for start, end in deletes)
+    if twice:
+        raise DuplicateKey()
+    puts |= more

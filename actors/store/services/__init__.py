@@ -1,0 +1,1 @@
+"""The etcd v3 services: KV, Watch, Lease, Maintenance and Cluster."""

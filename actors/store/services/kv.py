@@ -1,0 +1,59 @@
+"""The KV service."""
+
+from functools import partial
+
+from actors.store.engine.compactor import Compactor
+from actors.store.engine.core import Core
+from actors.store.file.history import PastView
+from actors.store.mvcc.operations import check_range, compact, delete_range, evaluate_range, put, txn
+from actors.store.mvcc.request_checks import check_delete, check_put, check_size, check_txn
+from protocols.wire import etcd_pb2 as pb
+
+
+class KvService:
+    """Reads answer from the index, reads of the past from the file, writes go through the group commit."""
+
+    def __init__(self, core: Core, compactor: Compactor) -> None:
+        self._core, self._compactor = core, compactor
+
+    async def range(self, request: pb.RangeRequest) -> pb.RangeResponse:
+        check_range(request)
+        self._core.check_revision(request.revision)
+        header = self._core.header()
+        if request.revision <= 0 or request.revision == header.revision:
+            response = evaluate_range(request, self._core.index)
+        else:
+            response = await self._core.read(lambda db: evaluate_range(request, PastView(db, request.revision)))
+            # Rows of this revision may have been swept while they were read.
+            self._core.check_revision(request.revision)
+        response.header.CopyFrom(header)
+        return response
+
+    async def put(self, request: pb.PutRequest) -> pb.PutResponse:
+        check_size(request, self._core.options.request_bytes)
+        check_put(request)
+        response = await self._core.writer.submit(partial(put, request))
+        response.header.CopyFrom(self._core.header(response.header.revision))
+        return response
+
+    async def delete_range(self, request: pb.DeleteRangeRequest) -> pb.DeleteRangeResponse:
+        check_size(request, self._core.options.request_bytes)
+        check_delete(request)
+        response = await self._core.writer.submit(partial(delete_range, request))
+        response.header.CopyFrom(self._core.header(response.header.revision))
+        return response
+
+    async def txn(self, request: pb.TxnRequest) -> pb.TxnResponse:
+        check_size(request, self._core.options.request_bytes)
+        check_txn(request, self._core.options.txn_operations)
+        response = await self._core.writer.submit(lambda draft: txn(request, draft, self._core.past))
+        response.header.CopyFrom(self._core.header(response.header.revision))
+        return response
+
+    async def compact(self, request: pb.CompactionRequest) -> pb.CompactionResponse:
+        await self._core.writer.submit(partial(compact, request.revision))
+        if request.physical:
+            await self._compactor.sweep()
+        else:
+            self._compactor.wake()
+        return pb.CompactionResponse(header=self._core.header())

@@ -1,0 +1,92 @@
+"""The Maintenance and Cluster services, as far as a store of one member has something to say."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from actors.store.engine.core import Core
+from actors.store.file import upkeep
+from actors.store.file.history import kept_hash
+from actors.store.file.snapshot import chunks, snapshot_file
+from actors.store.model.errors import NotSupported
+from protocols.wire import etcd_pb2 as pb
+
+VERSION = "3.5.21"
+"""The etcd version whose API this store has. API servers read consistently from their cache only from 3.4.31, 3.5.13
+or 3.6 on, because older ones answer progress requests out of order: this store answers them in order."""
+PAGE = 4096
+
+
+class MaintenanceService:
+    """Status, alarms, hashes, and copies of the data in etcd's own format."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._copying = asyncio.Lock()
+
+    async def status(self, request: pb.StatusRequest) -> pb.StatusResponse:
+        size, used = await self._core.writer.in_thread(upkeep.file_size)
+        revision = self._core.index.revision
+        return pb.StatusResponse(
+            header=self._core.header(),
+            version=VERSION,
+            dbSize=size,
+            dbSizeInUse=used,
+            dbSizeQuota=self._core.options.quota_bytes or self._core.options.max_pages * PAGE,
+            leader=self._core.member_id,
+            raftIndex=revision,
+            raftTerm=1,
+            raftAppliedIndex=revision,
+            storageVersion="3.5.0",
+            errors=[f"memberID:{alarm.memberID} alarm:NOSPACE " for alarm in self._alarms()],
+        )
+
+    def _alarms(self) -> list[pb.AlarmMember]:
+        full = self._core.writer.full or self._core.writer.quota.exceeded
+        return [pb.AlarmMember(memberID=self._core.member_id, alarm=pb.NOSPACE)] if full else []
+
+    async def alarm(self, request: pb.AlarmRequest) -> pb.AlarmResponse:
+        """NOSPACE stands while the quota is exceeded, or the last write failed for want of space. No disarming is
+        needed."""
+        if request.action == pb.AlarmRequest.ACTIVATE:
+            raise NotSupported("nodeplane's store has no alarms to activate: a full disk ends when space is back")
+        alarms = self._alarms()
+        if request.action == pb.AlarmRequest.DEACTIVATE:
+            self._core.writer.full = False
+        return pb.AlarmResponse(header=self._core.header(), alarms=alarms)
+
+    async def defragment(self, request: pb.DefragmentRequest) -> pb.DefragmentResponse:
+        await self._core.writer.in_thread(upkeep.defragment)
+        return pb.DefragmentResponse(header=self._core.header())
+
+    async def hash(self, request: pb.HashRequest) -> pb.HashResponse:
+        value, _ = await self._hash(0)
+        return pb.HashResponse(header=self._core.header(), hash=value)
+
+    async def hash_kv(self, request: pb.HashKVRequest) -> pb.HashKVResponse:
+        """Of what compaction left up to a revision: comparable among copies of this store, not with etcd's."""
+        value, revision = await self._hash(request.revision)
+        compacted = self._core.index.compacted or -1
+        return pb.HashKVResponse(
+            header=self._core.header(), hash=value, compact_revision=compacted, hash_revision=revision
+        )
+
+    async def _hash(self, wanted: int) -> tuple[int, int]:
+        """Raises Compacted, FutureRevision."""
+        self._core.check_revision(wanted)
+        compacted, revision = self._core.index.compacted, wanted or self._core.index.revision
+        value = await self._core.read(lambda db: kept_hash(db, compacted, revision))
+        self._core.check_revision(wanted)
+        return value, revision
+
+    async def snapshot(self, request: pb.SnapshotRequest) -> AsyncIterator[pb.SnapshotResponse]:
+        """One at a time: each needs the disk space of the data once more while it lasts."""
+        async with self._copying:
+            file, size = await asyncio.to_thread(snapshot_file, self._core.options)
+            with file:
+                async for chunk in chunks(file, size):
+                    yield chunk
+
+    async def members(self, request: pb.MemberListRequest) -> pb.MemberListResponse:
+        urls = [f"https://{self._core.address}"] if self._core.address else []
+        member = pb.Member(ID=self._core.member_id, name="nodeplane", clientURLs=urls)
+        return pb.MemberListResponse(header=self._core.header(), members=[member])

@@ -1,0 +1,109 @@
+"""The Watch service: moves requests into a session, and the session's queue onto the wire."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeAlias
+
+import grpc
+
+from actors.store.engine.core import Core
+from actors.store.file.history import changes_since
+from actors.store.model.types import Change
+from actors.store.watch.session import Session
+from actors.store.watch.watchers import Watcher, forget_compacted
+from protocols.wire import etcd_pb2 as pb
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+READ_CHANGES = 500
+"""Changes read from the file at a time, for a watch that starts far in the past."""
+
+
+class WatchService:
+    """One Stream per call."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def watch(self, requests: AsyncIterator[pb.WatchRequest], context: Context) -> None:
+        stream = Stream(self._core)
+        self._core.hub.add(stream.session, stream.wake.set)
+        tasks = [asyncio.create_task(stream.receive(requests)), asyncio.create_task(stream.tick())]
+        try:
+            await stream.send(context)
+        finally:
+            self._core.hub.remove(stream.session)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Stream:
+    """A session with its wake-up."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.session = Session(core.options, core.hub.revision, core.header)
+        self.wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._progress = asyncio.Event()
+
+    async def receive(self, requests: AsyncIterator[pb.WatchRequest]) -> None:
+        """Take requests, no faster than their answers leave."""
+        async for request in requests:
+            self._handle(request)
+            self.wake.set()
+            while self.session.full or len(self.session.queue) > 1000:
+                self._room.clear()
+                await self._room.wait()
+
+    def _handle(self, request: pb.WatchRequest) -> None:
+        match request.WhichOneof("request_union"):
+            case "create_request":
+                self.session.create(request.create_request)
+                if request.create_request.progress_notify:
+                    self._progress.set()
+            case "cancel_request":
+                self.session.cancel(request.cancel_request.watch_id)
+            case "progress_request":
+                self.session.request_progress()
+
+    async def tick(self) -> None:
+        """The progress ticker of this stream; it does not run before a watch asks for it."""
+        await self._progress.wait()
+        interval = self._core.options.progress_interval * random.uniform(1.0, 1.1)
+        while True:
+            await asyncio.sleep(interval)
+            self.session.tick()
+            if self.session.queue:
+                self.wake.set()
+
+    async def send(self, context: Context) -> None:
+        """Queue first, then whoever is behind, then wait."""
+        while True:
+            while self.session.queue:
+                await context.write(self.session.pop())
+                self._room.set()
+            watcher = self.session.behind()
+            if watcher is not None:
+                await self._catch_up(watcher)
+            elif not self.session.queue:
+                self.wake.clear()
+                await self.wake.wait()
+
+    async def _catch_up(self, watcher: Watcher) -> None:
+        hub = self._core.hub
+        found = hub.recent(watcher)
+        if found is None and watcher.next_revision >= hub.compacted:
+            found = await self._read(watcher)
+        # Looked at again after the read: what was read may have been swept meanwhile.
+        if found is None or watcher.next_revision < hub.compacted:
+            self.session.compacted(watcher, hub.compacted)
+        else:
+            changes, complete = found
+            self.session.caught_up(watcher, forget_compacted(changes, hub.compacted), complete)
+
+    async def _read(self, watcher: Watcher) -> tuple[Sequence[Change], int]:
+        first, last = watcher.next_revision, self._core.hub.revision
+        key, end = watcher.key, watcher.end
+        return await self._core.read(lambda db: changes_since(db, key, end, first, last, READ_CHANGES))

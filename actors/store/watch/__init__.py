@@ -1,0 +1,1 @@
+"""Watch streams: watchers, sessions and the hub that feeds them. No I/O."""

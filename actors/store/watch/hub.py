@@ -1,0 +1,77 @@
+"""Tells committed changes to every watch stream, and remembers the newest for those that are a little behind."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from actors.store.model.options import StoreOptions
+from actors.store.model.types import Change
+from actors.store.watch.session import Session
+from actors.store.watch.watchers import Watcher
+
+
+class Hub:
+    """Streams register a session and a wake-up; publish() is called after each commit, in revision order."""
+
+    def __init__(self, options: StoreOptions, revision: int, compacted: int) -> None:
+        self._options = options
+        self._sessions: dict[Session, Callable[[], None]] = {}
+        self._recent: deque[Change] = deque()
+        self._bytes = 0
+        self._floor = revision
+        self.revision = revision
+        self.compacted = compacted
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def watchers(self) -> int:
+        return sum(len(session.watchers) for session in self._sessions)
+
+    def add(self, session: Session, wake: Callable[[], None]) -> None:
+        self._sessions[session] = wake
+
+    def remove(self, session: Session) -> None:
+        self._sessions.pop(session, None)
+
+    def publish(self, changes: Sequence[Change], revision: int, compacted: int) -> None:
+        self.revision, self.compacted = revision, compacted
+        if not changes:
+            return
+        self._remember(changes)
+        for session, wake in self._sessions.items():
+            session.publish(changes, revision)
+            if session.queue or session.behind():
+                wake()
+
+    def _remember(self, changes: Sequence[Change]) -> None:
+        self._recent.extend(changes)
+        self._bytes += sum(change.size for change in changes)
+        while len(self._recent) > self._options.recent_changes or self._bytes > self._options.recent_bytes:
+            oldest = self._recent.popleft()
+            self._bytes -= oldest.size
+            self._floor = oldest.revision
+
+    def recent(self, watcher: Watcher) -> tuple[Sequence[Change], int] | None:
+        """About one queue of changes from memory, and up to where they are complete; None when they are older than it.
+
+        Decided and delivered in one turn of the loop, so a watcher that gets here always becomes synced, however fast
+        commits come.
+        """
+        if watcher.next_revision <= self._floor:
+            return None
+        skip = next((n for n, each in enumerate(self._recent) if each.revision >= watcher.next_revision), None)
+        if skip is None:
+            return (), self.revision
+        wanted = [change for change in islice(self._recent, skip, None) if watcher.wants(change)]
+        return self._cut(wanted)
+
+    def _cut(self, changes: list[Change]) -> tuple[Sequence[Change], int]:
+        count, size = 0, 0
+        for count, change in enumerate(changes, 1):
+            size += change.size
+            full = count >= self._options.queue_events or size >= self._options.queue_bytes
+            if full and count < len(changes) and changes[count].revision != change.revision:
+                return changes[:count], change.revision
+        return changes, self.revision

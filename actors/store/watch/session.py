@@ -1,0 +1,124 @@
+"""One watch stream: its watchers, and a bounded queue of what it is to be sent. No I/O.
+
+A watcher is *synced* (live events go into the queue) or *behind* (it reads on from the log once the queue is empty).
+A live batch that does not fit makes its watcher fall behind, so a slow client costs the store a bounded queue.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from actors.store.model.options import StoreOptions
+from actors.store.model.types import Change
+from actors.store.watch.watchers import Response, Watcher, empty_range, make_watcher, responses
+from protocols.wire import etcd_pb2 as pb
+
+EMPTY_RANGE = "mvcc: watcher range is empty"
+DUPLICATE_ID = "mvcc: duplicate watch ID provided on the WatchStream"
+
+
+class Session:
+    """Watchers of one stream. `header(revision)` makes a response header."""
+
+    def __init__(self, options: StoreOptions, revision: int, header: Callable[[int], pb.ResponseHeader]) -> None:
+        self._options, self._header = options, header
+        self.revision = revision
+        self.watchers: dict[int, Watcher] = {}
+        self.queue: deque[Response] = deque()
+        self._events = 0
+        self._bytes = 0
+        self._next_id = 0
+
+    def pop(self) -> pb.WatchResponse:
+        response = self.queue.popleft()
+        self._events -= response.events
+        self._bytes -= response.size
+        return response.message
+
+    def _push(self, response: Response) -> None:
+        self.queue.append(response)
+        self._events += response.events
+        self._bytes += response.size
+
+    @property
+    def full(self) -> bool:
+        return self._events >= self._options.queue_events or self._bytes >= self._options.queue_bytes
+
+    def create(self, request: pb.WatchCreateRequest) -> None:
+        fault = self._fault(request)
+        if fault:
+            self._say(pb.WatchResponse(watch_id=-1, created=True, canceled=True, cancel_reason=fault))
+            return
+        watcher = make_watcher(request, request.watch_id or self._free_id(), self.revision)
+        watcher.synced = watcher.next_revision > self.revision
+        self.watchers[watcher.id] = watcher
+        self._say(pb.WatchResponse(watch_id=watcher.id, created=True))
+
+    def _fault(self, request: pb.WatchCreateRequest) -> str:
+        if empty_range(request.key or b"\0", request.range_end):
+            return EMPTY_RANGE
+        return DUPLICATE_ID if request.watch_id and request.watch_id in self.watchers else ""
+
+    def _free_id(self) -> int:
+        while self._next_id in self.watchers:
+            self._next_id += 1
+        self._next_id += 1
+        return self._next_id - 1
+
+    def cancel(self, watch_id: int) -> None:
+        if self.watchers.pop(watch_id, None) is not None:
+            self._say(pb.WatchResponse(watch_id=watch_id, canceled=True))
+
+    def _say(self, message: pb.WatchResponse) -> None:
+        message.header.CopyFrom(self._header(self.revision))
+        self._push(Response(message, 0, 64))
+
+    def request_progress(self) -> None:
+        """One answer for all watchers, only when every one has all there is, and is not waiting for the future."""
+        up_to_date = all(each.synced and each.next_revision <= self.revision + 1 for each in self.watchers.values())
+        if self.watchers and up_to_date and not self.full:
+            self._say(pb.WatchResponse(watch_id=-1))
+
+    def tick(self) -> None:
+        """The progress interval is over."""
+        for watcher in self.watchers.values():
+            idle = watcher.progress and watcher.synced and not watcher.busy
+            if idle and watcher.next_revision <= self.revision + 1 and not self.full:
+                self._say(pb.WatchResponse(watch_id=watcher.id))
+            watcher.busy = False
+
+    def publish(self, changes: Sequence[Change], revision: int) -> None:
+        """A commit: queue it for the synced watchers, or let them fall behind."""
+        self.revision = revision
+        for watcher in self.watchers.values():
+            if watcher.synced:
+                self._deliver(watcher, changes, revision)
+
+    def _deliver(self, watcher: Watcher, changes: Sequence[Change], revision: int) -> None:
+        if self.full and any(watcher.wants(change) for change in changes):
+            watcher.synced = False
+            return
+        self._send(watcher, changes, revision)
+
+    def _send(self, watcher: Watcher, changes: Sequence[Change], complete: int) -> None:
+        for response in responses(watcher, changes, self._header(self.revision)):
+            self._push(response)
+            watcher.busy = True
+        watcher.next_revision = max(watcher.next_revision, complete + 1)
+
+    def behind(self) -> Watcher | None:
+        """A watcher that has to read on."""
+        return next((watcher for watcher in self.watchers.values() if not watcher.synced), None)
+
+    def caught_up(self, watcher: Watcher, changes: Sequence[Change], complete: int) -> None:
+        """What the log (or the recent changes) had for a watcher, complete up to a revision."""
+        if self.watchers.get(watcher.id) is not watcher:
+            return  # cancelled while the log was read
+        self._send(watcher, changes, complete)
+        watcher.synced = watcher.next_revision > self.revision
+
+    def compacted(self, watcher: Watcher, revision: int) -> None:
+        """What a watcher would need is gone."""
+        if self.watchers.pop(watcher.id, None) is not None:
+            message = pb.WatchResponse(watch_id=watcher.id, canceled=True, compact_revision=revision)
+            message.header.CopyFrom(self._header(0))
+            self._push(Response(message, 0, 64))

@@ -1,0 +1,134 @@
+"""Watchers and what one response of theirs carries. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from actors.store.model.types import Change, in_range
+from actors.store.mvcc.operations import to_wire
+from protocols.wire import etcd_pb2 as pb
+from protocols.wire import mvcc_pb2
+
+RESPONSE_BYTES = 1024 * 1024
+"""Events of several revisions share a response up to here; one revision is never parted without `fragment`."""
+FRAGMENT_BYTES = 2 * 1024 * 1024
+
+
+class Watcher(msgspec.Struct):
+    """One watch of a stream."""
+
+    id: int
+    key: bytes
+    end: bytes
+    next_revision: int
+    """Everything for this watch below this revision is sent or queued."""
+    prev_kv: bool = False
+    progress: bool = False
+    no_put: bool = False
+    no_delete: bool = False
+    fragment: bool = False
+    synced: bool = False
+    """Takes part in live events; otherwise it reads on from the log."""
+    busy: bool = False
+    """Had events since the last progress tick."""
+
+    def wants(self, change: Change) -> bool:
+        return (
+            change.revision >= self.next_revision
+            and in_range(change.kv.key, self.key, self.end)
+            and not (self.no_delete if change.deleted else self.no_put)
+        )
+
+
+def make_watcher(request: pb.WatchCreateRequest, watch_id: int, revision: int) -> Watcher:
+    """A watch from its request; from the next revision on when it names none. An empty key means the first one."""
+    return Watcher(
+        id=watch_id,
+        key=request.key or b"\0",
+        end=request.range_end,
+        next_revision=request.start_revision if request.start_revision > 0 else revision + 1,
+        prev_kv=request.prev_kv,
+        progress=request.progress_notify,
+        no_put=pb.WatchCreateRequest.NOPUT in request.filters,
+        no_delete=pb.WatchCreateRequest.NODELETE in request.filters,
+        fragment=request.fragment,
+    )
+
+
+def empty_range(key: bytes, end: bytes) -> bool:
+    return bool(end) and end != b"\0" and end <= key
+
+
+class Response(msgspec.Struct, frozen=True):
+    """A response waiting in a stream's queue, with what it weighs."""
+
+    message: pb.WatchResponse
+    events: int = 0
+    size: int = 0
+
+
+def responses(watcher: Watcher, changes: Iterable[Change], header: pb.ResponseHeader) -> Iterator[Response]:
+    """Wanted changes as responses, cut between revisions; the last one has `header`'s revision."""
+    groups = list(_groups([change for change in changes if watcher.wants(change)]))
+    for group in groups:
+        message = pb.WatchResponse(watch_id=watcher.id, events=[event(change, watcher.prev_kv) for change in group])
+        message.header.CopyFrom(header)
+        if group is not groups[-1]:
+            message.header.revision = group[-1].revision
+        yield from _pieces(message, sum(change.size for change in group), watcher.fragment)
+
+
+def _groups(changes: list[Change]) -> Iterator[list[Change]]:
+    group: list[Change] = []
+    size = 0
+    for change in changes:
+        if size >= RESPONSE_BYTES and change.revision != group[-1].revision:
+            yield group
+            group, size = [], 0
+        group.append(change)
+        size += change.size
+    if group:
+        yield group
+
+
+def _pieces(message: pb.WatchResponse, size: int, fragment: bool) -> Iterator[Response]:
+    if not fragment or message.ByteSize() <= FRAGMENT_BYTES:
+        yield Response(message, len(message.events), size)
+        return
+    events = list(message.events)
+    del message.events[:]
+    while events:
+        piece = pb.WatchResponse()
+        piece.CopyFrom(message)
+        taken = _fitting(events)
+        piece.events.extend(events[:taken])
+        events = events[taken:]
+        piece.fragment = bool(events)
+        yield Response(piece, taken, piece.ByteSize())
+
+
+def _fitting(events: list[mvcc_pb2.Event]) -> int:
+    size = 0
+    for count, each in enumerate(events):
+        size += each.ByteSize()
+        if size > FRAGMENT_BYTES and count:
+            return count
+    return len(events)
+
+
+def forget_compacted(changes: Sequence[Change], compacted: int) -> Sequence[Change]:
+    """A change at the compacted revision has lost its past, whether or not it is swept already: as etcd has it."""
+    if not changes or changes[0].revision > compacted:
+        return changes
+    return [change if change.revision > compacted else Change(change.kv, None) for change in changes]
+
+
+def event(change: Change, prev_kv: bool) -> mvcc_pb2.Event:
+    if change.deleted:
+        kv = mvcc_pb2.KeyValue(key=change.kv.key, mod_revision=change.revision)
+        made = mvcc_pb2.Event(type=mvcc_pb2.Event.DELETE, kv=kv)
+    else:
+        made = mvcc_pb2.Event(type=mvcc_pb2.Event.PUT, kv=to_wire(change.kv))
+    if prev_kv and change.previous is not None:
+        made.prev_kv.CopyFrom(to_wire(change.previous))
+    return made
