@@ -1,8 +1,9 @@
-"""The embedded store: the only process that holds API objects durably, behind the etcd v3 API.
+"""store: hold API objects durably in one SQLite file, behind the etcd v3 API.
 
-It owns ROOT/store/objects.sqlite, the socket ROOT/run/store.sock and a loopback port with mutual TLS, which trusts the
-store's own CA alone. By kill -9 at any moment it loses nothing that was acknowledged: a write is answered, and told to
-watches, only after its commit is on disk. What waited for a commit is lost, and its callers see UNAVAILABLE.
+The only process that owns durable API objects: ROOT/store/objects.sqlite, the sockets ROOT/run/store.sock and
+store.door, and a loopback port with mutual TLS that trusts the store's own CA only. On kill -9 no acknowledged write is
+lost: a write is answered, and sent to watches, only after its commit is on disk. Writes that waited for a commit are
+lost, and their callers get UNAVAILABLE.
 """
 
 from collections.abc import Callable, Coroutine
@@ -10,7 +11,7 @@ from typing import Any
 
 from actors.store.engine.compactor import Compactor
 from actors.store.engine.core import Core, StoreCollector
-from actors.store.file.upkeep import Reserve
+from actors.store.file.upkeep import DiskReserve
 from actors.store.model.options import StoreOptions
 from actors.store.server.grpc_server import Server, Services
 from actors.store.services.kv import KvService
@@ -26,10 +27,12 @@ GRACE = 0.5
 
 
 class Store:
-    """Opens the file, serves the etcd API, runs the background work through `spawn`."""
+    """A whole store, also usable without an actor.
+
+    The constructor opens the file and raises StoreCorrupt or StoreUnusable; `start` serves and raises StoreUnusable.
+    """
 
     def __init__(self, options: StoreOptions) -> None:
-        """Raises StoreCorrupt, StoreUnusable."""
         self.core = Core(options)
         self._compactor = Compactor(self.core)
         self._lease = LeaseService(self.core)
@@ -42,7 +45,7 @@ class Store:
         return self._server.address
 
     async def start(self, spawn: Spawn) -> None:
-        """Raises StoreUnusable. Serving when this returns."""
+        """Serve, and run the background work through `spawn`."""
         spawn(self.core.writer.run(), "writer")
         await self._server.start()
         self.core.address = self._server.address
@@ -70,20 +73,20 @@ def store_options(settings: Settings, layout: Layout) -> StoreOptions:
 
 
 class StoreActor:
-    """Opens the file and serves; there is nobody to wait for."""
+    """Becomes ready at once: the store waits for no other process."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._store: Store | None = None
 
     async def start(self) -> None:
-        reserve = Reserve(self._context.layout.store / "reserve")
+        reserve = DiskReserve(self._context.layout.store / "reserve")
         reserve.release()
         store = Store(store_options(self._context.settings, self._context.layout))
         self._store = store
         self._context.registry.register(StoreCollector(store.core))
         await store.start(self._context.spawn)
-        reserve.keep()
+        reserve.create()
         where = f"etcd API on {store.address}" if store.address else "unix socket only: no certificates for TCP"
         self._context.ready(f"revision {store.core.index.revision}, {len(store.core.index)} keys, {where}")
 

@@ -148,7 +148,7 @@ def test_history_is_compacted_by_itself() -> None:
         assert kept.kvs[0].value == b"89"
 
     with short_directory() as root:
-        serve(story, options(root, compact_every=0.05, history_seconds=0.2, history_least=10))
+        serve(story, options(root, compact_every=0.05, history_seconds=0.2, history_min_revisions=10))
 
 
 def test_a_failing_operation_does_not_take_its_batch_with_it() -> None:

@@ -14,7 +14,7 @@ from actors.store.model.errors import LeaseNotFound
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import FOREVER, KeyValue, LeaseRecord
 from actors.store.mvcc.index import Draft, Index
-from actors.store.mvcc.lease_table import Leases
+from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import compact
 from actors.store.mvcc.retention import Retention
 
@@ -40,7 +40,7 @@ class World:
 
     def open(self) -> None:
         loaded = self.log.open()
-        self.leases = Leases()
+        self.leases = LeaseTable()
         self.index = Index(loaded.current, loaded.revision, loaded.compacted)
 
     def batch(self, transactions: list[list[Op]]) -> None:
@@ -167,7 +167,7 @@ def test_retention_keeps_age_and_number() -> None:
 
 def test_leases_restart_with_their_whole_time() -> None:
     """Whatever the wall clock says: it may have jumped."""
-    leases = Leases()
+    leases = LeaseTable()
     records = [LeaseRecord(1, 100, 1050.0), LeaseRecord(2, 50, 0.0)]
     leases.load(records, [KeyValue(b"k", b"", 2, 2, 1, lease=1)], now=5.0)
     assert [leases.left(lease, 5.0) for lease in (1, 2)] == [100, 50]

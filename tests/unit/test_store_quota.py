@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.mvcc.retention import MEASURE_BYTES, PRESSED_HISTORY, Quota
+from actors.store.mvcc.retention import MEASURE_BYTES, PRESSURE_HISTORY, Quota
 
 
 @given(st.integers(1, 10**10), st.integers(0, 2 * 10**10), st.integers(0, 10**6))
@@ -11,9 +11,9 @@ def test_quota_history_shrinks_as_space_runs_out(limit: int, used: int, most: in
     quota = Quota(limit)
     quota.measured(used)
     assert quota.exceeded == (used >= limit)
-    assert quota.pressed or not quota.exceeded
+    assert quota.under_pressure or not quota.exceeded
     kept = quota.history(most)
-    assert kept == (0 if quota.exceeded else min(most, PRESSED_HISTORY) if quota.pressed else most)
+    assert kept == (0 if quota.exceeded else min(most, PRESSURE_HISTORY) if quota.under_pressure else most)
 
 
 def test_quota_is_measured_at_start_after_much_and_while_exceeded() -> None:
@@ -31,4 +31,4 @@ def test_quota_is_measured_at_start_after_much_and_while_exceeded() -> None:
 def test_quota_of_zero_is_none() -> None:
     quota = Quota(0)
     quota.wrote(1 << 60)
-    assert (quota.due, quota.exceeded, quota.pressed) == (False, False, False)
+    assert (quota.due, quota.exceeded, quota.under_pressure) == (False, False, False)

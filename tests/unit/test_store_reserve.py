@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from actors.store.file.upkeep import SIZE, Reserve
+from actors.store.file.upkeep import SIZE, DiskReserve
 
 
 def test_it_is_there_while_the_store_serves_and_its_space_is_free_before(tmp_path: Path) -> None:
-    reserve = Reserve(tmp_path / "reserve")
-    reserve.keep()
+    reserve = DiskReserve(tmp_path / "reserve")
+    reserve.create()
     kept = (tmp_path / "reserve").stat()
     assert (kept.st_size, kept.st_mode & 0o777) == (SIZE, 0o600)
     reserve.release()
@@ -15,7 +15,7 @@ def test_it_is_there_while_the_store_serves_and_its_space_is_free_before(tmp_pat
 
 
 def test_no_place_for_it_is_no_reason_not_to_serve(tmp_path: Path) -> None:
-    nowhere = Reserve(tmp_path / "missing" / "reserve")
+    nowhere = DiskReserve(tmp_path / "missing" / "reserve")
     nowhere.release()
-    nowhere.keep()
+    nowhere.create()
     assert not list(tmp_path.iterdir())

@@ -18,13 +18,13 @@ STEPS = st.lists(st.tuples(st.floats(1.0, 120.0), st.integers(0, 5000)), min_siz
 
 def test_a_restarted_watch_cache_finds_all_that_it_reads_again() -> None:
     options = StoreOptions(**PATHS)
-    assert WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:x",))).resume_revisions <= options.history_least
-    assert options.history_least < options.history_most
+    assert WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:x",))).resume_revisions <= options.history_min_revisions
+    assert options.history_min_revisions < options.history_max_revisions
 
 
 @given(STEPS, st.integers(1, 3000), st.integers(3000, 9000))
 def test_age_and_number_are_kept(steps: list[tuple[float, int]], least: int, most: int) -> None:
-    options = StoreOptions(**PATHS, history_seconds=100.0, history_least=least, history_most=most)
+    options = StoreOptions(**PATHS, history_seconds=100.0, history_min_revisions=least, history_max_revisions=most)
     retention, now, revision = Retention(options), 0.0, 1
     seen: list[tuple[float, int]] = []
     for pause, writes in steps:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.store.model.types import Change, KeyValue
-from actors.store.watch.hub import Hub
+from actors.store.watch.hub import WatchHub
 from actors.store.watch.session import Session
 from protocols.wire import etcd_pb2 as pb
 from tests.unit.test_store_model import options
@@ -32,7 +32,7 @@ def change(revision: int, key: bytes) -> Change:
 
 class Simulation:
     def __init__(self, start: int) -> None:
-        self.hub = Hub(SMALL, 1, 0)
+        self.hub = WatchHub(SMALL, 1, 0)
         self.session = Session(SMALL, 1, header)
         self.hub.add(self.session, lambda: None)
         self.log: list[Change] = []

@@ -1,4 +1,4 @@
-"""Compaction: on request, and by age and number by itself."""
+"""Background compaction: by age, number of revisions and quota, and on request."""
 
 import asyncio
 import time
@@ -9,29 +9,29 @@ from actors.store.engine.core import Core
 from actors.store.file import upkeep
 from actors.store.model.errors import StoreError
 from actors.store.mvcc.operations import compact
-from actors.store.mvcc.retention import PRESSED_HISTORY, Retention
+from actors.store.mvcc.retention import PRESSURE_HISTORY, Retention
 
 
 class Compactor:
-    """Runs in the background; asleep unless compaction was asked for or its period is over."""
+    """Compacts periodically and when woken, then sweeps compacted rows."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._retention = Retention(core.options)
         self._wake = asyncio.Event()
-        core.writer.on_pressure = self._wake_pressed
+        core.writer.on_pressure = self._on_pressure
 
     def wake(self) -> None:
         self._wake.set()
 
-    def _wake_pressed(self) -> None:
-        """The quota is near: not with each commit, unless it is exceeded."""
+    def _on_pressure(self) -> None:
+        """Wake under pressure of the quota, but not with each commit unless it is exceeded."""
         index, quota = self._core.index, self._core.writer.quota
-        if quota.exceeded or index.revision - index.compacted >= 2 * PRESSED_HISTORY:
+        if quota.exceeded or index.revision - index.compacted >= 2 * PRESSURE_HISTORY:
             self._wake.set()
 
     async def run(self) -> None:
-        # What a killed predecessor left unswept is swept at start.
+        # At start, sweep rows that a killed process left.
         self.wake()
         while True:
             with suppress(TimeoutError):
@@ -44,13 +44,13 @@ class Compactor:
 
     async def _compact(self) -> None:
         index = self._core.index
-        most = self._core.writer.quota.history(self._core.options.history_most)
+        most = self._core.writer.quota.history(self._core.options.history_max_revisions)
         target = self._retention.target(time.monotonic(), index.revision, most)
         if target > index.compacted:
             await self._core.writer.submit(partial(compact, target))
 
     async def sweep(self) -> None:
-        """Remove compacted rows step by step, between the writes. Raises StoreError."""
+        """Remove compacted rows step by step, between writes; raise StoreError if the file cannot be written."""
         more = True
         while more:
             more = await self._core.writer.in_thread(upkeep.sweep)

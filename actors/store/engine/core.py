@@ -1,4 +1,4 @@
-"""The parts of a running store, put together: opened once, shared by the services."""
+"""The parts of a running store that the services share, and their metrics."""
 
 import asyncio
 import sqlite3
@@ -18,29 +18,31 @@ from actors.store.model.errors import Compacted, FutureRevision
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit
 from actors.store.mvcc.index import Index
-from actors.store.mvcc.lease_table import Leases
-from actors.store.watch.hub import Hub
+from actors.store.mvcc.lease_table import LeaseTable
+from actors.store.watch.hub import WatchHub
 from protocols.wire import etcd_pb2 as pb
 
 T = TypeVar("T")
 
 
 class Core:
-    """The index and leases in memory, the log and its two threads (one writes, one reads the past), the watch hub."""
+    """Index and leases in memory, the log with a writer and a reader thread, and the watch hub.
+
+    The constructor opens or creates the file; it raises StoreCorrupt or StoreUnusable.
+    """
 
     def __init__(self, options: StoreOptions) -> None:
-        """Opens or creates the file. Raises StoreCorrupt, StoreUnusable."""
         self.options = options
         self.address = ""
-        """Where TCP clients come, once that is known."""
+        """The TCP address, once it is known."""
         self.log = ObjectLog(options)
         loaded = self.log.open()
         self.cluster_id, self.member_id = loaded.cluster_id, loaded.member_id
         self.index = Index(loaded.current, loaded.revision, loaded.compacted)
-        self.leases = Leases()
+        self.leases = LeaseTable()
         self.leases.load(loaded.leases, loaded.current, time.monotonic())
         self.leases_changed = asyncio.Event()
-        self.hub = Hub(options, loaded.revision, loaded.compacted)
+        self.hub = WatchHub(options, loaded.revision, loaded.compacted)
         self.writer = Writer(options, self.log, self.index, self.leases, self._committed)
         self._reader = open_reader(options.file)
         self._reading = ThreadPoolExecutor(1, "store-reader")
@@ -59,29 +61,29 @@ class Core:
         )
 
     def check_revision(self, revision: int) -> None:
-        """Raises Compacted, FutureRevision."""
+        """Raise Compacted or FutureRevision for a revision that cannot be read."""
         if revision > self.index.revision:
             raise FutureRevision()
         if 0 < revision < self.index.compacted:
             raise Compacted()
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a read of the past in its thread."""
+        """Run a read of history in the reader thread."""
         return await asyncio.get_running_loop().run_in_executor(self._reading, work, self._reader)
 
     def past(self, revision: int) -> PastView:
-        """History for the writer thread, over its own connection."""
+        """Return a past revision for the writer thread, on its own connection."""
         return PastView(self.log.db, revision)
 
     async def close(self) -> None:
-        """Readers first: then the writer's last checkpoint is alone."""
+        # Close the reader first, so that the writer's last checkpoint can truncate the WAL.
         await asyncio.get_running_loop().run_in_executor(self._reading, self._reader.close)
         self._reading.shutdown(wait=False)
         await self.writer.stop()
 
 
 class StoreCollector(Collector):
-    """Gauges of the state and counters of the group commit."""
+    """Metrics of the store, computed at scrape time."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -1,4 +1,8 @@
-"""One thread that does what it is given, in order, and tells the event loop: one wake-up each way."""
+"""Group commit: writes that arrive during a commit are committed together by the next one.
+
+One thread evaluates and writes. Only the event loop changes the index, after the commit and while the thread is idle.
+So the thread reads the index without locks, and no reader ever sees a write that is not on disk.
+"""
 
 import asyncio
 import threading
@@ -18,17 +22,20 @@ from actors.store.model.errors import NoSpace, Stopped, StoreError, TooManyReque
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit
 from actors.store.mvcc.index import Draft, Index
-from actors.store.mvcc.lease_table import Leases
+from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.retention import Quota
 
 T = TypeVar("T")
 Work = Callable[[], Any]
 Done = Callable[[Any, BaseException | None], None]
-"""Called in the event loop, with what the work returned, or with what it raised."""
+"""Called in the event loop with the result of the work, or with its exception."""
 
 
-class Hand:
-    """Begins with the first work; `stop()` ends it after what it has."""
+class WriterThread:
+    """A thread that runs work in order, with one wake-up of the event loop for each result.
+
+    It starts with the first work; `stop` ends it after the work it has.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -42,7 +49,7 @@ class Hand:
         self._work.put((work, done))
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises. It is done even if the caller is cancelled."""
+        """Run `work` and return its result. It runs to its end even if the caller is cancelled."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def done(answer: Any, error: BaseException | None) -> None:
@@ -65,24 +72,24 @@ class Hand:
             answer, error = None, None
             try:
                 answer = work()
-            except BaseException as caught:  # told to whoever asked for it
+            except BaseException as caught:  # passed on to the caller
                 error = caught
             loop.call_soon_threadsafe(done, answer, error)
 
 
 Operation = Callable[[Draft], T]
-"""Pure: reads and changes the draft, returns the answer or raises a StoreError."""
+"""Pure: reads and changes the draft, and returns the answer or raises a StoreError."""
 
 
-class Waiting(msgspec.Struct):
-    """A write and who waits for it."""
+class PendingWrite(msgspec.Struct):
+    """A write with the future of its caller."""
 
     operation: Operation[Any]
     future: asyncio.Future[Any]
 
 
-class Outcome(msgspec.Struct):
-    """What a batch came to: the commit, and each operation's answer or error."""
+class BatchResult(msgspec.Struct):
+    """The commit of a batch, and each operation's answer or error."""
 
     commit: Commit
     revision: int
@@ -90,42 +97,46 @@ class Outcome(msgspec.Struct):
 
 
 class Writer:
-    """Submit operations; `on_commit` is called in the event loop after each commit, before anyone is answered."""
+    """Commits submitted operations; `on_commit` is called in the event loop after each commit, before the answers."""
 
     def __init__(
         self,
         options: StoreOptions,
         log: ObjectLog,
         index: Index,
-        leases: Leases,
+        leases: LeaseTable,
         on_commit: Callable[[Commit], None],
     ) -> None:
         self._options, self._log, self._index, self._leases = options, log, index, leases
         self._on_commit = on_commit
-        self._waiting: deque[Waiting] = deque()
-        self._hand = Hand("store-writer")
+        self._waiting: deque[PendingWrite] = deque()
+        self._thread = WriterThread("store-writer")
         self._busy = False
-        """A commit is on its way, or about to be: what is submitted now comes along with the next."""
+        """True while a commit is running or scheduled; writes submitted meanwhile belong to the next one."""
         self._broken: asyncio.Future[None] | None = None
         self._dirty = 0
         self._stopped = False
         self.commits = 0
         self.failures = 0
         self.full = False
-        """The last commit failed for want of space."""
+        """True if the last commit failed for lack of space."""
         self.quota = Quota(options.quota_bytes)
-        self.on_pressure: Callable[[], None] = _nobody
-        """Called when history is to give way."""
+        self.on_pressure: Callable[[], None] = _ignore_pressure
+        """Called when history should be compacted to free space."""
 
     async def submit(self, operation: Operation[T]) -> T:
-        """The answer of `operation` once it is on disk. Raises StoreError, and then nothing of it was kept."""
+        """Run `operation` and return its answer once it is on disk.
+
+        Raises:
+            StoreError: Nothing of it was stored.
+        """
         if self._stopped:
             raise Stopped()
         if len(self._waiting) >= self._options.pending_requests:
             raise TooManyRequests()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._waiting.append(Waiting(operation, future))
+        self._waiting.append(PendingWrite(operation, future))
         if not self._busy:
             self._busy = True
             loop.call_soon(self._begin)
@@ -135,32 +146,34 @@ class Writer:
         """Run upkeep between two commits."""
         if self._stopped:
             raise Stopped()
-        return await self._hand.run(partial(work, self._log))
+        return await self._thread.run(partial(work, self._log))
 
     async def run(self) -> None:
-        """Ends by stop(), or by a fault of ours in a commit, which it raises."""
+        """Wait for `stop`, or raise the unexpected error of a commit."""
         self._broken = asyncio.get_running_loop().create_future()
         await self._broken
 
     def _begin(self) -> None:
-        """The next batch; without a timer: a lone write is committed at once, a crowd shares a commit."""
+        """Start the next batch. There is no timer: a lone write is committed at once, many share a commit."""
         batch = self._take()
         self._busy = bool(batch)
         if batch:
-            self._hand.do(partial(self._commit, batch), partial(self._finish, batch))
+            self._thread.do(partial(self._commit, batch), partial(self._finish, batch))
 
-    def _finish(self, batch: list[Waiting], outcome: Outcome | StoreError, error: BaseException | None) -> None:
+    def _finish(
+        self, batch: list[PendingWrite], outcome: BatchResult | StoreError, error: BaseException | None
+    ) -> None:
         try:
             if error is not None:
                 raise error
-            self._settle(batch, outcome)
-        except BaseException as fault:  # ends the process: what is in memory may not be what is on disk
+            self._apply_outcome(batch, outcome)
+        except BaseException as fault:  # ends the process: memory and disk may differ
             self._break(fault)
             return
-        # About three pages a change; a failed checkpoint costs nothing but WAL, and is tried again.
+        # About three pages a change. A failed checkpoint only lets the WAL grow, and is tried again.
         if self._dirty * 3 >= self._options.checkpoint_pages:
             self._dirty = 0
-            self._hand.do(partial(upkeep.checkpoint, self._log), lambda answer, error: self._begin())
+            self._thread.do(partial(upkeep.checkpoint, self._log), lambda answer, error: self._begin())
         else:
             self._begin()
 
@@ -169,11 +182,11 @@ class Writer:
         if self._broken is not None and not self._broken.done():
             self._broken.set_exception(fault)
 
-    def _take(self) -> list[Waiting]:
+    def _take(self) -> list[PendingWrite]:
         count = min(len(self._waiting), self._options.batch_requests)
         return [self._waiting.popleft() for _ in range(count)]
 
-    def _commit(self, batch: list[Waiting]) -> Outcome | StoreError:
+    def _commit(self, batch: list[PendingWrite]) -> BatchResult | StoreError:
         draft = Draft(self._index, self._leases)
         if self.quota.due:
             self.quota.measured(upkeep.file_size(self._log)[1])
@@ -184,9 +197,9 @@ class Writer:
                 self._log.commit(commit)
         except StoreError as error:
             return error
-        return Outcome(commit, draft.revision, answers)
+        return BatchResult(commit, draft.revision, answers)
 
-    def _settle(self, batch: list[Waiting], outcome: Outcome | StoreError) -> None:
+    def _apply_outcome(self, batch: list[PendingWrite], outcome: BatchResult | StoreError) -> None:
         if isinstance(outcome, StoreError):
             self.failures += 1
             self.full = isinstance(outcome, NoSpace)
@@ -199,7 +212,7 @@ class Writer:
         self._dirty += len(commit.changes) + 1
         if commit.changes:
             self.quota.wrote(sum(len(change.kv.key) + len(change.kv.value) for change in commit.changes))
-            if self.quota.pressed:
+            if self.quota.under_pressure:
                 self.on_pressure()
         self._index.apply(commit.changes, outcome.revision, commit.compacted)
         self._leases.apply(commit, time.monotonic())
@@ -208,13 +221,13 @@ class Writer:
             _answer(waiting.future, answer)
 
     async def stop(self) -> None:
-        """Refuse what waits, finish what is under way, close the file."""
+        """Reject waiting writes, finish the running commit and close the file."""
         self._stopped = True
         for waiting in self._waiting:
             _answer(waiting.future, Stopped())
         self._waiting.clear()
-        await self._hand.run(self._close)
-        self._hand.stop()
+        await self._thread.run(self._close)
+        self._thread.stop()
         if self._broken is not None and not self._broken.done():
             self._broken.set_result(None)
 
@@ -224,8 +237,8 @@ class Writer:
         self._log.close()
 
 
-def _nobody() -> None:
-    """Nobody compacts."""
+def _ignore_pressure() -> None:
+    """Do nothing: no compactor is attached."""
 
 
 def _evaluate(operation: Operation[Any], draft: Draft, exceeded: bool) -> Any:
@@ -237,7 +250,7 @@ def _evaluate(operation: Operation[Any], draft: Draft, exceeded: bool) -> Any:
             return answer
     except StoreError as error:
         return error
-    except Exception as error:  # a request that trips over a fault of ours must not take others with it
+    except Exception as error:  # an unexpected error must not fail the other requests of the batch
         return StoreError(f"etcdserver: internal error: {type(error).__name__}: {error}")
 
 

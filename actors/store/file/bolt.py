@@ -1,4 +1,4 @@
-"""Writes a file of etcd's database format (bbolt) in one go: sorted buckets in, pages out. No locks, no free pages."""
+"""Write a file in etcd's database format (bbolt) in one pass: sorted buckets in, pages out; no free pages."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ Item = TypeVar("Item", Pair, Child)
 
 
 class BoltWriter:
-    """`bucket()` for each bucket, then `finish()`. The file is complete only after that."""
+    """Call `bucket` for each bucket, then `finish`; the file is complete only after that."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -32,7 +32,7 @@ class BoltWriter:
         file.write(bytes(FIRST_DATA_PAGE * PAGE))
 
     def bucket(self, name: bytes, pairs: Iterable[Pair]) -> None:
-        """Pairs in key order. A bucket without pairs is left out: etcd makes it when it needs it."""
+        """Write pairs, which must be in key order. An empty bucket is omitted: etcd creates it when needed."""
         leaves = [self._leaf(0, group) for group in _groups(pairs)]
         if leaves:
             self._buckets.append((name, BUCKET.pack(self._root(leaves), 0)))
@@ -59,14 +59,14 @@ class BoltWriter:
         return children[0][0], self._page(BRANCH, len(children), body)
 
     def _page(self, kind: int, count: int, body: bytes) -> int:
-        """One page, with as many more behind it as its body needs."""
+        """Write a page with the overflow pages its body needs; return its number."""
         pages = -(-(HEADER.size + len(body)) // PAGE)
         page, self._next = self._next, self._next + pages
         self._file.write((HEADER.pack(page, kind, count, pages - 1) + body).ljust(pages * PAGE, b"\0"))
         return page
 
     def finish(self) -> int:
-        """Write the list of buckets and the first pages; the size of the file."""
+        """Write the list of buckets and the first pages; return the size of the file."""
         _, root = self._leaf(BUCKET_FLAG, sorted(self._buckets))
         self._file.seek(0)
         for number in (0, 1):
@@ -80,7 +80,7 @@ class BoltWriter:
 
 
 def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Cut so that each group fills a page; an item larger than that stands alone."""
+    """Group items so that each group fits a page; a larger item is a group of its own."""
     group: list[Item] = []
     size = HEADER.size
     for item in items:

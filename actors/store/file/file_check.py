@@ -1,4 +1,9 @@
-"""The form of the store's file: how it is made, and whether what is found is one."""
+"""Create the store's file, and check an existing one and its WAL before they are used.
+
+SQLite ends reading a WAL, without an error, at the first frame it does not accept. That is right for the torn end
+that a power cut leaves; but if the damage is in the middle, acknowledged writes would disappear silently. `check_wal`
+finds that.
+"""
 
 import os
 import secrets
@@ -23,9 +28,9 @@ META = {"compacted", "swept", "cluster", "member"}
 
 
 def create(path: Path) -> None:
-    """A new file gets its name when it is whole: so an empty one is always a damaged one. Raises sqlite3.Error."""
+    """Create a new file. It gets its name when it is complete, so an empty file is always a damaged one."""
     if wal_of(path).exists():
-        raise damaged(path, f"it is missing, and {wal_of(path).name} is there")
+        raise corrupt_file(path, f"it is missing, and {wal_of(path).name} is there")
     draft = path.with_suffix(".new")
     draft.unlink(missing_ok=True)
     with closing(sqlite3.connect(draft, isolation_level=None)) as db:
@@ -43,13 +48,12 @@ def create(path: Path) -> None:
 
 
 def check_present(path: Path) -> None:
-    """Raises StoreCorrupt."""
     if path.is_file() and path.stat().st_size == 0:
-        raise damaged(path, "it is empty")
+        raise corrupt_file(path, "it is empty")
 
 
-def check_form(db: sqlite3.Connection, path: Path) -> None:
-    """Raises StoreCorrupt, sqlite3.Error."""
+def check_format(db: sqlite3.Connection, path: Path) -> None:
+    """Check format and integrity; raise StoreCorrupt or sqlite3.Error."""
     application, version = _pragma(db, "application_id"), _pragma(db, "user_version")
     if application != APPLICATION_ID:
         raise StoreCorrupt(f"{path} is not a store of nodeplane; move it away and start again")
@@ -57,10 +61,10 @@ def check_form(db: sqlite3.Connection, path: Path) -> None:
         raise StoreCorrupt(f"{path} has format {version}, this nodeplane reads up to {FORMAT}: use a newer one")
     fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if fault != "ok":
-        raise damaged(path, fault)
+        raise corrupt_file(path, fault)
     names = {name for (name,) in db.execute("SELECT name FROM meta")} if _parts(db) == _expected() else set()
     if version < FORMAT or not names >= META:
-        raise damaged(path, f"its tables are not those of format {FORMAT}")
+        raise corrupt_file(path, f"its tables are not those of format {FORMAT}")
 
 
 def _parts(db: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -77,7 +81,7 @@ def _pragma(db: sqlite3.Connection, name: str) -> int:
     return int(db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-def damaged(path: Path, reason: str) -> StoreCorrupt:
+def corrupt_file(path: Path, reason: str) -> StoreCorrupt:
     first = reason.splitlines()[-1] if reason else "unknown"
     return StoreCorrupt(f"the store's file {path} is damaged ({first}); restore it from a copy or move it away")
 
@@ -85,7 +89,7 @@ def damaged(path: Path, reason: str) -> StoreCorrupt:
 HEADER = struct.Struct(">IIII8sII")
 FRAME = struct.Struct(">II8sII")
 INDEX = struct.Struct("=16xI")
-"""Of the log's index file: the number of the last frame that counts."""
+"""In the WAL's index file: the number of the last valid frame."""
 MAGIC = (0x377F0682, 0x377F0683)
 
 
@@ -94,8 +98,13 @@ def wal_of(path: Path) -> Path:
 
 
 def check_wal(path: Path, synced: bool) -> None:
-    """Before the file is opened for writing, which would end with the log rewritten. `synced`: each transaction was on
-    disk before the next was begun; otherwise a power cut may leave any hole behind. Raises StoreCorrupt."""
+    """Check the WAL before the file is opened for writing, which would end with the WAL rewritten.
+
+    `synced` means that each transaction was on disk before the next began; otherwise a power cut may leave any hole.
+
+    Raises:
+        StoreCorrupt: Acknowledged writes cannot be read.
+    """
     wal = wal_of(path)
     if not wal.exists() or wal.stat().st_size < HEADER.size:
         return
@@ -103,23 +112,23 @@ def check_wal(path: Path, synced: bool) -> None:
         head = file.read(HEADER.size)
     order = ">" if head[:4] == MAGIC[1].to_bytes(4, "big") else "<"
     if HEADER.unpack(head)[0] not in MAGIC or _checksum(head[:24], order) != struct.unpack(">II", head[24:]):
-        raise _damaged(wal, "its header cannot be read")
-    # A transaction that was under way in a crash may be cut off; of more than one, the first was acknowledged.
-    taken = _frames_taken(path)
-    if synced and commits_past(wal, taken) > 1:
-        raise _damaged(wal, f"what comes after frame {taken} cannot be read")
+        raise _corrupt_wal(wal, "its header cannot be read")
+    # A transaction in progress at a crash may be cut off; if there is more than one, the first was acknowledged.
+    taken = _frames_read(path)
+    if synced and commits_after(wal, taken) > 1:
+        raise _corrupt_wal(wal, f"what comes after frame {taken} cannot be read")
 
 
-def _frames_taken(path: Path) -> int:
-    """As the index of the log says, which any reader makes. A connection that cannot write leaves the log as it is."""
+def _frames_read(path: Path) -> int:
+    """Return the number of frames SQLite reads, from the WAL's index, which a read-only connection creates."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         with path.with_name(f"{path.name}-shm").open("rb") as index:
             return int(INDEX.unpack(index.read(INDEX.size))[0])
 
 
-def commits_past(wal: Path, taken: int) -> int:
-    """Ends of transactions in the frames of this log (not of an earlier one below it) that SQLite did not take."""
+def commits_after(wal: Path, taken: int) -> int:
+    """Count the commits in frames of this WAL (not of an earlier one it overwrote) that SQLite did not read."""
     commits = 0
     with wal.open("rb") as file:
         _, _, page, _, salts, *_ = HEADER.unpack(file.read(HEADER.size))
@@ -140,7 +149,7 @@ def _checksum(data: bytes, order: str) -> tuple[int, int]:
     return one, two
 
 
-def _damaged(wal: Path, reason: str) -> StoreCorrupt:
+def _corrupt_wal(wal: Path, reason: str) -> StoreCorrupt:
     return StoreCorrupt(
         f"the store's file {wal} is damaged ({reason}), acknowledged writes with it; restore {wal.parent} from a "
         f"copy, or move {wal.name} away to go on without them"

@@ -1,4 +1,4 @@
-"""Reads of the past from the file: keys at an old revision, changes since one."""
+"""Read history from the file: keys at an old revision, changes since one, and hashes."""
 
 import sqlite3
 import struct
@@ -15,19 +15,19 @@ SINCE = (
     "SELECT key, value, created, id, version, lease FROM log WHERE id >= ? AND id < ? AND {range} ORDER BY id LIMIT ?"
 )
 READ_BYTES = 8 * 1024 * 1024
-"""Bytes of values read at a time for a watch that is behind; the values before them come on top."""
+"""Bytes of values read at a time for a watcher that is behind, without their previous values."""
 BEFORE = "SELECT key, value, created, id, version, lease FROM log WHERE key = ? AND id < ? ORDER BY id DESC LIMIT 1"
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write, and so never checkpoints."""
+    """Return a connection that cannot write and therefore never checkpoints."""
     reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
     reader.execute("PRAGMA query_only = ON")
     return reader
 
 
 class PastView:
-    """Keys as they stood at one revision (a View for Range)."""
+    """Keys at one past revision; a View for Range."""
 
     def __init__(self, db: sqlite3.Connection, revision: int) -> None:
         self._db = db
@@ -48,8 +48,10 @@ class PastView:
 def changes_since(
     db: sqlite3.Connection, start: bytes, end: bytes, first: int, last: int, limit: int
 ) -> tuple[list[Change], int]:
-    """Changes of a range in revisions first..last, whole revisions only, about `limit` of them or READ_BYTES; and the
-    revision up to which the answer is complete."""
+    """Return changes of a range in revisions first..last, and the revision up to which they are complete.
+
+    At about `limit` changes or READ_BYTES it stops, after a whole revision.
+    """
     where, values = _range(start, end)
     query = SINCE.format(range=where)
     rows, ended = _fetch(db.execute(query, (first_id(first), first_id(last + 1), *values, limit)), limit)
@@ -67,7 +69,7 @@ Row = tuple[bytes, bytes, int, int, int, int]
 
 
 def _fetch(cursor: sqlite3.Cursor, limit: int) -> tuple[list[Row], bool]:
-    """Rows up to the limits, at least two, and whether there are no more."""
+    """Return rows up to the limits, at least two, and True if there are no more."""
     rows: list[Row] = []
     size = 0
     for row in cursor:
@@ -104,21 +106,24 @@ LATER = f"{ROWS} WHERE id >= ? AND id < ? ORDER BY id"
 NUMBERS = struct.Struct("<QQqq")
 
 StoredRow = tuple[int, KeyValue]
-"""A row's id (revision and place in it), and the key as it was put, or the trace of its deletion."""
+"""A row's id, and the key as it was put, or its tombstone."""
 
 
-def kept_rows(db: sqlite3.Connection, compacted: int, revision: int) -> Iterator[StoredRow]:
-    """In id order: each key's newest value at the compacted revision, then every change up to `revision`."""
+def surviving_rows(db: sqlite3.Connection, compacted: int, revision: int) -> Iterator[StoredRow]:
+    """Yield the rows that compaction leaves, in id order, whether or not the others are swept already.
+
+    These are each key's newest value at the compacted revision, then every change up to `revision`.
+    """
     base = first_id(compacted + 1)
     for query, bounds in ((BASE, (base,)), (LATER, (base, first_id(revision + 1)))):
         for row, key, value, created, version, lease in db.execute(query, bounds):
             yield row, KeyValue(key, value, created, row >> SUB_BITS, version, lease)
 
 
-def kept_hash(db: sqlite3.Connection, compacted: int, revision: int) -> int:
-    """Equal for equal history, on any copy of the file."""
+def history_hash(db: sqlite3.Connection, compacted: int, revision: int) -> int:
+    """Return a hash that is equal for equal history, on any copy of the file."""
     value = 0
-    for row, kv in kept_rows(db, compacted, revision):
+    for row, kv in surviving_rows(db, compacted, revision):
         value = zlib.crc32(NUMBERS.pack(row, kv.create_revision, kv.version, kv.lease), value)
         value = zlib.crc32(kv.value, zlib.crc32(b"%d:%b" % (len(kv.key), kv.key), value))
     return value

@@ -1,23 +1,23 @@
-"""The object log: one SQLite file, and the one connection that writes and checkpoints it.
+"""The object log: one SQLite file, and the only connection that writes and checkpoints it.
 
-SQLite before 3.51.3 can damage a file when one connection writes while another checkpoints: so readers (history.py)
-never checkpoint, and automatic checkpoints are off.
+SQLite before 3.51.3 can damage a file when one connection writes while another checkpoints. Therefore readers
+(history.py) never checkpoint, and automatic checkpoints are off.
 """
 
 import sqlite3
 from pathlib import Path
 
-from actors.store.file.file_check import check_form, check_present, check_wal, create, damaged
+from actors.store.file.file_check import check_format, check_present, check_wal, corrupt_file, create
 from actors.store.model.errors import DiskFailed, NoSpace, StoreError, StoreUnusable
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import SUB_BITS, Commit, KeyValue, LeaseRecord, Loaded
+from actors.store.model.types import SUB_BITS, Commit, KeyValue, LeaseRecord, LoadedState
 
 CURRENT = """SELECT key, value, created, id, version, lease FROM log
   WHERE id IN (SELECT max(id) FROM log GROUP BY key) AND version > 0"""
-"""The inner part reads the index alone: values of the past would be read otherwise, however many there are."""
+"""The inner query uses only the index; otherwise SQLite would read all past values."""
 INSERT = "INSERT INTO log (id, key, value, created, version, lease) VALUES"
-MOST_ROWS = 32
-"""Rows written by one statement."""
+MAX_ROWS = 32
+"""Most rows written by one statement."""
 
 
 def first_id(revision: int) -> int:
@@ -25,7 +25,7 @@ def first_id(revision: int) -> int:
 
 
 class ObjectLog:
-    """Everything durable. After open() all methods belong to the writer thread."""
+    """All durable state. After `open` all methods belong to the writer thread."""
 
     def __init__(self, options: StoreOptions) -> None:
         self._options = options
@@ -38,8 +38,8 @@ class ObjectLog:
             raise DiskFailed("etcdserver: the store's file is not open")
         return self._db
 
-    def open(self) -> Loaded:
-        """Create or load the file. Raises StoreCorrupt, StoreUnusable."""
+    def open(self) -> LoadedState:
+        """Create or load the file; raise StoreCorrupt or StoreUnusable."""
         path = self._options.file
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ class ObjectLog:
             check_wal(path, synced=self._options.sync == "full")
             self._db = _connect(path)
             self._configure()
-            check_form(self._db, path)
+            check_format(self._db, path)
             return self._load()
         except OSError as error:
             text = f"cannot use the store's directory {path.parent}: {error.strerror}; make it writable"
@@ -59,7 +59,7 @@ class ObjectLog:
             raise StoreUnusable(f"cannot open the store's file {path}: {error}; free space or mend access") from None
         except sqlite3.DatabaseError as error:
             self.close()
-            raise damaged(path, str(error)) from None
+            raise corrupt_file(path, str(error)) from None
 
     def _configure(self) -> None:
         self.db.execute("PRAGMA journal_mode = WAL")
@@ -69,7 +69,7 @@ class ObjectLog:
         if self._options.max_pages:
             self.db.execute(f"PRAGMA max_page_count = {int(self._options.max_pages)}")
 
-    def _load(self) -> Loaded:
+    def _load(self) -> LoadedState:
         meta = dict(self.db.execute("SELECT name, value FROM meta"))
         rows = self.db.execute(CURRENT)
         current = [
@@ -81,15 +81,16 @@ class ObjectLog:
         leases = [LeaseRecord(lease, ttl, expires) for lease, ttl, expires in stored]
         revision = newest >> SUB_BITS if newest else 1
         self._compacted = meta["compacted"]
-        return Loaded(current, revision, meta["compacted"], leases, meta["cluster"], meta["member"])
+        return LoadedState(current, revision, meta["compacted"], leases, meta["cluster"], meta["member"])
 
     def commit(self, commit: Commit) -> None:
-        """Write all of `commit`, on disk before this returns; on an error nothing of it is kept.
+        """Write all of `commit`; it is on disk when this returns.
 
-        Raises NoSpace, DiskFailed.
+        Raises:
+            NoSpace, DiskFailed: Nothing of it was stored.
         """
         try:
-            if commit.changes_only and len(commit.changes) <= MOST_ROWS and commit.compacted == self._compacted:
+            if commit.changes_only and len(commit.changes) <= MAX_ROWS and commit.compacted == self._compacted:
                 self._insert(commit)
                 return
             self.db.execute("BEGIN IMMEDIATE")
@@ -101,7 +102,7 @@ class ObjectLog:
             raise disk_error(error) from None
 
     def _insert(self, commit: Commit) -> None:
-        """A single statement is a transaction of its own: all its rows or none, and a fraction of the calls."""
+        # A single statement is a transaction of its own, with a fraction of the calls into SQLite.
         rows = _rows(commit)
         places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(rows))
         self.db.execute(f"{INSERT} {places}", [value for row in rows for value in row])
@@ -146,7 +147,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def disk_error(error: sqlite3.Error) -> StoreError:
-    """What a failed write is answered with."""
+    """Return the error that answers a failed write."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
         return NoSpace()
     return DiskFailed(f"etcdserver: the store's file cannot be written: {error}")

@@ -1,4 +1,4 @@
-"""A copy of the store as etcd's own database file: `etcdctl snapshot restore` makes an etcd of it."""
+"""Copy the store into etcd's own database format; `etcdctl snapshot restore` makes an etcd of the copy."""
 
 import asyncio
 import errno
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from actors.store.file.bolt import BoltWriter, Pair
-from actors.store.file.history import kept_rows, open_reader
+from actors.store.file.history import open_reader, surviving_rows
 from actors.store.model.errors import DiskFailed, NoSpace
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import SUB_BITS
@@ -24,7 +24,11 @@ CONSISTENT_INDEX = 1
 
 
 def snapshot_file(options: StoreOptions) -> tuple[BinaryIO, int]:
-    """The file, at its begin, and its size. It has no name, so nothing is left of it. Raises NoSpace, DiskFailed."""
+    """Write a snapshot to an unnamed temporary file; return it, rewound, with its size.
+
+    Raises:
+        NoSpace, DiskFailed: The file could not be written.
+    """
     try:
         file = cast(BinaryIO, tempfile.TemporaryFile(dir=options.directory))  # noqa: SIM115  # the caller's to close
         try:
@@ -41,7 +45,7 @@ def snapshot_file(options: StoreOptions) -> tuple[BinaryIO, int]:
 
 
 def write_snapshot(source: Path, target: BinaryIO) -> int:
-    """Everything at one revision; the size of the target."""
+    """Write everything at one revision; return the size of the target."""
     with closing(open_reader(source)) as db:
         db.execute("BEGIN")
         compacted = db.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()[0]
@@ -54,7 +58,7 @@ def write_snapshot(source: Path, target: BinaryIO) -> int:
 
 
 def _pairs(db: sqlite3.Connection, compacted: int, revision: int) -> Iterator[Pair]:
-    for row, kv in kept_rows(db, compacted, revision):
+    for row, kv in surviving_rows(db, compacted, revision):
         place = _place(kv.mod_revision, row & ((1 << SUB_BITS) - 1))
         if kv.version:
             yield place, to_wire(kv).SerializeToString()
@@ -88,7 +92,7 @@ def _varint(number: int) -> bytes:
 
 
 async def chunks(file: BinaryIO, size: int) -> AsyncIterator[pb.SnapshotResponse]:
-    """The file in pieces, and last its SHA-256."""
+    """Yield the file in pieces, then its SHA-256."""
     digest, left = hashlib.sha256(), size
     while left:
         blob = await asyncio.to_thread(file.read, CHUNK)

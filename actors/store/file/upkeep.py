@@ -1,4 +1,7 @@
-"""What the writer thread does between commits: sweep compacted rows in small steps, move the WAL into the file."""
+"""Upkeep of the file: sweep compacted rows, checkpoint, defragment; and disk space reserved for a restart.
+
+The functions run in the writer thread between commits.
+"""
 
 import os
 import sqlite3
@@ -9,13 +12,13 @@ from actors.store.file.object_log import ObjectLog, disk_error, first_id
 from actors.store.model.types import SUB_BITS
 
 STEP = 500
-"""Rows looked at in one step: a write waits for one step at most."""
+"""Rows scanned in one step: a write waits for at most one step."""
 NEXT = "SELECT id, key, version FROM log WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
 SUPERSEDED = "DELETE FROM log WHERE key = ? AND id < ?"
 
 
 def sweep(log: ObjectLog) -> bool:
-    """Remove rows no revision from the compacted one on can see; True when more is to be done. Raises StoreError.
+    """Remove rows that no revision from the compacted one on can see; return True while there are more.
 
     Every row up to the compacted revision supersedes the older rows of its key. A deletion below that revision goes as
     well; one at that revision stays, since a watch may start there. Hence the next sweep starts at this one's end.
@@ -48,7 +51,7 @@ def _remove(db: sqlite3.Connection, rows: list[tuple[int, bytes, int]], compacte
 
 
 def checkpoint(log: ObjectLog, mode: str = "PASSIVE") -> None:
-    """Copy the WAL into the database file. Raises StoreError."""
+    """Copy the WAL into the database file."""
     try:
         log.db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     except sqlite3.Error as error:
@@ -56,7 +59,7 @@ def checkpoint(log: ObjectLog, mode: str = "PASSIVE") -> None:
 
 
 def defragment(log: ObjectLog) -> None:
-    """Rewrite the file without free pages. Raises StoreError."""
+    """Rewrite the file without free pages."""
     try:
         log.db.execute("VACUUM")
     except sqlite3.Error as error:
@@ -65,7 +68,7 @@ def defragment(log: ObjectLog) -> None:
 
 
 def file_size(log: ObjectLog) -> tuple[int, int]:
-    """Bytes of the file, and of those in use."""
+    """Return the bytes of the file and those in use."""
     pages, free, size = (
         log.db.execute(f"PRAGMA {n}").fetchone()[0] for n in ("page_count", "freelist_count", "page_size")
     )
@@ -75,20 +78,24 @@ def file_size(log: ObjectLog) -> tuple[int, int]:
 SIZE = 256 * 1024
 
 
-class Reserve:
-    """A file of `SIZE` bytes that is there while the store serves, as far as the disk allows."""
+class DiskReserve:
+    """A file of `SIZE` bytes that exists while the store serves, if the disk allows.
+
+    It guarantees that a store that died can start again on a disk that others have filled: opening its file needs a new
+    index of the WAL and a file with its address.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def release(self) -> None:
-        """Before anything is opened."""
-        with suppress(OSError):  # a directory that cannot be used is told of by who opens the file
+        """Free the space, before anything is opened."""
+        with suppress(OSError):  # opening the database reports an unusable directory
             self._path.unlink()
 
-    def keep(self) -> None:
-        """Once everything is open. A disk that is too full for it is told of by the writes that fail."""
-        with suppress(OSError):
+    def create(self) -> None:
+        """Reserve the space, once everything is open."""
+        with suppress(OSError):  # failing writes report a full disk
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
                 os.write(descriptor, bytes(SIZE))

@@ -1,4 +1,4 @@
-"""Every fault of the store. The texts of the `etcdserver:` kind are wire facts: Go clients match on them."""
+"""Errors of the store. Texts that begin with `etcdserver:` are part of the protocol: Go clients match them."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from protocols.errors import NodeplaneError
 
 
 class StoreError(NodeplaneError):
-    """Base of what a request may be answered with; `text` is what the client sees unless a message is given."""
+    """Base of errors that answer a request; `text` is sent to the client unless a message is given."""
 
     text: ClassVar[str] = "etcdserver: internal error"
 
@@ -15,7 +15,7 @@ class StoreError(NodeplaneError):
 
 
 class BadOption(NodeplaneError):
-    """Raised at start when an option has no usable value."""
+    """Raised at start when an option has an unusable value."""
 
     http = 400
     grpc = "INVALID_ARGUMENT"
@@ -55,7 +55,7 @@ class EmptyKey(StoreError):
 
 
 class KeyNotFound(StoreError):
-    """Raised when a put with ignore_value or ignore_lease names a key that is not there."""
+    """Raised when a put with ignore_value or ignore_lease names a key that does not exist."""
 
     grpc = "INVALID_ARGUMENT"
     text = "etcdserver: key not found"
@@ -103,14 +103,14 @@ class NotDecoded(StoreError):
 
 
 class NoSpace(StoreError):
-    """Raised when the disk is full, or the file reached its bound: nothing of the write was kept."""
+    """Raised when the disk is full or the file reached its bound; nothing of the write was stored."""
 
     grpc = "RESOURCE_EXHAUSTED"
     text = "etcdserver: mvcc: database space exceeded"
 
 
 class TooManyRequests(StoreError):
-    """Raised when more writes wait than the store is willing to hold."""
+    """Raised when too many writes are waiting."""
 
     grpc = "RESOURCE_EXHAUSTED"
     text = "etcdserver: too many requests"
@@ -131,13 +131,13 @@ class LeaseExists(StoreError):
 
 
 class LeaseTooLong(StoreError):
-    """Raised when a lease is asked for longer than the protocol allows."""
+    """Raised when a requested TTL is longer than the protocol allows."""
 
     grpc = "OUT_OF_RANGE"
     text = "etcdserver: too large lease TTL"
 
 
-class ClientNotProven(StoreError):
+class ClientNotAuthenticated(StoreError):
     """Raised when a TCP client's certificate has expired or its TLS session was resumed."""
 
     http = 401
@@ -152,12 +152,12 @@ class Stopped(StoreError):
 
 
 class DiskFailed(StoreError):
-    """Raised when the file cannot be written for another reason than space: nothing of the write was kept."""
+    """Raised when the file cannot be written for another reason than space; nothing of the write was stored."""
 
     grpc = "UNAVAILABLE"
 
 
 class NotSupported(StoreError):
-    """Raised for calls of the etcd API which this store does not have."""
+    """Raised for calls of the etcd API that this store does not implement."""
 
     grpc = "UNIMPLEMENTED"

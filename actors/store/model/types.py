@@ -1,15 +1,15 @@
-"""The vocabulary of the store: keys with their revisions, changes, leases, and what one commit writes."""
+"""Types of the store: keys with their revisions, changes, leases and commits."""
 
 import msgspec
 
 FOREVER = b"\0"
-"""As a range end: every key from the start on."""
+"""As a range end: no upper bound."""
 SUB_BITS = 20
-"""A row's id is revision << SUB_BITS | its place in the revision, so id order is the order of events."""
+"""A row's id is revision << SUB_BITS | index in the revision, so id order is the order of events."""
 
 
 class KeyValue(msgspec.Struct, frozen=True, gc=False):
-    """A key as it stands after one put; with version 0 the trace of its deletion."""
+    """A key after one put or, with version 0, its tombstone."""
 
     key: bytes
     value: bytes
@@ -41,7 +41,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
-    """A lease as stored. `expires` is the wall time of its end as granted, for people: nothing counts on it."""
+    """A lease as stored. `expires` is wall time for human readers only; no code uses it."""
 
     id: int
     ttl: int
@@ -49,13 +49,13 @@ class LeaseRecord(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """What one SQLite transaction writes: all of it or nothing."""
+    """The content of one SQLite transaction."""
 
     changes: list[Change]
     leases: list[LeaseRecord]
     revoked: list[int]
     compacted: int
-    """Unchanged when equal to what is stored."""
+    """The compacted revision, also if this commit does not change it."""
 
     @property
     def changes_only(self) -> bool:
@@ -66,11 +66,11 @@ class Commit(msgspec.Struct, frozen=True):
         return not (self.changes or self.leases or self.revoked)
 
 
-class Loaded(msgspec.Struct, frozen=True):
-    """What the file holds at start."""
+class LoadedState(msgspec.Struct, frozen=True):
+    """The content of the file at start."""
 
     current: list[KeyValue]
-    """By key."""
+    """Live keys."""
     revision: int
     compacted: int
     leases: list[LeaseRecord]
@@ -79,7 +79,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def in_range(key: bytes, start: bytes, end: bytes) -> bool:
-    """Whether `key` is meant by (start, end) of a request: end empty = that key, FOREVER = all from start on."""
+    """Return True if `key` is in the range of a request: an empty end means the key `start`, FOREVER no bound."""
     if not end:
         return key == start
     return key >= start and (end == FOREVER or key < end)

@@ -1,4 +1,8 @@
-"""The current state in memory: every live key with its latest value, sorted. Changed only after a commit."""
+"""The current state in memory, and drafts of the next one.
+
+- Index holds every live key with its latest value, sorted. It changes only after a commit is on disk.
+- Draft is an overlay on the index in which operations run; it becomes one commit, or nothing.
+"""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
@@ -10,14 +14,12 @@ from actors.store.model.types import FOREVER, SUB_BITS, Change, Commit, KeyValue
 
 
 class Index:
-    """Committed keys and the revision they stand at."""
-
     def __init__(self, current: Iterable[KeyValue] = (), revision: int = 1, compacted: int = 0) -> None:
         self._items: dict[bytes, KeyValue] = {kv.key: kv for kv in current}
         self._keys: list[bytes] = sorted(self._items)
         self.revision = revision
         self.compacted = compacted
-        """Revisions below this one are gone."""
+        """Revisions below this one are compacted."""
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -26,7 +28,7 @@ class Index:
         return self._items.get(key)
 
     def keys(self, start: bytes, end: bytes) -> list[bytes]:
-        """Live keys of a range, sorted."""
+        """Return the live keys of a range, sorted."""
         if not end:
             return [start] if start in self._items else []
         low = bisect_left(self._keys, start)
@@ -34,7 +36,7 @@ class Index:
         return self._keys[low:high]
 
     def apply(self, changes: Iterable[Change], revision: int, compacted: int) -> None:
-        """Take over what was committed."""
+        """Apply committed changes."""
         for change in changes:
             if change.deleted:
                 self._remove(change.kv.key)
@@ -53,8 +55,8 @@ class Index:
             del self._keys[bisect_left(self._keys, key)]
 
 
-class LeaseBook(Protocol):
-    """Committed leases, as the draft needs to see them."""
+class LeaseView(Protocol):
+    """Committed leases."""
 
     def get(self, lease: int) -> LeaseRecord | None: ...
 
@@ -62,22 +64,25 @@ class LeaseBook(Protocol):
 
 
 class Draft:
-    """Operations run one after another inside `operation()`; each sees those before it. One operation with changes is
-    one revision; one that raises leaves no trace."""
+    """The next state while it is computed.
 
-    def __init__(self, index: Index, leases: LeaseBook) -> None:
+    Operations run one after another inside `operation()`, and each sees the changes before it. An operation with
+    changes is one revision; one that raises leaves no trace.
+    """
+
+    def __init__(self, index: Index, leases: LeaseView) -> None:
         self.index = index
         self.revision = index.revision
         self.compacted = index.compacted
         self.changes: list[Change] = []
-        self._book = leases
+        self._committed_leases = leases
         self._keys: dict[bytes, KeyValue | None] = {}
         self._leases: dict[int, LeaseRecord | None] = {}
         self._first = 0
 
     @property
     def current(self) -> int:
-        """Revision that a read inside the running operation sees."""
+        """The revision that a read inside the running operation sees."""
         return self.revision + (len(self.changes) > self._first)
 
     @contextmanager
@@ -96,11 +101,11 @@ class Draft:
 
     @property
     def grows(self) -> bool:
-        """The running operation puts something."""
+        """True if the running operation puts a key."""
         return any(not change.deleted for change in self.changes[self._first :])
 
     def _undo(self) -> None:
-        # An operation changes a key at most once, so going back over its changes restores what was before it.
+        # An operation changes a key at most once, so undoing its changes in reverse restores the state before it.
         for change in reversed(self.changes[self._first :]):
             self._keys[change.kv.key] = change.previous
         del self.changes[self._first :]
@@ -118,7 +123,7 @@ class Draft:
         return sorted(live)
 
     def put(self, key: bytes, value: bytes, lease: int) -> Change:
-        """Raises LeaseNotFound."""
+        """Put a key; raise LeaseNotFound if its lease does not exist."""
         if lease and self.lease(lease) is None:
             raise LeaseNotFound()
         before = self.get(key)
@@ -141,16 +146,16 @@ class Draft:
         return change
 
     def lease(self, lease: int) -> LeaseRecord | None:
-        return self._leases[lease] if lease in self._leases else self._book.get(lease)
+        return self._leases[lease] if lease in self._leases else self._committed_leases.get(lease)
 
     def store_lease(self, record: LeaseRecord) -> None:
         self._leases[record.id] = record
 
     def revoke(self, lease: int) -> None:
-        """Forget a lease and delete its keys, in key order. Raises LeaseNotFound."""
+        """Remove a lease and delete its keys, in key order; raise LeaseNotFound if it does not exist."""
         if self.lease(lease) is None:
             raise LeaseNotFound()
-        candidates = self._book.keys(lease) | self._keys.keys()
+        candidates = self._committed_leases.keys(lease) | self._keys.keys()
         for key in sorted(candidates):
             kv = self.get(key)
             if kv is not None and kv.lease == lease:

@@ -1,4 +1,4 @@
-"""Leases in memory: until when each lives, and which keys hang on it. No I/O; time is given."""
+"""Leases in memory, with their deadlines and keys. Pure; callers pass monotonic time."""
 
 import heapq
 import math
@@ -6,9 +6,12 @@ import math
 from actors.store.model.types import Change, Commit, KeyValue, LeaseRecord
 
 
-class Leases:
-    """Deadlines count on the monotonic clock. A start gives each lease its whole time anew, as etcd does: no clock
-    tells how long the store was away, and a jump of one would end all leases at once."""
+class LeaseTable:
+    """Leases by id.
+
+    A restart of the store gives each lease its whole TTL again, as etcd does: no clock shows reliably how long the
+    store was down, and a clock jump would expire all leases at once.
+    """
 
     def __init__(self) -> None:
         self._records: dict[int, LeaseRecord] = {}
@@ -17,7 +20,7 @@ class Leases:
         self._heap: list[tuple[float, int]] = []
 
     def load(self, records: list[LeaseRecord], current: list[KeyValue], now: float) -> None:
-        """Take over stored leases."""
+        """Load stored leases."""
         for record in records:
             self._add(record)
             self.extend(record.id, now + record.ttl)
@@ -35,7 +38,7 @@ class Leases:
         return sorted(self._records)
 
     def left(self, lease: int, now: float) -> int:
-        """Whole seconds to live, rounded as etcd does."""
+        """Return the remaining seconds, rounded up as etcd does."""
         return max(0, math.ceil(self._deadlines[lease] - now))
 
     def extend(self, lease: int, deadline: float) -> None:
@@ -45,7 +48,7 @@ class Leases:
             self._heap = sorted((at, each) for each, at in self._deadlines.items())
 
     def next_deadline(self) -> float | None:
-        """When the next lease ends, None without leases."""
+        """Return the earliest deadline; None without leases."""
         while self._heap and self._deadlines.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -54,7 +57,7 @@ class Leases:
         return [lease for lease, deadline in self._deadlines.items() if deadline <= now]
 
     def apply(self, commit: Commit, now: float) -> None:
-        """Take over what was committed; a new lease lives from now on."""
+        """Apply a commit; the TTL of a new lease begins now."""
         for record in commit.leases:
             self._add(record)
             if record.id not in self._deadlines:

@@ -1,4 +1,4 @@
-"""Pure evaluation of Range: which keys, in which order, how many."""
+"""Evaluate etcd's operations: Range on a view; Put, DeleteRange, Txn and Compact on a draft. Pure."""
 
 import operator
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 
 PAGE_BYTES = 8 * 1024 * 1024
-"""Bytes of values after which a range with a limit ends early, with `more`."""
+"""Bytes of values after which a range with a limit ends early, with `more` set."""
 
 
 class View(Protocol):
@@ -32,13 +32,12 @@ SORT_KEYS: dict[int, Callable[[KeyValue], bytes | int]] = {
 
 
 def check_range(request: pb.RangeRequest) -> None:
-    """Raises EmptyKey."""
     if not request.key:
         raise EmptyKey()
 
 
 def evaluate_range(request: pb.RangeRequest, view: View) -> pb.RangeResponse:
-    """Answer from `view`, without header."""
+    """Return the answer from `view`, without header."""
     keys = view.keys(request.key, request.range_end)
     if request.count_only:
         return pb.RangeResponse(count=len(keys))
@@ -53,7 +52,7 @@ def evaluate_range(request: pb.RangeRequest, view: View) -> pb.RangeResponse:
 
 
 def _paged(request: pb.RangeRequest, view: View, keys: list[bytes], limit: int) -> pb.RangeResponse:
-    """In key order. A page ends at PAGE_BYTES, too; one key at least. Values that are not wanted are not kept."""
+    """Answer in key order; with a limit, a page also ends after PAGE_BYTES, with at least one key."""
     wanted = keys[:limit] if limit else keys
     kvs, size = [], 0
     for number, key in enumerate(wanted, 1):
@@ -80,13 +79,13 @@ def _bounded(request: pb.RangeRequest) -> bool:
 
 
 def _plain(request: pb.RangeRequest) -> bool:
-    """Nothing to filter or sort: the index is in key order already."""
+    """Return True if nothing must be filtered or sorted: the index is in key order already."""
     by_key = request.sort_target == pb.RangeRequest.KEY and request.sort_order != pb.RangeRequest.DESCEND
     return by_key and not _bounded(request)
 
 
 def _cut_first(request: pb.RangeRequest) -> bool:
-    """A target without an order: etcd takes one key more than the limit, sorts these, and cuts."""
+    """Return True for a sort target without an order: etcd then sorts only the first limit + 1 keys, and cuts."""
     return request.sort_order == pb.RangeRequest.NONE and not _bounded(request)
 
 
@@ -116,7 +115,7 @@ def to_wire(kv: KeyValue, keys_only: bool = False) -> mvcc_pb2.KeyValue:
 
 
 History = Callable[[int], View]
-"""Keys as they stood at a committed revision."""
+"""Returns the keys at a committed revision."""
 
 ABSENT = KeyValue(b"", b"", 0, 0, 0)
 RELATIONS: dict[int, Callable[[int | bytes, int | bytes], bool]] = {
@@ -130,8 +129,10 @@ Plan = list[tuple[pb.RequestOp, "Branch | None"]]
 
 
 class Branch:
-    """A transaction whose comparisons are done: which operations run. Nested ones are decided at the same time,
-    so that no comparison sees a write of its own transaction."""
+    """The operations of a transaction that run, after its comparisons.
+
+    Nested transactions are decided at the same time, so that no comparison sees a write of its own transaction.
+    """
 
     def __init__(self, request: pb.TxnRequest, draft: Draft) -> None:
         self.succeeded = all(holds(compare, draft) for compare in request.compare)
@@ -144,7 +145,7 @@ def _nested(operation: pb.RequestOp, draft: Draft) -> Branch | None:
 
 
 def holds(compare: pb.Compare, draft: Draft) -> bool:
-    """Whether every key of the comparison satisfies it; an absent key has zeros, and no value to compare."""
+    """Return True if every key satisfies the comparison; an absent key has zeros, and no value to compare."""
     found = [kv for key in draft.keys(compare.key, compare.range_end) if (kv := draft.get(key)) is not None]
     if not found:
         return compare.target != pb.Compare.VALUE and _compare(compare, ABSENT)
@@ -171,14 +172,13 @@ def _operands(compare: pb.Compare, kv: KeyValue) -> tuple[int | bytes, int | byt
 
 
 def put(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
-    """Raises LeaseNotFound, KeyNotFound: in this order, and in a transaction in the other one, as etcd does."""
+    # Outside a transaction etcd checks the lease before the key; inside one, the key before the lease.
     if request.lease and draft.lease(request.lease) is None:
         raise LeaseNotFound()
     return put_in_txn(request, draft)
 
 
 def put_in_txn(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
-    """Raises KeyNotFound, LeaseNotFound."""
     value, lease = request.value, request.lease
     if request.ignore_value or request.ignore_lease:
         before = draft.get(request.key)
@@ -202,7 +202,7 @@ def delete_range(request: pb.DeleteRangeRequest, draft: Draft) -> pb.DeleteRange
 
 
 def range_in_txn(request: pb.RangeRequest, draft: Draft, history: History) -> pb.RangeResponse:
-    """Raises Compacted, FutureRevision."""
+    """Evaluate a transaction; a Range at a past revision may raise Compacted or FutureRevision."""
     view: View = draft
     if request.revision > 0 and request.revision != draft.current:
         if request.revision > draft.index.revision:
@@ -222,7 +222,7 @@ def txn(request: pb.TxnRequest, draft: Draft, history: History) -> pb.TxnRespons
 
 
 def _run(branch: Branch, draft: Draft, history: History) -> pb.TxnResponse:
-    """The header stays empty: etcd gives one to the outermost transaction only."""
+    # The header stays empty: etcd sets it for the outermost transaction only.
     responses = [_execute(op, nested, draft, history) for op, nested in branch.plan]
     return pb.TxnResponse(header=pb.ResponseHeader(), succeeded=branch.succeeded, responses=responses)
 
@@ -240,7 +240,7 @@ def _execute(operation: pb.RequestOp, nested: Branch | None, draft: Draft, histo
 
 
 def compact(revision: int, draft: Draft) -> None:
-    """Forget what only revisions below `revision` can see. Raises Compacted, FutureRevision."""
+    """Compact to `revision`; raise Compacted or FutureRevision if that is not possible."""
     if revision > draft.revision:
         raise FutureRevision()
     if revision <= draft.compacted:

@@ -1,4 +1,4 @@
-"""What a write request must satisfy whatever the state is."""
+"""Check write requests, independently of the state."""
 
 from collections.abc import Iterable, Iterator
 
@@ -19,7 +19,6 @@ Deletes = list[tuple[bytes, bytes]]
 
 
 def check_size(request: pb.PutRequest | pb.TxnRequest | pb.DeleteRangeRequest, limit: int) -> None:
-    """Raises RequestTooLarge."""
     if request.ByteSize() > limit:
         raise RequestTooLarge()
 
@@ -39,7 +38,7 @@ def check_delete(request: pb.DeleteRangeRequest) -> None:
 
 
 def check_txn(request: pb.TxnRequest, limit: int) -> None:
-    """Shape, then that no run of it could change a key twice."""
+    """Check the shape, then that no execution could change a key twice."""
     _check_shape(request, limit)
     _touched(request.success)
     _touched(request.failure)
@@ -69,7 +68,10 @@ def _check_operation(operation: pb.RequestOp, limit: int) -> None:
 
 
 def _touched(operations: Iterable[pb.RequestOp]) -> tuple[set[bytes], Deletes]:
-    """Keys put and ranges deleted by a branch. A nested transaction runs one of its branches, so those may overlap."""
+    """Return the keys put and ranges deleted by a branch.
+
+    A nested transaction runs only one of its branches, so these may overlap.
+    """
     branch = list(operations)
     deletes = [(op.request_delete_range.key, op.request_delete_range.range_end) for op in _only(branch, "delete_range")]
     puts: set[bytes] = set()

@@ -1,6 +1,8 @@
-"""How much of its quota the store uses, and what that means. Pure; the writer measures the file now and then.
+"""Decide how much history is retained, and when the quota is exceeded. Pure.
 
-Beyond the quota only what deletes is done, as in etcd under its NOSPACE alarm. Long before, history gives way.
+- History is retained by age and number of revisions (Retention).
+- Under pressure, at PRESSURE_SHARE of the quota, only PRESSURE_HISTORY revisions are retained.
+- Beyond the quota only deletions are accepted, as in etcd under its NOSPACE alarm.
 """
 
 from collections import deque
@@ -8,32 +10,32 @@ from collections import deque
 from actors.store.model.options import StoreOptions
 
 MEASURE_BYTES = 1024 * 1024
-"""Bytes written after which the file is measured again."""
-PRESSED = 0.75
-"""Share of the quota from which on little history is kept."""
-PRESSED_HISTORY = 1000
-"""Revisions kept then."""
+"""Bytes written after which the writer measures the file again."""
+PRESSURE_SHARE = 0.75
+"""Share of the quota from which on little history is retained."""
+PRESSURE_HISTORY = 1000
+"""Revisions retained under pressure."""
 
 
 class Quota:
     def __init__(self, quota: int) -> None:
-        """`quota`: bytes; 0 = none."""
+        # Bytes; 0 = unlimited.
         self._quota = quota
         self._since = MEASURE_BYTES
         self.used = 0
-        """Bytes of the file in use, as far as is known."""
+        """Bytes of the file in use, estimated between measurements."""
 
     @property
     def exceeded(self) -> bool:
         return 0 < self._quota <= self.used
 
     @property
-    def pressed(self) -> bool:
-        return 0 < PRESSED * self._quota <= self.used
+    def under_pressure(self) -> bool:
+        return 0 < PRESSURE_SHARE * self._quota <= self.used
 
     @property
     def due(self) -> bool:
-        """The file is to be measured."""
+        """True if the file must be measured."""
         return self._quota > 0 and (self.exceeded or self._since >= MEASURE_BYTES)
 
     def wrote(self, size: int) -> None:
@@ -44,22 +46,24 @@ class Quota:
         self.used, self._since = used, 0
 
     def history(self, most: int) -> int:
-        """Return how many revisions of history may be kept; `most` without need."""
+        """Return how many revisions of history may be retained; `most` without pressure."""
         if self.exceeded:
             return 0
-        return min(most, PRESSED_HISTORY) if self.pressed else most
+        return min(most, PRESSURE_HISTORY) if self.under_pressure else most
 
 
 class Retention:
-    """Decides, from a sample of the revision now and then, how far to compact. Pure."""
+    """Decides from periodic samples of the revision how far to compact."""
 
     def __init__(self, options: StoreOptions) -> None:
         self._options = options
         self._samples: deque[tuple[float, int]] = deque()
 
     def target(self, now: float, revision: int, most: int | None = None) -> int:
-        """The revision to compact to; 0 or an old one when there is nothing to do. `most`: revisions that may be kept
-        while space is short."""
+        """Return the revision to compact to; 0 or an already compacted one if there is nothing to do.
+
+        `most` overrides the largest number of revisions to retain.
+        """
         self._samples.append((now, revision))
         aged = 0
         while self._samples and self._samples[0][0] <= now - self._options.history_seconds:
@@ -67,5 +71,5 @@ class Retention:
             if len(self._samples) > 1 and self._samples[1][0] > now - self._options.history_seconds:
                 break
             self._samples.popleft()
-        by_age = min(aged, revision - self._options.history_least)
-        return max(by_age, revision - (self._options.history_most if most is None else most))
+        by_age = min(aged, revision - self._options.history_min_revisions)
+        return max(by_age, revision - (self._options.history_max_revisions if most is None else most))

@@ -1,6 +1,10 @@
-"""The store's certificates for loopback TCP, looked at before gRPC does, which only says that it cannot listen.
+"""TLS on loopback: the server's certificates, and checks of client certificates beyond gRPC's.
 
-Files that are replaced serve new connections without a restart; while they do not fit together, the last good ones do.
+- Certificate files are checked here first, because gRPC reports only that it cannot listen.
+- Replaced files serve new connections without a restart; while they do not match each other, the last good ones do.
+- gRPC cannot turn off session tickets, and a resumed session does not verify the client's certificate again. So calls
+  on resumed sessions are rejected. etcd clients in Go and Python, and ours, keep no sessions.
+- A stream ends when its client's certificate expires.
 """
 
 import asyncio
@@ -13,33 +17,37 @@ from typing import Any, TypeAlias, cast
 
 import grpc
 
-from actors.store.model.errors import ClientNotProven, StoreUnusable
+from actors.store.model.errors import ClientNotAuthenticated, StoreUnusable
 from actors.store.model.options import StoreOptions
 from protocols.tls import Renewed
 
-MEND = "remove the file, and `nodeplane up` makes a new one"
+REMEDY = "remove the file, and `nodeplane up` makes a new one"
 Pair = grpc.ServerCertificateConfiguration
 
 
 def server_credentials(options: StoreOptions) -> grpc.ServerCredentials | None:
-    """None where the certificates are not there: then there is no TCP. Raises StoreUnusable."""
+    """Return the credentials; None without certificate files, which means no TCP.
+
+    Raises:
+        StoreUnusable: The files exist but cannot be used.
+    """
     files = (options.ca, options.cert, options.key)
     if not all(path.exists() for path in files):
         return None
-    pairs = _Pairs(options, files)
-    fresh = cast(Callable[[], Pair], pairs.fresh)  # its stubs know nothing of the None that gRPC's documents promise
+    pairs = _CertificatePairs(options, files)
+    fresh = cast(Callable[[], Pair], pairs.fresh)  # gRPC documents None as a result; its stubs do not have it
     return grpc.dynamic_ssl_server_credentials(pairs.given, fresh, require_client_authentication=True)
 
 
-class _Pairs:
-    """Asked by gRPC from threads of its own, before each handshake."""
+class _CertificatePairs:
+    """The current certificates; gRPC calls `fresh` from its own threads before each handshake."""
 
     def __init__(self, options: StoreOptions, files: tuple[Path, ...]) -> None:
         self._pairs = Renewed(files, lambda: _pair(options))
         self.given = self._pairs.now()
 
     def fresh(self) -> Pair | None:
-        """None while nothing is new: then gRPC keeps what it made of the last one."""
+        """Return changed certificates; None while nothing changed, so that gRPC keeps its context."""
         pair = self._pairs.now()
         if pair is self.given:
             return None
@@ -48,7 +56,6 @@ class _Pairs:
 
 
 def _pair(options: StoreOptions) -> Pair:
-    """Raises StoreUnusable."""
     _check(options)
     pair = (_read(options.key), _read(options.cert))
     return grpc.ssl_server_certificate_configuration([pair], _read(options.ca))
@@ -77,7 +84,7 @@ def _read(path: Path) -> bytes:
 def _unusable(what: str, error: OSError) -> StoreUnusable:
     reason = str(getattr(error, "reason", "") or error.strerror or error)
     reason = "it is not PEM" if "PEM" in reason else reason.replace("_", " ").lower()
-    return StoreUnusable(f"{what}: {reason}; {MEND}")
+    return StoreUnusable(f"{what}: {reason}; {REMEDY}")
 
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -86,49 +93,53 @@ Streaming = Callable[[Any, Context], Awaitable[None]]
 Generating = Callable[[Any, Context], AsyncIterator[Any]]
 
 
-def seconds_left(context: Context, now: float) -> float | None:
-    """Return how long the client's certificate is still valid; None on the unix socket. Raises ClientNotProven."""
+def certificate_seconds_left(context: Context, now: float) -> float | None:
+    """Return the seconds for which the client's certificate is still valid; None on the unix socket.
+
+    Raises:
+        ClientNotAuthenticated: The certificate has expired or the TLS session was resumed.
+    """
     proof = context.auth_context()
     certificate = proof.get(CERTIFICATE)
     if not certificate:
         return None
     if b"true" in proof.get(SESSION, ()):
-        raise ClientNotProven("a resumed TLS session proves no certificate: connect without one")
+        raise ClientNotAuthenticated("a resumed TLS session proves no certificate: connect without one")
     left = _expiry(bytes(next(iter(certificate)))) - now
     if left <= 0:
-        raise ClientNotProven("the client certificate has expired: renew it and connect again")
+        raise ClientNotAuthenticated("the client certificate has expired: renew it and connect again")
     return left
 
 
 @functools.lru_cache(maxsize=64)
 def _expiry(pem: bytes) -> float:
-    from cryptography import x509  # loaded with the first TCP client
+    from cryptography import x509  # slow import, loaded with the first TCP client
 
     return x509.load_pem_x509_certificate(pem).not_valid_after_utc.timestamp()
 
 
-def bounded(method: Streaming) -> Streaming:
-    """End a stream with its client's certificate. The call raises ClientNotProven."""
+def end_with_certificate(method: Streaming) -> Streaming:
+    """Wrap a stream so that it ends with ClientNotAuthenticated when its client's certificate expires."""
 
     async def call(requests: Any, context: Context) -> None:
         try:
-            async with asyncio.timeout(seconds_left(context, time.time())) as limit:
+            async with asyncio.timeout(certificate_seconds_left(context, time.time())) as limit:
                 await method(requests, context)
         except TimeoutError:
             if limit.expired():
-                raise ClientNotProven("the client certificate has expired: renew it and connect again") from None
+                raise ClientNotAuthenticated("the client certificate has expired: renew it and connect again") from None
             raise
 
     return call
 
 
-def checked(method: Generating) -> Generating:
-    """Check the client before each answer of a stream. The call raises ClientNotProven."""
+def check_before_each_answer(method: Generating) -> Generating:
+    """Wrap a stream so that the client is checked before each answer."""
 
     async def call(requests: Any, context: Context) -> AsyncIterator[Any]:
-        seconds_left(context, time.time())
+        certificate_seconds_left(context, time.time())
         async for answer in method(requests, context):
-            seconds_left(context, time.time())
+            certificate_seconds_left(context, time.time())
             yield answer
 
     return call

@@ -1,4 +1,4 @@
-"""The gRPC server: which method is whose, how errors are answered, where it listens."""
+"""The gRPC server: routes of etcd's methods, errors as status codes, and the addresses it listens on."""
 
 import os
 import time
@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from actors.store.model.errors import ClientNotProven, NotDecoded, NotSupported, StoreUnusable
+from actors.store.model.errors import ClientNotAuthenticated, NotDecoded, NotSupported, StoreUnusable
 from actors.store.model.options import MIB, StoreOptions
 from actors.store.server.client_certificates import (
     Generating,
     Streaming,
-    bounded,
-    checked,
-    seconds_left,
+    certificate_seconds_left,
+    check_before_each_answer,
+    end_with_certificate,
     server_credentials,
 )
-from actors.store.server.private_endpoint import Door
+from actors.store.server.private_endpoint import PrivateEndpoint
 from actors.store.services.kv import KvService
 from actors.store.services.lease import LeaseService
 from actors.store.services.maintenance import MaintenanceService
@@ -36,10 +36,10 @@ OPTIONS = [
     ("grpc.max_receive_message_length", 16 * MIB),
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
-    # Beyond the first of these, calls are dropped at random as CANCELLED; our own bound answers with a reason.
+    # Beyond the first limit gRPC drops calls at random as CANCELLED; our own lower bound answers with a reason.
     ("grpc.server.max_pending_requests", 16384),
     ("grpc.server.max_pending_requests_hard_limit", 32768),
-    # Go clients ping every few seconds; the default would end their connections.
+    # Go clients ping every few seconds; the default would close their connections.
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_ping_strikes", 0),
@@ -55,7 +55,6 @@ def serialize(message: Message) -> bytes:
 
 
 def decoded(data: bytes, request: type[Message]) -> Message:
-    """Raises NotDecoded."""
     try:
         return request.FromString(data)
     except DecodeError:
@@ -72,7 +71,7 @@ def decoding(method: Callable[[Any], Awaitable[Message]], request: type[Message]
 def unary(method: Decoding) -> Handler:
     async def call(data: bytes, context: Context) -> Message:
         try:
-            seconds_left(context, time.time())
+            certificate_seconds_left(context, time.time())
             return await method(data)
         except NodeplaneError as error:
             await _abort(context, error)
@@ -87,7 +86,7 @@ def guarded_stream(
     async def call(data: bytes, context: Context) -> AsyncIterator[Message]:
         try:
             async for message in method(decoded(data, request)):
-                seconds_left(context, time.time())
+                certificate_seconds_left(context, time.time())
                 yield message
         except NodeplaneError as error:
             await _abort(context, error)
@@ -96,12 +95,12 @@ def guarded_stream(
 
 
 def streaming(method: Streaming) -> Streaming:
-    """End with the client's certificate, with an error that says so."""
+    """Wrap a stream so that it ends with UNAUTHENTICATED when the client's certificate expires."""
 
     async def call(requests: Any, context: Context) -> None:
         try:
-            await bounded(method)(requests, context)
-        except ClientNotProven as error:
+            await end_with_certificate(method)(requests, context)
+        except ClientNotAuthenticated as error:
             await _abort(context, error)
 
     return call
@@ -110,9 +109,9 @@ def streaming(method: Streaming) -> Streaming:
 def generating(method: Generating) -> Generating:
     async def call(requests: Any, context: Context) -> AsyncIterator[Any]:
         try:
-            async for answer in checked(method)(requests, context):
+            async for answer in check_before_each_answer(method)(requests, context):
                 yield answer
-        except ClientNotProven as error:
+        except ClientNotAuthenticated as error:
             await _abort(context, error)
 
     return call
@@ -127,7 +126,7 @@ class Services:
         self._kv, self._watch, self._lease, self._maintenance = kv, watch, lease, maintenance
 
     def methods(self) -> dict[str, Decoding]:
-        """Unary calls, by path, from the bytes of a request to the answer. Each raises NodeplaneError."""
+        """Return the unary methods by path, each from the bytes of a request to the answer or a NodeplaneError."""
         kv, lease, maintenance = self._kv, self._lease, self._maintenance
         return {
             "KV/Range": decoding(kv.range, pb.RangeRequest),
@@ -152,7 +151,7 @@ class Services:
         return self._watch
 
     def handlers(self) -> dict[str, Handler]:
-        """Everything, for gRPC, by path."""
+        """Return the gRPC handlers of all methods by path."""
         streams: dict[str, Handler] = {
             "Watch/Watch": grpc.stream_stream_rpc_method_handler(
                 streaming(self._watch.watch), pb.WatchRequest.FromString, serialize
@@ -168,7 +167,7 @@ class Services:
 
 
 async def healthy(data: bytes, context: Context) -> bytes:
-    """grpc.health.v1: whoever is answered at all is served."""
+    """Answer grpc.health.v1 with SERVING: a store that answers serves."""
     return b"\x08\x01"
 
 
@@ -179,7 +178,7 @@ async def unsupported(data: bytes, context: Context) -> bytes:
 
 
 class Routes(grpc.GenericRpcHandler):
-    """Our methods, health checks, and a sentence for the rest of etcd's API."""
+    """Routes of our methods and health checks; an explanation for the rest of etcd's API."""
 
     def __init__(self, handlers: dict[str, Handler]) -> None:
         self._handlers = {f"/{PACKAGE}.{path}": handler for path, handler in handlers.items()}
@@ -194,25 +193,25 @@ class Routes(grpc.GenericRpcHandler):
 
 
 class Server:
-    """Listens on the unix socket, and on loopback with mutual TLS when there are certificates."""
+    """Listens on the unix socket, the private endpoint and, with certificates, on loopback with mutual TLS."""
 
     def __init__(self, options: StoreOptions, services: Services) -> None:
         self._options = options
         self._server = grpc.aio.server(options=OPTIONS)
         self.address = ""
         """`127.0.0.1:PORT`, empty when only the socket is served."""
-        self._door = Door(options.door, services.methods(), services.watch.watch)
+        self._private_endpoint = PrivateEndpoint(options.private_socket, services.methods(), services.watch.watch)
         self._server.add_generic_rpc_handlers((Routes(services.handlers()),))
 
     async def start(self) -> None:
-        """Raises StoreUnusable."""
+        """Listen everywhere; raise StoreUnusable if an address cannot be used."""
         self._listen_unix()
         self._listen_tcp()
-        await self._door.start()
+        await self._private_endpoint.start()
         await self._server.start()
 
     def _listen_unix(self) -> None:
-        # The caller holds the lock of this name, so a socket file here is a dead one's.
+        # The actor holds the lock of its name, so an existing socket file belongs to a dead process.
         path = self._options.socket
         path.unlink(missing_ok=True)
         before = os.umask(0o177)
@@ -242,7 +241,7 @@ class Server:
         return port
 
     async def stop(self, grace: float) -> None:
-        await self._door.stop()
+        await self._private_endpoint.stop()
         await self._server.stop(grace)
         self._options.socket.unlink(missing_ok=True)
         self._options.address_file.unlink(missing_ok=True)

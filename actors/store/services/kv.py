@@ -1,4 +1,4 @@
-"""The KV service."""
+"""etcd's KV service."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from protocols.wire import etcd_pb2 as pb
 
 
 class KvService:
-    """Reads answer from the index, reads of the past from the file, writes go through the group commit."""
+    """Reads use the index, or the file for past revisions; writes go through the group commit."""
 
     def __init__(self, core: Core, compactor: Compactor) -> None:
         self._core, self._compactor = core, compactor
@@ -24,7 +24,7 @@ class KvService:
             response = evaluate_range(request, self._core.index)
         else:
             response = await self._core.read(lambda db: evaluate_range(request, PastView(db, request.revision)))
-            # Rows of this revision may have been swept while they were read.
+            # Rows of this revision may have been compacted and swept during the read.
             self._core.check_revision(request.revision)
         response.header.CopyFrom(header)
         return response

@@ -1,4 +1,4 @@
-"""The Lease service, and the expiry of leases."""
+"""etcd's Lease service, and the expiry of leases."""
 
 import asyncio
 import secrets
@@ -19,11 +19,10 @@ from protocols.wire import etcd_pb2 as pb
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 MAX_TTL = 9_000_000_000
 RETRY = 1.0
-"""Seconds until an expiry that could not be written is tried again."""
+"""Seconds until a failed expiry is retried."""
 
 
 def grant(record: LeaseRecord, draft: Draft) -> int:
-    """Raises LeaseExists."""
     if draft.lease(record.id) is not None:
         raise LeaseExists()
     draft.store_lease(record)
@@ -31,13 +30,12 @@ def grant(record: LeaseRecord, draft: Draft) -> int:
 
 
 def revoke(lease: int, draft: Draft) -> int:
-    """Raises LeaseNotFound."""
     draft.revoke(lease)
     return draft.current
 
 
 class LeaseService:
-    """Deadlines live in memory, so renewals cost no write; the file has the grants."""
+    """Deadlines are in memory only, so renewals cost no write; the file holds the grants."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -62,7 +60,7 @@ class LeaseService:
             yield pb.LeaseKeepAliveResponse(header=self._core.header(), ID=request.ID, TTL=ttl)
 
     def _renew(self, lease: int) -> int:
-        """The TTL from now, 0 for a lease that is gone."""
+        """Renew a lease; return its TTL, 0 if it does not exist."""
         record = self._core.leases.get(lease)
         if record is None:
             return 0
@@ -83,7 +81,7 @@ class LeaseService:
         return pb.LeaseLeasesResponse(header=self._core.header(), leases=statuses)
 
     async def run(self) -> None:
-        """Revoke leases as they end; asleep until the next deadline."""
+        """Revoke expired leases; sleep until the next deadline."""
         while True:
             deadline = self._core.leases.next_deadline()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())

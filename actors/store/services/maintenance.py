@@ -1,23 +1,23 @@
-"""The Maintenance and Cluster services, as far as a store of one member has something to say."""
+"""etcd's Maintenance and Cluster services, for a store of one member."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 from actors.store.engine.core import Core
 from actors.store.file import upkeep
-from actors.store.file.history import kept_hash
+from actors.store.file.history import history_hash
 from actors.store.file.snapshot import chunks, snapshot_file
 from actors.store.model.errors import NotSupported
 from protocols.wire import etcd_pb2 as pb
 
 VERSION = "3.5.21"
-"""The etcd version whose API this store has. API servers read consistently from their cache only from 3.4.31, 3.5.13
-or 3.6 on, because older ones answer progress requests out of order: this store answers them in order."""
+"""The etcd version this store reports. API servers use consistent reads from cache only with 3.4.31, 3.5.13, 3.6 or
+newer, because older versions answer progress requests out of order; this store answers them in order."""
 PAGE = 4096
 
 
 class MaintenanceService:
-    """Status, alarms, hashes, and copies of the data in etcd's own format."""
+    """Status, alarms, hashes, and snapshots in etcd's own format."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -45,8 +45,10 @@ class MaintenanceService:
         return [pb.AlarmMember(memberID=self._core.member_id, alarm=pb.NOSPACE)] if full else []
 
     async def alarm(self, request: pb.AlarmRequest) -> pb.AlarmResponse:
-        """NOSPACE stands while the quota is exceeded, or the last write failed for want of space. No disarming is
-        needed."""
+        """Report NOSPACE while the quota is exceeded or the last write failed for lack of space.
+
+        The alarm ends by itself; it need not be disarmed.
+        """
         if request.action == pb.AlarmRequest.ACTIVATE:
             raise NotSupported("nodeplane's store has no alarms to activate: a full disk ends when space is back")
         alarms = self._alarms()
@@ -63,7 +65,7 @@ class MaintenanceService:
         return pb.HashResponse(header=self._core.header(), hash=value)
 
     async def hash_kv(self, request: pb.HashKVRequest) -> pb.HashKVResponse:
-        """Of what compaction left up to a revision: comparable among copies of this store, not with etcd's."""
+        """Hash the history that compaction left; comparable among copies of this store, but not with etcd."""
         value, revision = await self._hash(request.revision)
         compacted = self._core.index.compacted or -1
         return pb.HashKVResponse(
@@ -71,15 +73,14 @@ class MaintenanceService:
         )
 
     async def _hash(self, wanted: int) -> tuple[int, int]:
-        """Raises Compacted, FutureRevision."""
         self._core.check_revision(wanted)
         compacted, revision = self._core.index.compacted, wanted or self._core.index.revision
-        value = await self._core.read(lambda db: kept_hash(db, compacted, revision))
+        value = await self._core.read(lambda db: history_hash(db, compacted, revision))
         self._core.check_revision(wanted)
         return value, revision
 
     async def snapshot(self, request: pb.SnapshotRequest) -> AsyncIterator[pb.SnapshotResponse]:
-        """One at a time: each needs the disk space of the data once more while it lasts."""
+        # One at a time: each needs the disk space of the data once more.
         async with self._copying:
             file, size = await asyncio.to_thread(snapshot_file, self._core.options)
             with file:

@@ -1,4 +1,4 @@
-"""The Watch service: moves requests into a session, and the session's queue onto the wire."""
+"""etcd's Watch service: pass requests to a session, and the session's queue to the client."""
 
 import asyncio
 import random
@@ -11,22 +11,22 @@ from actors.store.engine.core import Core
 from actors.store.file.history import changes_since
 from actors.store.model.types import Change
 from actors.store.watch.session import Session
-from actors.store.watch.watchers import Watcher, forget_compacted
+from actors.store.watch.watchers import Watcher, strip_compacted
 from protocols.wire import etcd_pb2 as pb
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 READ_CHANGES = 500
-"""Changes read from the file at a time, for a watch that starts far in the past."""
+"""Changes read from the file at a time, for a watcher that starts far in the past."""
 
 
 class WatchService:
-    """One Stream per call."""
+    """Serves one WatchStream per call."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     async def watch(self, requests: AsyncIterator[pb.WatchRequest], context: Context) -> None:
-        stream = Stream(self._core)
+        stream = WatchStream(self._core)
         self._core.hub.add(stream.session, stream.wake.set)
         tasks = [asyncio.create_task(stream.receive(requests)), asyncio.create_task(stream.tick())]
         try:
@@ -38,8 +38,8 @@ class WatchService:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class Stream:
-    """A session with its wake-up."""
+class WatchStream:
+    """A session with the tasks that receive, send and tick."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -49,7 +49,7 @@ class Stream:
         self._progress = asyncio.Event()
 
     async def receive(self, requests: AsyncIterator[pb.WatchRequest]) -> None:
-        """Take requests, no faster than their answers leave."""
+        """Take requests, no faster than their answers are sent."""
         async for request in requests:
             self._handle(request)
             self.wake.set()
@@ -69,7 +69,7 @@ class Stream:
                 self.session.request_progress()
 
     async def tick(self) -> None:
-        """The progress ticker of this stream; it does not run before a watch asks for it."""
+        """Tick for progress notifications, from the first watcher that requests them."""
         await self._progress.wait()
         interval = self._core.options.progress_interval * random.uniform(1.0, 1.1)
         while True:
@@ -79,7 +79,7 @@ class Stream:
                 self.wake.set()
 
     async def send(self, context: Context) -> None:
-        """Queue first, then whoever is behind, then wait."""
+        """Send the queue, then serve watchers that are behind, then wait."""
         while True:
             while self.session.queue:
                 await context.write(self.session.pop())
@@ -96,12 +96,12 @@ class Stream:
         found = hub.recent(watcher)
         if found is None and watcher.next_revision >= hub.compacted:
             found = await self._read(watcher)
-        # Looked at again after the read: what was read may have been swept meanwhile.
+        # Check again after the read: the rows may have been compacted meanwhile.
         if found is None or watcher.next_revision < hub.compacted:
             self.session.compacted(watcher, hub.compacted)
         else:
             changes, complete = found
-            self.session.caught_up(watcher, forget_compacted(changes, hub.compacted), complete)
+            self.session.caught_up(watcher, strip_compacted(changes, hub.compacted), complete)
 
     async def _read(self, watcher: Watcher) -> tuple[Sequence[Change], int]:
         first, last = watcher.next_revision, self._core.hub.revision

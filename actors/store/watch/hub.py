@@ -1,4 +1,4 @@
-"""Tells committed changes to every watch stream, and remembers the newest for those that are a little behind."""
+"""Pass committed changes to every watch stream, and retain the newest for watchers slightly behind."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,8 +10,8 @@ from actors.store.watch.session import Session
 from actors.store.watch.watchers import Watcher
 
 
-class Hub:
-    """Streams register a session and a wake-up; publish() is called after each commit, in revision order."""
+class WatchHub:
+    """Streams register a session and a wake-up; `publish` is called after each commit, in revision order."""
 
     def __init__(self, options: StoreOptions, revision: int, compacted: int) -> None:
         self._options = options
@@ -54,10 +54,10 @@ class Hub:
             self._floor = oldest.revision
 
     def recent(self, watcher: Watcher) -> tuple[Sequence[Change], int] | None:
-        """About one queue of changes from memory, and up to where they are complete; None when they are older than it.
+        """Return about one queue of changes from memory, and the revision up to which they are complete.
 
-        Decided and delivered in one turn of the loop, so a watcher that gets here always becomes synced, however fast
-        commits come.
+        None if the watcher needs older changes. The caller delivers them without await, so a watcher that gets here
+        always becomes synced, however fast commits come.
         """
         if watcher.next_revision <= self._floor:
             return None

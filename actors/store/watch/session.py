@@ -1,7 +1,7 @@
-"""One watch stream: its watchers, and a bounded queue of what it is to be sent. No I/O.
+"""One watch stream: its watchers and a bounded queue of responses. No I/O.
 
-A watcher is *synced* (live events go into the queue) or *behind* (it reads on from the log once the queue is empty).
-A live batch that does not fit makes its watcher fall behind, so a slow client costs the store a bounded queue.
+- A watcher is synced (live events go into the queue) or behind (it continues from the log once the queue is empty).
+- A live batch that does not fit makes its watcher fall behind, so a slow client costs the store a bounded queue.
 """
 
 from collections import deque
@@ -44,16 +44,16 @@ class Session:
         return self._events >= self._options.queue_events or self._bytes >= self._options.queue_bytes
 
     def create(self, request: pb.WatchCreateRequest) -> None:
-        fault = self._fault(request)
+        fault = self._rejection(request)
         if fault:
-            self._say(pb.WatchResponse(watch_id=-1, created=True, canceled=True, cancel_reason=fault))
+            self._respond(pb.WatchResponse(watch_id=-1, created=True, canceled=True, cancel_reason=fault))
             return
         watcher = make_watcher(request, request.watch_id or self._free_id(), self.revision)
         watcher.synced = watcher.next_revision > self.revision
         self.watchers[watcher.id] = watcher
-        self._say(pb.WatchResponse(watch_id=watcher.id, created=True))
+        self._respond(pb.WatchResponse(watch_id=watcher.id, created=True))
 
-    def _fault(self, request: pb.WatchCreateRequest) -> str:
+    def _rejection(self, request: pb.WatchCreateRequest) -> str:
         if empty_range(request.key or b"\0", request.range_end):
             return EMPTY_RANGE
         return DUPLICATE_ID if request.watch_id and request.watch_id in self.watchers else ""
@@ -66,28 +66,28 @@ class Session:
 
     def cancel(self, watch_id: int) -> None:
         if self.watchers.pop(watch_id, None) is not None:
-            self._say(pb.WatchResponse(watch_id=watch_id, canceled=True))
+            self._respond(pb.WatchResponse(watch_id=watch_id, canceled=True))
 
-    def _say(self, message: pb.WatchResponse) -> None:
+    def _respond(self, message: pb.WatchResponse) -> None:
         message.header.CopyFrom(self._header(self.revision))
         self._push(Response(message, 0, 64))
 
     def request_progress(self) -> None:
-        """One answer for all watchers, only when every one has all there is, and is not waiting for the future."""
+        """Answer for all watchers, but only if every one is up to date and none waits for a future revision."""
         up_to_date = all(each.synced and each.next_revision <= self.revision + 1 for each in self.watchers.values())
         if self.watchers and up_to_date and not self.full:
-            self._say(pb.WatchResponse(watch_id=-1))
+            self._respond(pb.WatchResponse(watch_id=-1))
 
     def tick(self) -> None:
-        """The progress interval is over."""
+        """Queue progress notifications for idle watchers; called once per progress interval."""
         for watcher in self.watchers.values():
             idle = watcher.progress and watcher.synced and not watcher.busy
             if idle and watcher.next_revision <= self.revision + 1 and not self.full:
-                self._say(pb.WatchResponse(watch_id=watcher.id))
+                self._respond(pb.WatchResponse(watch_id=watcher.id))
             watcher.busy = False
 
     def publish(self, changes: Sequence[Change], revision: int) -> None:
-        """A commit: queue it for the synced watchers, or let them fall behind."""
+        """Queue a commit for the synced watchers, or let them fall behind."""
         self.revision = revision
         for watcher in self.watchers.values():
             if watcher.synced:
@@ -106,18 +106,18 @@ class Session:
         watcher.next_revision = max(watcher.next_revision, complete + 1)
 
     def behind(self) -> Watcher | None:
-        """A watcher that has to read on."""
+        """Return a watcher that must continue from the log."""
         return next((watcher for watcher in self.watchers.values() if not watcher.synced), None)
 
     def caught_up(self, watcher: Watcher, changes: Sequence[Change], complete: int) -> None:
-        """What the log (or the recent changes) had for a watcher, complete up to a revision."""
+        """Queue changes read for a watcher that is behind; they are complete up to a revision."""
         if self.watchers.get(watcher.id) is not watcher:
             return  # cancelled while the log was read
         self._send(watcher, changes, complete)
         watcher.synced = watcher.next_revision > self.revision
 
     def compacted(self, watcher: Watcher, revision: int) -> None:
-        """What a watcher would need is gone."""
+        """Cancel a watcher whose next revision is compacted."""
         if self.watchers.pop(watcher.id, None) is not None:
             message = pb.WatchResponse(watch_id=watcher.id, canceled=True, compact_revision=revision)
             message.header.CopyFrom(self._header(0))

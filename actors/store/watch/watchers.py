@@ -1,4 +1,4 @@
-"""Watchers and what one response of theirs carries. Pure."""
+"""Watchers, and how changes become their responses. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,7 +10,7 @@ from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 
 RESPONSE_BYTES = 1024 * 1024
-"""Events of several revisions share a response up to here; one revision is never parted without `fragment`."""
+"""Size up to which revisions share a response; one revision is never split without `fragment`."""
 FRAGMENT_BYTES = 2 * 1024 * 1024
 
 
@@ -21,16 +21,16 @@ class Watcher(msgspec.Struct):
     key: bytes
     end: bytes
     next_revision: int
-    """Everything for this watch below this revision is sent or queued."""
+    """Every event below this revision is sent or queued."""
     prev_kv: bool = False
     progress: bool = False
     no_put: bool = False
     no_delete: bool = False
     fragment: bool = False
     synced: bool = False
-    """Takes part in live events; otherwise it reads on from the log."""
+    """True if the watcher gets live events; otherwise it continues from the log."""
     busy: bool = False
-    """Had events since the last progress tick."""
+    """True if it had events since the last progress tick."""
 
     def wants(self, change: Change) -> bool:
         return (
@@ -41,7 +41,7 @@ class Watcher(msgspec.Struct):
 
 
 def make_watcher(request: pb.WatchCreateRequest, watch_id: int, revision: int) -> Watcher:
-    """A watch from its request; from the next revision on when it names none. An empty key means the first one."""
+    """Return the watcher for a request; without start revision it begins at the next one."""
     return Watcher(
         id=watch_id,
         key=request.key or b"\0",
@@ -60,7 +60,7 @@ def empty_range(key: bytes, end: bytes) -> bool:
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A response waiting in a stream's queue, with what it weighs."""
+    """A response in a stream's queue, with its number of events and bytes."""
 
     message: pb.WatchResponse
     events: int = 0
@@ -68,7 +68,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 def responses(watcher: Watcher, changes: Iterable[Change], header: pb.ResponseHeader) -> Iterator[Response]:
-    """Wanted changes as responses, cut between revisions; the last one has `header`'s revision."""
+    """Return the matching changes as responses, split between revisions; the last one has the header's revision."""
     groups = list(_groups([change for change in changes if watcher.wants(change)]))
     for group in groups:
         message = pb.WatchResponse(watch_id=watcher.id, events=[event(change, watcher.prev_kv) for change in group])
@@ -116,8 +116,8 @@ def _fitting(events: list[mvcc_pb2.Event]) -> int:
     return len(events)
 
 
-def forget_compacted(changes: Sequence[Change], compacted: int) -> Sequence[Change]:
-    """A change at the compacted revision has lost its past, whether or not it is swept already: as etcd has it."""
+def strip_compacted(changes: Sequence[Change], compacted: int) -> Sequence[Change]:
+    """Remove the previous values of changes at the compacted revision, as etcd does, even if not swept yet."""
     if not changes or changes[0].revision > compacted:
         return changes
     return [change if change.revision > compacted else Change(change.kv, None) for change in changes]
