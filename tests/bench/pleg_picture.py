@@ -1,6 +1,6 @@
-"""Draws docs/explanation/pleg.svg from the figures in pleg-figures.txt beside it; makes those as well.
+"""Draw docs/explanation/pleg.svg from the figures in pleg_figures.txt.
 
-`python -m tests.bench.pleg_picture measure` writes the figures (six minutes), `... draw` the picture.
+`python -m tests.bench.pleg_picture measure` writes the figures (six minutes), `... draw` draws the picture.
 """
 
 import sys
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.bench import pleg_idle, pleg_latency
 
-HERE = Path(__file__).parents[2] / "docs" / "explanation"
-FIGURES, PICTURE = HERE / "pleg-figures.txt", HERE / "pleg.svg"
+FIGURES = Path(__file__).parent / "pleg_figures.txt"
+PICTURE = Path(__file__).parents[2] / "docs" / "explanation" / "pleg.svg"
 COLOURS = {"generic": "#c0392b", "hint": "#d68910", "evented": "#1e8449"}
 WIDTH, HEIGHT, MARGIN, GAP = 360, 240, 50, 60
 Series = dict[str, list[tuple[float, float]]]
@@ -33,8 +33,8 @@ def draw() -> None:
     cpu = _series(rows, "cpu", lambda values: sum(values[:3]))
     latency = _series(rows, "latency", lambda values: values[0])
     panels = [
-        _panel(0, "CPU of cri + pleg + podworker, nothing happening (% of a core)", cpu, [0, 0.5, 1.0, 1.5]),
-        _panel(1, "a container's end until it is told of, median (ms)", latency, [1, 10, 100, 1000], logarithmic=True),
+        _panel(0, "idle CPU of cri + pleg + podworker (% of a core)", cpu, [0, 0.5, 1.0, 1.5]),
+        _panel(1, "container end to lifecycle event, median (ms)", latency, [1, 10, 100, 1000], logarithmic=True),
     ]
     width, height = 2 * (WIDTH + MARGIN) + GAP, HEIGHT + 2 * MARGIN
     box = f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11"'
