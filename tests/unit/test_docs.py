@@ -1,4 +1,4 @@
-"""What the pages point at exists, and every page can be found from the first one."""
+"""Links of the pages lead to files and headings that exist, and every page can be reached from the README."""
 
 import re
 from pathlib import Path
@@ -6,30 +6,48 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).parents[2]
-PAGES = sorted([REPO / "README.md", *(REPO / "docs").rglob("*.md")])
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+PAGES = sorted([REPO / "README.md", REPO / "CONTRIBUTING.md", *(REPO / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
-def targets(page: Path) -> list[Path]:
-    """Files and folders of this repository that a page links to; code blocks hold no links."""
-    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    return [(page.parent / found).resolve() for found in LINK.findall(prose) if "://" not in found]
+def prose(page: Path) -> str:
+    """Return a page without its code blocks, which contain no links and no headings."""
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+def targets(page: Path) -> list[tuple[Path, str]]:
+    """Return the files and folders of this repository that a page links to, each with its anchor or an empty string."""
+    links = [(file, anchor) for file, anchor in LINK.findall(prose(page)) if "://" not in file]
+    return [((page.parent / file).resolve() if file else page, anchor) for file, anchor in links]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of a page's headings."""
+    titles = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in HEADING.findall(prose(page)))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPO)))
-def test_every_link_leads_somewhere(page: Path) -> None:
-    assert [str(target) for target in targets(page) if not target.exists()] == []
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    missing = [str(target) for target, _ in targets(page) if not target.exists()]
+    missing += [
+        f"{target.relative_to(REPO)}#{anchor}"
+        for target, anchor in targets(page)
+        if anchor and target.suffix == ".md" and anchor not in anchors(target)
+    ]
+    assert missing == []
 
 
-def test_every_page_is_found_from_the_first() -> None:
-    found, todo = set(), [REPO / "README.md"]
-    while todo:
-        page = todo.pop()
+def test_every_page_is_reachable_from_the_readme() -> None:
+    found, pending = set(), [REPO / "README.md"]
+    while pending:
+        page = pending.pop()
         if page in found:
             continue
         found.add(page)
         if page.suffix == ".md":
-            todo += targets(page)
+            pending += [target for target, _ in targets(page)]
         elif page.is_dir():
-            todo += sorted(page.glob("*.md"))
+            pending += sorted(page.glob("*.md"))
     assert [str(page.relative_to(REPO)) for page in PAGES if page not in found] == []
