@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 
+from prometheus_client import CollectorRegistry
+
 from actors.apiserver.admission.admission import Admission
 from actors.apiserver.authentication.tokens.authority import AuthorityOptions, TokenAuthority
 from actors.apiserver.authorization.authorizer import Authorizer
@@ -18,7 +20,7 @@ from actors.apiserver.authorization.rbac.bootstrap import Bootstrap
 from actors.apiserver.authorization.rbac.feed import PolicyFeed
 from actors.apiserver.authorization.rbac.types import GROUP as RBAC
 from actors.apiserver.catalog.catalog import Catalog, CatalogOptions
-from actors.apiserver.catalog.table import TABLE, Table
+from actors.apiserver.catalog.table import Table
 from actors.apiserver.connect.node_client import NodeClient, NodeClientOptions
 from actors.apiserver.custom.keeper import Keeper, names_of
 from actors.apiserver.custom.serving import Serving
@@ -36,8 +38,12 @@ from actors.apiserver.endpoints.watching import Watching
 from actors.apiserver.endpoints.writing import Writing
 from actors.apiserver.flowcontrol.control import FlowControl
 from actors.apiserver.flowcontrol.long_running import LongRunning
-from actors.apiserver.metrics.all import Metrics
+from actors.apiserver.metrics.flows import FlowMetrics
+from actors.apiserver.metrics.reads import ReadMetrics
 from actors.apiserver.metrics.replicas import ReplicaCollector, Standing
+from actors.apiserver.metrics.requests import RequestMetrics
+from actors.apiserver.metrics.store import StoreMetrics
+from actors.apiserver.metrics.watches import WatchMeter, WatchMetrics
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.reads.freshener import Freshener
 from actors.apiserver.reads.lookups import Lookups
@@ -50,6 +56,25 @@ from actors.apiserver.request.seats import Seats
 from actors.apiserver.request.server import Server, ServerOptions
 from actors.apiserver.request.stalled import StalledRequests, cause_of
 from actors.apiserver.request.workers import prepare_process
+from actors.apiserver.resources import (
+    classes,
+    configmaps,
+    definitions,
+    devices,
+    events,
+    leases,
+    namespaces,
+    network,
+    new_events,
+    nodes,
+    pods,
+    rbac,
+    reviews,
+    secrets,
+    serviceaccounts,
+    usage,
+    volumes,
+)
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
 from actors.apiserver.watch.alarms import Alarms
@@ -63,6 +88,39 @@ from protocols.errors import NodeplaneError
 FRESH_BEFORE_STOP = 2.0
 """Seconds a leaving process waits for its replicas to reach the store's revision, so that last bookmarks carry far."""
 DRAIN_SECONDS = 2.0
+TABLE: Table = Table(
+    (
+        configmaps.CONFIGMAPS,
+        events.EVENTS,
+        namespaces.NAMESPACES,
+        nodes.NODES,
+        pods.PODS,
+        secrets.SECRETS,
+        serviceaccounts.SERVICEACCOUNTS,
+        leases.LEASES,
+        new_events.NEW_EVENTS,
+        *devices.ROWS,
+        *rbac.ROWS,
+        *network.ROWS,
+        *volumes.ROWS,
+        *classes.ROWS,
+        *reviews.ROWS,
+        *usage.ROWS,
+        definitions.DEFINITIONS,
+    )
+)
+"""Every built-in resource of the API server."""
+
+
+class Metrics:
+    """All metrics of this process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = RequestMetrics(registry)
+        self.watches = WatchMetrics(registry, self.requests)
+        self.reads = ReadMetrics(registry)
+        self.flows = FlowMetrics(registry)
+        self.store = StoreMetrics(registry)
 
 
 class ApiServer:
@@ -152,7 +210,7 @@ class ApiServer:
     def _catalog_options(self) -> CatalogOptions:
         return CatalogOptions(
             bus=self._context.bus,
-            metrics=self._metrics.watches,
+            meter_of=lambda row: WatchMeter(self._metrics.watches, row),
             nudge_of=lambda row: self._fresheners[self._stores.number_of(row)].nudge,
             alarms=Alarms(),
             flusher=Flusher(),
@@ -182,7 +240,7 @@ class ApiServer:
             reviews=Reviews(gate.authorizer, gate.authority),
             usage=Usage(self._nodes, self._all_nodes, self._look.of("pods")),
             evicting=Evicting(loop, admission),
-            tokens=Tokens(gate.authority, gate.authorizer, self._look.stored),
+            tokens=Tokens(gate.authority, gate.authorizer, self._catalog.table, self._look.stored),
             metrics=self._metrics.requests,
             serving=self._serving,
             scaling=Scaling(reader, writing),

@@ -2,8 +2,8 @@
 
 import copy
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.validation.walk import clean
 

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.catalog.resource import ALL_VERBS, Resource
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.openapi.operations import PARAMETERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text()

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS
-from actors.apiserver.authentication.user import User
-from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.actor import TABLE
+from actors.apiserver.authentication.user import ANONYMOUS, User
 from actors.apiserver.request.audit import (
     ANONYMOUS_BURST,
     CUT,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.actor import TABLE
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.stored import corruption

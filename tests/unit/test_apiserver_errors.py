@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.actor import TABLE
 from actors.apiserver.errors import answers as errors
 from actors.apiserver.errors import causes
 from actors.apiserver.errors.faults import as_fault

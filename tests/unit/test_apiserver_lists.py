@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.answers.negotiate import Form
 from actors.apiserver.answers.render import PART_ITEMS, list_parts, render_list
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.endpoints.long import takes_gzip
 from actors.apiserver.reads.selection import selection
 from actors.apiserver.replica.stored import Stored

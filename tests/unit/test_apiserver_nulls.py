@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.actor import TABLE
 from actors.apiserver.custom.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.request.yaml_text import NotPlain, read_yaml
 from actors.apiserver.schemas.shape import ANY, JSON, LIST, MAP, STRUCT, Shape

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.answers.negotiate import negotiate, wants_aggregated
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound
 from actors.apiserver.reads.selection import selection
 from actors.apiserver.reads.token import decode_token, encode_token

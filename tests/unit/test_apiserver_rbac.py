@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.admission.admission import Admission
 from actors.apiserver.authentication.user import User
 from actors.apiserver.authorization.attributes import Attributes
@@ -18,7 +19,6 @@ from actors.apiserver.authorization.rbac.defaults import default_objects, missin
 from actors.apiserver.authorization.rbac.match import rule_allows
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.types import PolicyRule
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import Forbidden, NotFound, TooManyRequests, Unauthorized
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.request.target import Target

@@ -6,8 +6,9 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.authorization.attributes import Attributes
-from actors.apiserver.catalog.table import TABLE, Table
+from actors.apiserver.catalog.table import Table
 from actors.apiserver.errors.answers import NotFound
 from actors.apiserver.request.route import KEPT, SHORT, Action, Routes
 from actors.apiserver.request.target import Target, parse_target

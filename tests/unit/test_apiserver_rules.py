@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS, user_of
-from actors.apiserver.authentication.user import User
+from actors.apiserver.actor import TABLE
+from actors.apiserver.authentication.authenticate import user_of
+from actors.apiserver.authentication.user import ANONYMOUS, User
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import Conflict, Forbidden, Invalid, Unauthorized
 from actors.apiserver.request.target import Target
 from actors.apiserver.resources.cells import short_duration

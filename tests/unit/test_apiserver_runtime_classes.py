@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.admission.admission import Admission
 from actors.apiserver.admission.runtime_classes import apply_class
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import Forbidden
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.request.target import Target

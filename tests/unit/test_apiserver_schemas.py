@@ -6,8 +6,8 @@ import sys
 import msgspec
 import pytest
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.openapi.documents import OpenApi
 from actors.apiserver.schemas.descriptions import TEXTS
 from actors.apiserver.schemas.registry import kind_shape, registry

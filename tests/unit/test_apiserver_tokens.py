@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS, bearer, user_of
+from actors.apiserver.authentication.authenticate import bearer, user_of
 from actors.apiserver.authentication.tokens.authority import AuthorityOptions, TokenAuthority
 from actors.apiserver.authentication.tokens.claims import (
     ISSUER,
@@ -34,7 +34,7 @@ from actors.apiserver.authentication.tokens.keys import (
     load_keys,
 )
 from actors.apiserver.authentication.tokens.request import read_request
-from actors.apiserver.authentication.user import User
+from actors.apiserver.authentication.user import ANONYMOUS, User
 from actors.apiserver.errors.answers import Invalid, Unauthorized
 from actors.apiserver.objects.paths import Obj
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.request.yaml_text import read_yaml
 from actors.apiserver.schemas.registry import kind_shape
 from actors.apiserver.schemas.shape import Shape

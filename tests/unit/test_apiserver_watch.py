@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.actor import TABLE
 from actors.apiserver.answers.negotiate import PLAIN, Form
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import Expired
 from actors.apiserver.reads.selection import selection
 from actors.apiserver.replica.change import Change

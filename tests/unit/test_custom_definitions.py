@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.actor import TABLE
 from actors.apiserver.custom.definition import CLEANUP, read_definition
 from actors.apiserver.custom.keeper import names_of
 from actors.apiserver.custom.kind import priority

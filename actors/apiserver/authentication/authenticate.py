@@ -5,12 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from actors.apiserver.authentication.user import User
+from actors.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.errors.answers import Unauthorized
 from protocols.errors import NodeplaneError
-
-AUTHENTICATED = "system:authenticated"
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 Subject = tuple[tuple[tuple[str, str], ...], ...]
 Proof = TypeVar("Proof")

@@ -4,8 +4,7 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS, AUTHENTICATED
-from actors.apiserver.authentication.user import User
+from actors.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.rbac.read import ACCOUNT

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""Users: the subject of a request."""
 
 import msgspec
 
@@ -11,3 +11,7 @@ class User(msgspec.Struct, frozen=True):
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """What else the credential says, such as the pod a token is bound to."""
+
+
+AUTHENTICATED = "system:authenticated"
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS, AUTHENTICATED
-from actors.apiserver.authentication.user import User
+from actors.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.authorization.node_rules import READ, NodeRules, node_of
 from actors.apiserver.authorization.rbac.policy import Policy

@@ -6,11 +6,11 @@ import msgspec
 
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.catalog.table import Table
-from actors.apiserver.metrics.watches import WatchMeter, WatchMetrics
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.flusher import Flusher
 from actors.apiserver.watch.hub import Hub, HubOptions
+from actors.apiserver.watch.meter import Meter
 from actors.apiserver.watch.pace import Volume
 from protocols.bus import Bus, Following
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
@@ -18,7 +18,7 @@ from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
 class CatalogOptions(msgspec.Struct, frozen=True):
     bus: Bus
-    metrics: WatchMetrics
+    meter_of: Callable[[Resource], Meter]
     nudge_of: Callable[[Resource], Callable[[int], None]]
     """Whom a row's replica asks to hurry when somebody waits for a revision."""
     alarms: Alarms = msgspec.field(default_factory=Alarms)
@@ -80,5 +80,5 @@ class Catalog:
 
     def _hub(self, row: Resource) -> Hub:
         options = self._options
-        meter = WatchMeter(options.metrics, row)
-        return Hub(self.replicas[row.store], HubOptions(meter, options.alarms, options.flusher, options.volume), row)
+        parts = HubOptions(options.meter_of(row), options.alarms, options.flusher, options.volume)
+        return Hub(self.replicas[row.store], parts, row)

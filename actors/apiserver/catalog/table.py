@@ -1,27 +1,8 @@
-"""THE table: every resource the API server serves, one row each, from one file per family under resources/."""
+"""The table of served resources: rows by group, version and plural name."""
 
 from collections.abc import Iterable
 
 from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.resources import (
-    classes,
-    configmaps,
-    definitions,
-    devices,
-    events,
-    leases,
-    namespaces,
-    network,
-    new_events,
-    nodes,
-    pods,
-    rbac,
-    reviews,
-    secrets,
-    serviceaccounts,
-    usage,
-    volumes,
-)
 
 
 class Table:
@@ -58,26 +39,3 @@ class Table:
 
     def in_version(self, group: str, version: str) -> list[Resource]:
         return [row for row in self.rows if (row.group, row.version) == (group, version)]
-
-
-TABLE: Table = Table(
-    (
-        configmaps.CONFIGMAPS,
-        events.EVENTS,
-        namespaces.NAMESPACES,
-        nodes.NODES,
-        pods.PODS,
-        secrets.SECRETS,
-        serviceaccounts.SERVICEACCOUNTS,
-        leases.LEASES,
-        new_events.NEW_EVENTS,
-        *devices.ROWS,
-        *rbac.ROWS,
-        *network.ROWS,
-        *volumes.ROWS,
-        *classes.ROWS,
-        *reviews.ROWS,
-        *usage.ROWS,
-        definitions.DEFINITIONS,
-    )
-)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from actors.apiserver.answers.decode import decode_json, media_type
 from actors.apiserver.answers.render import dump
 from actors.apiserver.custom.printing import printed
 from actors.apiserver.custom.scale_rules import value_at
@@ -12,7 +13,7 @@ from actors.apiserver.errors.answers import BadRequest
 from actors.apiserver.errors.causes import invalid, invalid_object
 from actors.apiserver.objects.paths import Obj, at
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.request.body import decode_json, media_type, read_body, read_object
+from actors.apiserver.request.body import read_body, read_object
 from actors.apiserver.request.query import write_options
 from actors.apiserver.request.target import Target
 from actors.apiserver.validation.review import Review, body_kind

@@ -12,7 +12,7 @@ from actors.apiserver.authentication.tokens.request import GROUP, Asked, read_re
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import is_node, node_of
-from actors.apiserver.catalog.table import TABLE
+from actors.apiserver.catalog.table import Table
 from actors.apiserver.endpoints.types import Reply, Request
 from actors.apiserver.errors.answers import BadRequest, Conflict, Forbidden, ServiceUnavailable
 from actors.apiserver.objects.clock import now
@@ -26,9 +26,9 @@ Stored = Callable[[str, str, str], Awaitable[Obj | None]]
 
 
 class Tokens:
-    def __init__(self, authority: TokenAuthority, authorizer: Authorizer, stored: Stored) -> None:
+    def __init__(self, authority: TokenAuthority, authorizer: Authorizer, table: Table, stored: Stored) -> None:
         """`stored` reads (resource, namespace, name) from the store: a token must not outlive what is gone."""
-        self._authority, self._authorizer, self._stored = authority, authorizer, stored
+        self._authority, self._authorizer, self._table, self._stored = authority, authorizer, table, stored
 
     async def create(self, request: Request) -> Reply:
         """Raises NotFound, BadRequest, Invalid, Conflict, Forbidden."""
@@ -73,7 +73,7 @@ class Tokens:
         _refuse(request, _unbound(asked))
         pod = await self._stored("pods", request.target.namespace, asked.name)
         if pod is None:
-            raise not_found(TABLE.of("pods"), asked.name)
+            raise not_found(self._table.of("pods"), asked.name)
         if asked.uid != text(pod, "metadata", "uid"):
             _refuse(request, _replaced(asked))
         if text(pod, "spec", "nodeName") != node_of(request.user):
@@ -112,7 +112,7 @@ class Tokens:
 
     async def _bound(self, namespace: str, asked: Asked) -> Obj:
         """The object to bind to. Raises NotFound, Conflict."""
-        row = TABLE.of(RESOURCES[BOUND[asked.kind]])
+        row = self._table.of(RESOURCES[BOUND[asked.kind]])
         found = await self._stored(row.plural, namespace if row.namespaced else "", asked.name)
         if found is None:
             raise not_found(row, asked.name)

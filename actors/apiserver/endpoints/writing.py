@@ -7,6 +7,7 @@ from aiohttp import hdrs
 from msgspec.structs import replace
 
 from actors.apiserver.admission.admission import Admission
+from actors.apiserver.answers.decode import decode_object, media_type
 from actors.apiserver.answers.negotiate import PLAIN
 from actors.apiserver.answers.render import dump, render_list, render_object, render_stored
 from actors.apiserver.authentication.user import User
@@ -17,7 +18,7 @@ from actors.apiserver.errors.causes import invalid, invalid_options
 from actors.apiserver.objects.paths import Obj
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.stored import Stored, corruption
-from actors.apiserver.request.body import decode_object, media_type, read_body, read_object, understood
+from actors.apiserver.request.body import read_body, read_object, understood
 from actors.apiserver.request.query import WriteOptions, write_options
 from actors.apiserver.request.target import Target
 from actors.apiserver.request.workers import beside

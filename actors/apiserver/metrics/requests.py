@@ -6,11 +6,11 @@ from types import TracebackType
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
+from actors.apiserver.metrics.store import SECONDS
 from actors.apiserver.request.target import Target
 from protocols.actor.histogram import WeightedChild, WeightedHistogram
 from protocols.actor.tally import Count, Tally
 
-SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 SIZES = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
 WHERE = ("group", "version", "resource", "subresource", "scope", "component")
 APPLY = "application/apply-patch+yaml"

@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS
-from actors.apiserver.authentication.user import User
+from actors.apiserver.authentication.user import ANONYMOUS, User
 from actors.apiserver.objects.uid import new_uid
 from actors.apiserver.request.audit_files import MIB, Keep, append
 from actors.apiserver.request.target import Target

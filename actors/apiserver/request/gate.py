@@ -6,10 +6,10 @@ import time
 import msgspec
 from aiohttp import hdrs, web
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS, bearer, user_of
+from actors.apiserver.authentication.authenticate import bearer, user_of
 from actors.apiserver.authentication.impersonate import impersonated
 from actors.apiserver.authentication.tokens.authority import TokenAuthority
-from actors.apiserver.authentication.user import User
+from actors.apiserver.authentication.user import ANONYMOUS, User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.errors.answers import Unauthorized
 from actors.apiserver.request.audit import NAME_LIMIT, AuditLog, Entry, Subject, shortened

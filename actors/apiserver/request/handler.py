@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from actors.apiserver.answers.negotiate import check_form, negotiate
 from actors.apiserver.answers.pretty import indented, is_for_people
-from actors.apiserver.authentication.authenticate import ANONYMOUS
-from actors.apiserver.authentication.user import User
+from actors.apiserver.authentication.user import ANONYMOUS, User
 from actors.apiserver.authorization.attributes import Attributes
 from actors.apiserver.catalog.table import Table
 from actors.apiserver.custom.serving import Serving

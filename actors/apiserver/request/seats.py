@@ -6,8 +6,7 @@ from functools import partial
 
 from aiohttp import web
 
-from actors.apiserver.authentication.authenticate import ANONYMOUS
-from actors.apiserver.authentication.user import User
+from actors.apiserver.authentication.user import ANONYMOUS, User
 from actors.apiserver.endpoints.connecting import Connecting
 from actors.apiserver.endpoints.types import Request
 from actors.apiserver.flowcontrol.control import FlowControl

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from actors.apiserver.answers.decode import JSON_TYPES, YAML_TYPES, read_yaml_body
 from actors.apiserver.catalog.resource import Resource
 from actors.apiserver.errors.answers import BadRequest, Invalid
 from actors.apiserver.errors.causes import invalid, invalid_object
 from actors.apiserver.objects.paths import Obj
-from actors.apiserver.request.body import JSON_TYPES, YAML_TYPES, read_yaml_body
 from actors.apiserver.request.target import Target
 from actors.apiserver.schemas.registry import kind_shape
 from actors.apiserver.schemas.shape import Shape

@@ -3,7 +3,6 @@
 from functools import partial
 
 from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.catalog.table import TABLE
 from actors.apiserver.errors.answers import Forbidden, MethodNotAllowed
 from actors.apiserver.errors.causes import invalid_object
 from actors.apiserver.objects.metadata_rules import finalizer_name_causes
@@ -24,7 +23,7 @@ NAME_ATTEMPTS = 8
 class Creator:
     def __init__(self, storage: Storage, namespaces: Replica) -> None:
         self._storage = storage
-        self._known = namespaces.objects.get
+        self._namespaces = namespaces
 
     async def create(
         self, target: Target, body: Obj, dry_run: bool = False, owners: Owners = stored_owners, size: int = 0
@@ -44,7 +43,7 @@ class Creator:
                 body["metadata"]["name"] = generated_name(base)
             raw = await beside(size, partial(_prepared, target, body, owners, sent))
             if resource.namespaced:
-                _check_namespace(target, body, self._known(target.namespace) or await self._namespace(target.namespace))
+                _check_namespace(target, body, await self._namespace(target.namespace))
             try:
                 key = resource.key(target.namespace, body["metadata"]["name"])
                 return await store(resource, key, raw)
@@ -61,10 +60,12 @@ class Creator:
         return Stored(key, 0, raw)
 
     async def _namespace(self, name: str) -> Stored:
-        """One the replica does not show. Raises NotFound."""
-        found = await self._storage.get(TABLE.of("namespaces"), name)
+        """Return a namespace as the replica shows it, else as stored. Raises NotFound."""
+        if (shown := self._namespaces.objects.get(name)) is not None:
+            return shown
+        found = await self._storage.get(self._namespaces.resource, name)
         if found is None:
-            raise not_found(TABLE.of("namespaces"), name)
+            raise not_found(self._namespaces.resource, name)
         return found
 
 

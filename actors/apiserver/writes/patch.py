@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from actors.apiserver.answers.decode import as_object, decode_json, decode_yaml
 from actors.apiserver.errors.answers import BadRequest, UnsupportedMediaType
 from actors.apiserver.errors.causes import forbidden, invalid_options, required
 from actors.apiserver.errors.faults import as_fault
 from actors.apiserver.objects.paths import Obj, at
-from actors.apiserver.request.body import as_object, decode_json, decode_yaml
 from actors.apiserver.request.query import WriteOptions
 from actors.apiserver.request.target import Target
 from actors.apiserver.validation.review import Review
