@@ -11,74 +11,74 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.admission.admission import Admission
-from actors.apiserver.authentication.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.table import Table
+from actors.apiserver.api.workers import prepare_process
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_graph import NodeGraph
 from actors.apiserver.authorization.node_rules import NodeRules
-from actors.apiserver.authorization.rbac.bootstrap import Bootstrap
 from actors.apiserver.authorization.rbac.feed import PolicyFeed
 from actors.apiserver.authorization.rbac.types import GROUP as RBAC
-from actors.apiserver.catalog.catalog import Catalog, CatalogOptions
-from actors.apiserver.catalog.table import Table
-from actors.apiserver.connect.node_client import NodeClient, NodeClientOptions
-from actors.apiserver.custom.keeper import Keeper, names_of
-from actors.apiserver.custom.serving import Serving
-from actors.apiserver.endpoints.connecting import Connecting
-from actors.apiserver.endpoints.evicting import Evicting
-from actors.apiserver.endpoints.health import Check, Health
-from actors.apiserver.endpoints.openid import OpenId
-from actors.apiserver.endpoints.reading import Reading
-from actors.apiserver.endpoints.reviews import Reviews
-from actors.apiserver.endpoints.scaling import Scaling
-from actors.apiserver.endpoints.static import Static
-from actors.apiserver.endpoints.tokens import Tokens
-from actors.apiserver.endpoints.usage import Usage
-from actors.apiserver.endpoints.watching import Watching
-from actors.apiserver.endpoints.writing import Writing
-from actors.apiserver.flowcontrol.control import FlowControl
-from actors.apiserver.flowcontrol.long_running import LongRunning
-from actors.apiserver.metrics.flows import FlowMetrics
-from actors.apiserver.metrics.reads import ReadMetrics
-from actors.apiserver.metrics.replicas import ReplicaCollector, Standing
-from actors.apiserver.metrics.requests import RequestMetrics
-from actors.apiserver.metrics.store import StoreMetrics
-from actors.apiserver.metrics.watches import WatchMeter, WatchMetrics
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.reads.freshener import Freshener
+from actors.apiserver.custom.definitions import definitions
+from actors.apiserver.custom.definitions.keeper import Keeper, names_of
+from actors.apiserver.custom.serving.serving import Serving
+from actors.apiserver.http.authentication.gate import Gate
+from actors.apiserver.http.authentication.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.http.endpoints.evicting import Evicting
+from actors.apiserver.http.endpoints.health import Check, Health
+from actors.apiserver.http.endpoints.openid import OpenId
+from actors.apiserver.http.endpoints.reading import Reading
+from actors.apiserver.http.endpoints.reviews import Reviews
+from actors.apiserver.http.endpoints.scaling import Scaling
+from actors.apiserver.http.endpoints.static import Static
+from actors.apiserver.http.endpoints.tokens import Tokens
+from actors.apiserver.http.endpoints.watching import Watching
+from actors.apiserver.http.endpoints.writing import Writing
+from actors.apiserver.http.fairness.control import FlowControl
+from actors.apiserver.http.fairness.long_running import LongRunning
+from actors.apiserver.http.fairness.metrics import FlowMetrics
+from actors.apiserver.http.nodes.client import NodeClient, NodeClientOptions
+from actors.apiserver.http.nodes.connecting import Connecting
+from actors.apiserver.http.nodes.usage import Usage
+from actors.apiserver.http.routing.handler import Handler
+from actors.apiserver.http.routing.seats import Seats
+from actors.apiserver.http.routing.server import Server, ServerOptions
+from actors.apiserver.http.routing.stalled import StalledRequests, cause_of
+from actors.apiserver.http.telemetry.audit import AuditLog
+from actors.apiserver.http.telemetry.request_metrics import RequestMetrics
+from actors.apiserver.http.telemetry.watch_metrics import WatchMeter, WatchMetrics
 from actors.apiserver.reads.lookups import Lookups
+from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
+from actors.apiserver.replica.freshener import Freshener
+from actors.apiserver.replica.metrics import ReplicaCollector, Standing
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.request.audit import AuditLog
-from actors.apiserver.request.gate import Gate
-from actors.apiserver.request.handler import Handler
-from actors.apiserver.request.seats import Seats
-from actors.apiserver.request.server import Server, ServerOptions
-from actors.apiserver.request.stalled import StalledRequests, cause_of
-from actors.apiserver.request.workers import prepare_process
 from actors.apiserver.resources import (
     classes,
     configmaps,
-    definitions,
-    devices,
     events,
     leases,
     namespaces,
     network,
     new_events,
     nodes,
-    pods,
-    rbac,
     reviews,
     secrets,
     serviceaccounts,
     usage,
     volumes,
 )
+from actors.apiserver.resources.dra import devices
+from actors.apiserver.resources.pods import pods
+from actors.apiserver.resources.rbac import rbac
+from actors.apiserver.resources.rbac.bootstrap import Bootstrap
+from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
 from actors.apiserver.watch.alarms import Alarms
+from actors.apiserver.watch.catalog import Catalog, CatalogOptions
 from actors.apiserver.watch.flusher import Flusher
+from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor

@@ -12,8 +12,8 @@ import time
 from prometheus_client import Gauge
 
 from actors.apiserver.actor import ApiServer
-from actors.apiserver.request.handler import Handler
-from actors.apiserver.request.server import Server
+from actors.apiserver.http.routing.handler import Handler
+from actors.apiserver.http.routing.server import Server
 from protocols.actor import run_actor
 
 EVERY_S = 0.001

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.api.resource import Resource
 from tests.support import api_garbage as garbage
 from tests.support.api_judge import Answer, Client, fault
 from tests.support.api_shapes import made

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.request.audit import ANONYMOUS_BURST, NAME_LIMIT, URI_LIMIT
+from actors.apiserver.http.telemetry.audit import ANONYMOUS_BURST, NAME_LIMIT, URI_LIMIT
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.store_lab import until
 

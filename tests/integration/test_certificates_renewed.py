@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from actors.apiserver.request.server import ServerOptions, tls_contexts
+from actors.apiserver.http.routing.server import ServerOptions, tls_contexts
 from actors.store.model.options import StoreOptions
 from actors.store.server.client_certificates import server_credentials
 from actors.store.server.grpc_server import Routes

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from actors.apiserver.connect.node_client import NodeClient
-from actors.apiserver.endpoints.usage import Usage
+from actors.apiserver.http.nodes.client import NodeClient
+from actors.apiserver.http.nodes.usage import Usage
 from tests.support.apiserver_plane import Plane, running_plane
 
 GOOD, BAD = "localhost", "127.0.0.1"

@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-from actors.apiserver.schemas import shape as forms
-from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.api.schemas import shape as forms
+from actors.apiserver.api.schemas.shape import Shape
 
 Obj = dict[str, Any]
 DEEPEST = 9

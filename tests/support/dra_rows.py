@@ -3,9 +3,9 @@
 import copy
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.validation.walk import clean
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.writes.validation.walk import clean
 
 GROUP = "resource.k8s.io"
 LABELLED = {"key": "k", "effect": "NoSchedule"}

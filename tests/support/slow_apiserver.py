@@ -1,8 +1,8 @@
 """The API server with one fault for tests: a create with fieldManager=spin works for ever, in the event loop."""
 
 from actors.apiserver.actor import ApiServer
-from actors.apiserver.endpoints.types import Reply, Request
-from actors.apiserver.endpoints.writing import Writing
+from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.endpoints.writing import Writing
 from protocols.actor import run_actor
 
 SPIN = "spin"

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.catalog.resource import ALL_VERBS, Resource
-from actors.apiserver.openapi.operations import PARAMETERS
+from actors.apiserver.api.resource import ALL_VERBS, Resource
+from actors.apiserver.http.discovery.operations import PARAMETERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text()
 Line = tuple[str, ...]

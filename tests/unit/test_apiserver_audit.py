@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.authentication.user import ANONYMOUS, User
-from actors.apiserver.request.audit import (
+from actors.apiserver.api.target import Target
+from actors.apiserver.api.user import ANONYMOUS, User
+from actors.apiserver.http.telemetry.audit import (
     ANONYMOUS_BURST,
     CUT,
     HEAD,
@@ -29,8 +30,7 @@ from actors.apiserver.request.audit import (
     shortened,
     subject,
 )
-from actors.apiserver.request.audit_files import Keep, append
-from actors.apiserver.request.target import Target
+from actors.apiserver.http.telemetry.audit_files import Keep, append
 
 
 def target_of(verb: str, number: int = 0) -> Target:

@@ -8,13 +8,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.answers.decode import decode_json, decode_object, decode_yaml
-from actors.apiserver.endpoints.types import Reply
-from actors.apiserver.errors.answers import BadRequest
-from actors.apiserver.request.body import BODY_LIMIT
-from actors.apiserver.request.numbers import integer, request_seconds, resource_version
-from actors.apiserver.request.query import write_options
-from actors.apiserver.request.yaml_text import read_yaml
+from actors.apiserver.api.encoding.decode import decode_json, decode_object, decode_yaml
+from actors.apiserver.api.encoding.yaml_text import read_yaml
+from actors.apiserver.api.errors.answers import BadRequest
+from actors.apiserver.api.numbers import integer, request_seconds, resource_version
+from actors.apiserver.api.query import write_options
+from actors.apiserver.http.connection.body import BODY_LIMIT
+from actors.apiserver.http.connection.messages import Reply
 from protocols.kube.jsons import DEPTH_LIMIT
 from protocols.kube.status import StatusError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from actors.apiserver.endpoints.types import Reply, Response
-from actors.apiserver.request.connection import Answering, Connections
+from actors.apiserver.http.connection.connection import Answering, Connections
+from actors.apiserver.http.connection.messages import Reply, Response
 
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.errors import answers as errors
-from actors.apiserver.errors import causes
-from actors.apiserver.errors.faults import as_fault
+from actors.apiserver.api import object_errors as faults
+from actors.apiserver.api.errors import answers as errors
+from actors.apiserver.api.errors import causes
+from actors.apiserver.api.errors.faults import as_fault
+from actors.apiserver.api.target import unknown_path, verb_not_supported
+from actors.apiserver.http.routing.refusal import status_reply
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.request.refusal import status_reply
-from actors.apiserver.request.target import unknown_path, verb_not_supported
-from actors.apiserver.writes import faults
 from protocols.kube.errors import BodyInvalid, PatchImpossible, PatchInvalid, PatchTooLarge, SelectorInvalid
 
 PODS, LEASES = TABLE.of("pods"), TABLE.of("leases")

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from actors.apiserver.authentication.user import User
-from actors.apiserver.errors.answers import TooManyRequests
-from actors.apiserver.flowcontrol import control, levels
-from actors.apiserver.flowcontrol.control import FlowControl
-from actors.apiserver.flowcontrol.dispatcher import (
+from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.user import User
+from actors.apiserver.http.fairness import control, levels
+from actors.apiserver.http.fairness.control import FlowControl
+from actors.apiserver.http.fairness.dispatcher import (
     FLOW_QUEUE,
     FLOW_SEATS,
     LEVEL_QUEUE,
@@ -24,10 +24,10 @@ from actors.apiserver.flowcontrol.dispatcher import (
     State,
     Ticket,
 )
-from actors.apiserver.flowcontrol.levels import Schema, borrowable_seats, nominal_seats, standing_of
-from actors.apiserver.flowcontrol.long_running import LongRunning
-from actors.apiserver.flowcontrol.width import body_width, list_width
-from actors.apiserver.metrics.flows import FlowMetrics
+from actors.apiserver.http.fairness.levels import Schema, borrowable_seats, nominal_seats, standing_of
+from actors.apiserver.http.fairness.long_running import LongRunning
+from actors.apiserver.http.fairness.metrics import FlowMetrics
+from actors.apiserver.http.fairness.width import body_width, list_width
 
 ALICE, BOB = User("alice", ("system:authenticated",)), User("bob", ("system:authenticated",))
 ADMIN = User("admin", ("system:masters", "system:authenticated"))

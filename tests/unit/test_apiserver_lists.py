@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.answers.negotiate import Form
-from actors.apiserver.answers.render import PART_ITEMS, list_parts, render_list
-from actors.apiserver.endpoints.long import takes_gzip
-from actors.apiserver.reads.selection import selection
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.api.encoding.negotiate import Form
+from actors.apiserver.api.encoding.render import PART_ITEMS, list_parts, render_list
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.selection import selection
+from actors.apiserver.http.connection.long import takes_gzip
 
 CONFIGMAPS = TABLE.of("configmaps")
 

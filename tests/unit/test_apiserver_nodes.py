@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.apiserver.admission.nodes import NodeWrite, node_fault, node_may_label
-from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.errors.answers import NotFound
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.stored import Stored
 from actors.apiserver.authorization.node_graph import NodeGraph, references
-from actors.apiserver.errors.answers import NotFound
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.writes.admission.nodes import NodeWrite, node_fault, node_may_label
 
 OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1", "controller": True}
 NODES = {"n1": {"metadata": {"name": "n1", "uid": "u1"}}}

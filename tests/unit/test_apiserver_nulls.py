@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.custom.jsonpath import JsonPath, PathInvalid
-from actors.apiserver.request.yaml_text import NotPlain, read_yaml
-from actors.apiserver.schemas.shape import ANY, JSON, LIST, MAP, STRUCT, Shape
-from actors.apiserver.validation.walk import clean
+from actors.apiserver.api.encoding.yaml_text import NotPlain, read_yaml
+from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, STRUCT, Shape
+from actors.apiserver.custom.printing.jsonpath import JsonPath, PathInvalid
+from actors.apiserver.writes.validation.walk import clean
 from protocols.kube.formats import duration_nanos
 from protocols.kube.quantity import parse_quantity
 

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.answers.negotiate import negotiate, wants_aggregated
-from actors.apiserver.errors.answers import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound
-from actors.apiserver.reads.selection import selection
+from actors.apiserver.api.encoding.negotiate import negotiate, wants_aggregated
+from actors.apiserver.api.errors.answers import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.query import list_options, write_options
+from actors.apiserver.api.selection import selection
+from actors.apiserver.api.target import parse_target
 from actors.apiserver.reads.token import decode_token, encode_token
-from actors.apiserver.replica.stored import Stored
-from actors.apiserver.request.query import list_options, write_options
-from actors.apiserver.request.target import parse_target
 
 PODS = TABLE.of("pods")
 

@@ -7,15 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.ownership.apply import applied
-from actors.apiserver.ownership.compare import changes, grown, members, owned
-from actors.apiserver.ownership.entries import APPLY, MAX_UPDATERS, UPDATE, Author, Entries, fields_of, sent_entries
-from actors.apiserver.ownership.errors import ConfigInvalid, Owned
-from actors.apiserver.ownership.fields import hit, minus, paths, shown, union
-from actors.apiserver.ownership.track import tracked
-from actors.apiserver.schemas.registry import kind_shape
-from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.schemas.registry import kind_shape
+from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.writes.ownership.apply import applied
+from actors.apiserver.writes.ownership.compare import changes, grown, members, owned
+from actors.apiserver.writes.ownership.entries import (
+    APPLY,
+    MAX_UPDATERS,
+    UPDATE,
+    Author,
+    Entries,
+    fields_of,
+    sent_entries,
+)
+from actors.apiserver.writes.ownership.errors import ConfigInvalid, Owned
+from actors.apiserver.writes.ownership.fields import hit, minus, paths, shown, union
+from actors.apiserver.writes.ownership.track import tracked
 
 ONE, TWO = Author("one", APPLY, "v1"), Author("two", APPLY, "v1")
 EDITOR = Author("editor", UPDATE, "v1")
@@ -71,7 +79,7 @@ def whole(value: Any) -> Any:
 
 
 def value_at(obj: Any, path: tuple[str, ...], shape: Shape) -> Any:
-    from actors.apiserver.ownership.parts import parts
+    from actors.apiserver.writes.ownership.parts import parts
 
     for element in path:
         if shape.form == "struct" and obj is not None:

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from actors.apiserver.resources.pod_health import drop_disabled, health_causes
-from actors.apiserver.resources.pods import PodStrategy
-from actors.apiserver.schemas.registry import kind_shape
+from actors.apiserver.api.schemas.registry import kind_shape
+from actors.apiserver.resources.pods.health import drop_disabled, health_causes
+from actors.apiserver.resources.pods.pods import PodStrategy
 from actors.health.status_table import pod_status
 from actors.podworker.status.device_health import HEALTH, Keep, health_entries
 from protocols.kube.patch_strategic import apply_strategic_patch

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.request.target import Target
-from actors.apiserver.resources.pods import PODS
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.target import Target
+from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.writes.update import updated
 from protocols.kube.status import StatusError
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.api.attributes import Attributes
 from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.match import resource_matches, rule_allows
 from actors.apiserver.authorization.rbac.types import PolicyRule

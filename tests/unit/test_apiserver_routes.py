@@ -7,11 +7,11 @@ from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.authorization.attributes import Attributes
-from actors.apiserver.catalog.table import Table
-from actors.apiserver.errors.answers import NotFound
-from actors.apiserver.request.route import KEPT, SHORT, Action, Routes
-from actors.apiserver.request.target import Target, parse_target
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.errors.answers import NotFound
+from actors.apiserver.api.table import Table
+from actors.apiserver.api.target import Target, parse_target
+from actors.apiserver.http.routing.route import KEPT, SHORT, Action, Routes
 
 
 def action(target: Target) -> Action:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.admission.admission import Admission
-from actors.apiserver.admission.runtime_classes import apply_class
+from actors.apiserver.api.errors.answers import Forbidden
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.target import Target
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.errors.answers import Forbidden
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.request.target import Target
+from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.admission.runtime_classes import apply_class
 from tests.unit.test_apiserver_rbac import ANN, defaults, node_rules, nothing
 
 POOL: Obj = {"key": "pool", "operator": "Exists"}

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.openapi.documents import OpenApi
-from actors.apiserver.schemas.descriptions import TEXTS
-from actors.apiserver.schemas.registry import kind_shape, registry
-from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.schemas.descriptions import TEXTS
+from actors.apiserver.api.schemas.registry import kind_shape, registry
+from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.http.discovery.documents import OpenApi
 
 
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.plural)

@@ -12,9 +12,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.authentication.authenticate import bearer, user_of
-from actors.apiserver.authentication.tokens.authority import AuthorityOptions, TokenAuthority
-from actors.apiserver.authentication.tokens.claims import (
+from actors.apiserver.api.errors.answers import Invalid, Unauthorized
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.user import ANONYMOUS, User
+from actors.apiserver.http.authentication.authenticate import bearer, user_of
+from actors.apiserver.http.authentication.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.http.authentication.tokens.claims import (
     ISSUER,
     Grant,
     check_times,
@@ -22,9 +25,9 @@ from actors.apiserver.authentication.tokens.claims import (
     references_of,
     user_of_claims,
 )
-from actors.apiserver.authentication.tokens.file import TokenFile
-from actors.apiserver.authentication.tokens.jwt import BadToken, decode_token, encode_token
-from actors.apiserver.authentication.tokens.keys import (
+from actors.apiserver.http.authentication.tokens.file import TokenFile
+from actors.apiserver.http.authentication.tokens.jwt import BadToken, decode_token, encode_token
+from actors.apiserver.http.authentication.tokens.keys import (
     Keys,
     NoSigningKey,
     SigningKey,
@@ -33,10 +36,7 @@ from actors.apiserver.authentication.tokens.keys import (
     load_key,
     load_keys,
 )
-from actors.apiserver.authentication.tokens.request import read_request
-from actors.apiserver.authentication.user import ANONYMOUS, User
-from actors.apiserver.errors.answers import Invalid, Unauthorized
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.http.authentication.tokens.request import read_request
 
 ACCOUNT: Obj = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u-bot"}}
 POD: Obj = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-p"}, "spec": {"nodeName": "n1"}}

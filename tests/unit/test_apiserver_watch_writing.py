@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.answers.negotiate import PLAIN
-from actors.apiserver.reads.selection import selection
+from actors.apiserver.api.encoding.negotiate import PLAIN
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.query import ListOptions
+from actors.apiserver.api.selection import selection
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.replica.stored import Stored
-from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.begin import Opened, open_watch
 from actors.apiserver.watch.flusher import chunk

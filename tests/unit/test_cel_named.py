@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.apiserver.custom.definitions.structural import schema_faults
 from actors.apiserver.custom.rule.evaluate import rule_causes
 from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.custom.structural import schema_faults
 from protocols.cel import named
 from protocols.cel.cost import cost_of
 from protocols.cel.scan import tokens

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.columns import columns_of
-from actors.apiserver.custom.jsonpath import MOST, JsonPath, PathFails, PathInvalid
-from actors.apiserver.custom.printing import printed
+from actors.apiserver.custom.printing.columns import columns_of
+from actors.apiserver.custom.printing.jsonpath import MOST, JsonPath, PathFails, PathInvalid
+from actors.apiserver.custom.printing.printing import printed
 
 OBJECT: dict[str, Any] = {
     "a": {"b.c": [{"n": "x", "v": 1}, {"n": "y", "v": 3, "w": {"z": True}}]},

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.custom.definition import CLEANUP, read_definition
-from actors.apiserver.custom.keeper import names_of
-from actors.apiserver.custom.kind import priority
-from actors.apiserver.custom.names import Seen, new_status
-from actors.apiserver.custom.rows import rows_of
-from actors.apiserver.custom.warnings import OF_SET
-from actors.apiserver.replica.stored import Stored
-from actors.apiserver.resources.definitions import DefinitionStrategy
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.custom.definitions.definition import CLEANUP, read_definition
+from actors.apiserver.custom.definitions.definitions import DefinitionStrategy
+from actors.apiserver.custom.definitions.keeper import names_of
+from actors.apiserver.custom.definitions.names import Seen, new_status
+from actors.apiserver.custom.definitions.warnings import OF_SET
+from actors.apiserver.custom.serving.kind import priority
+from actors.apiserver.custom.serving.rows import rows_of
 from actors.apiserver.writes.encode import encode_object
 
 TEXT = {"type": "string"}

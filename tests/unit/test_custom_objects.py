@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.definition import Definition, Names, Version
-from actors.apiserver.custom.kind import Kind
+from actors.apiserver.custom.definitions.definition import Definition, Names, Version
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.node import Node
 from actors.apiserver.custom.schema.nulls import drop_nulls
-from actors.apiserver.custom.strategy import CustomStrategy
-from actors.apiserver.validation.errors import WrongType
+from actors.apiserver.custom.serving.kind import Kind
+from actors.apiserver.custom.serving.strategy import CustomStrategy
+from actors.apiserver.writes.validation.errors import WrongType
 from protocols.kube.name_rules import VALUE_TEXT
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}

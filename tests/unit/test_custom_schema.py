@@ -8,15 +8,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from actors.apiserver.api.schemas.shape import MAP, STRUCT, Shape
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.node import Node
 from actors.apiserver.custom.schema.ownership import shape_of
 from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
 from actors.apiserver.custom.schema.prune import pruned
 from actors.apiserver.custom.schema.validate import schema_causes
-from actors.apiserver.ownership.compare import changes
-from actors.apiserver.ownership.merge import merged
-from actors.apiserver.schemas.shape import MAP, STRUCT, Shape
+from actors.apiserver.writes.ownership.compare import changes
+from actors.apiserver.writes.ownership.merge import merged
 from protocols.budget import Budget, BudgetSpent, within
 
 SPEC: dict[str, Any] = {

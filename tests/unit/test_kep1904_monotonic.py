@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.answers.negotiate import PLAIN
-from actors.apiserver.errors.answers import Expired
-from actors.apiserver.reads.selection import selection
+from actors.apiserver.api.encoding.negotiate import PLAIN
+from actors.apiserver.api.errors.answers import Expired
+from actors.apiserver.api.query import ListOptions
+from actors.apiserver.api.selection import selection
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import Scope

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.apiserver.resources.pod_defaults import apply_defaults, qos_class
-from actors.apiserver.resources.pod_rules import pod_causes
+from actors.apiserver.resources.pods.defaults import apply_defaults, qos_class
+from actors.apiserver.resources.pods.rules import pod_causes
 from actors.podworker.containers import limits
 from actors.podworker.containers.config import Recipe, container_config
 from actors.podworker.containers.sandbox import sandbox_config

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from actors.apiserver.authentication.user import User
-from actors.apiserver.errors.answers import TooManyRequests
-from actors.apiserver.request.call import Call
-from actors.apiserver.request.gate import Identity
-from actors.apiserver.request.stalled import StalledRequests, cause_of, shape_of
+from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.user import User
+from actors.apiserver.http.authentication.gate import Identity
+from actors.apiserver.http.routing.call import Call
+from actors.apiserver.http.routing.stalled import StalledRequests, cause_of, shape_of
 from protocols import stalls
 from protocols.actor import loop_monitor
 from protocols.actor.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions

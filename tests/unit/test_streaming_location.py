@@ -3,8 +3,8 @@
 import pytest
 from multidict import MultiDict
 
-from actors.apiserver.connect.location import Location, log_location, stream_location
-from actors.apiserver.errors.answers import ApiFault, BadRequest, Invalid, ServiceUnavailable
+from actors.apiserver.api.errors.answers import ApiFault, BadRequest, Invalid, ServiceUnavailable
+from actors.apiserver.http.nodes.location import Location, log_location, stream_location
 
 NODE = {
     "status": {

@@ -1,1 +1,1 @@
-"""Whether they may: masters, nodes, roles and bindings."""
+"""Authorization: the node authorizer, RBAC, and what they share with admission."""

@@ -4,9 +4,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from actors.apiserver.objects.mirror import is_mirror
-from actors.apiserver.objects.paths import Obj, items, text
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.api.objects.mirror import is_mirror
+from actors.apiserver.api.objects.paths import Obj, items, text
+from actors.apiserver.api.objects.stored import Stored
 
 REMEMBERED = 4096
 """Positive answers kept, each checked again when used."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.apiserver.authentication.user import User
-from actors.apiserver.authorization.attributes import Attributes
-from actors.apiserver.objects.paths import Obj, text
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.user import User
 
 NODES = "system:nodes"
 NODE_PREFIX = "system:node:"

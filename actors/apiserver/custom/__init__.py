@@ -1,1 +1,1 @@
-"""Custom resources: their definitions, and the rows of the table that are made of them."""
+"""Custom resources: definitions, schemas, rules, and the resources made of them."""

@@ -1,1 +1,1 @@
-"""Reads: which state answers a GET or a LIST, and how a long list is handed out in pages."""
+"""GET and LIST: from the replica or the store, in pages."""

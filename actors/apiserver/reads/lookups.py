@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from functools import partial
 
+from actors.apiserver.api.objects.paths import Obj
 from actors.apiserver.authorization.node_rules import Lookup
-from actors.apiserver.objects.paths import Obj
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Storage
 

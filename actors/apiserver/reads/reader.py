@@ -6,18 +6,18 @@ import time
 import msgspec
 from msgspec.structs import replace
 
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.errors.answers import BadRequest, CorruptObject, TooLargeVersion
-from actors.apiserver.metrics.reads import ReadMetrics
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.reads.selection import Selection
+from actors.apiserver.api.errors.answers import BadRequest, CorruptObject, TooLargeVersion
+from actors.apiserver.api.object_errors import not_found
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.stored import Stored, corruption
+from actors.apiserver.api.query import EXACT, NOT_OLDER_THAN, ListOptions
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.selection import Selection
+from actors.apiserver.api.target import Target
+from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.token import LATEST, decode_token, encode_token
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.replica.stored import Stored, corruption
-from actors.apiserver.request.query import EXACT, NOT_OLDER_THAN, ListOptions
-from actors.apiserver.request.target import Target
 from actors.apiserver.storage.storage import Compacted, Storage
-from actors.apiserver.writes.faults import not_found
 from protocols.errors import NodeplaneError
 
 TURN_SECONDS = 0.01

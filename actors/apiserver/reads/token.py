@@ -5,8 +5,8 @@ import binascii
 
 import msgspec
 
-from actors.apiserver.errors.answers import BadRequest
-from actors.apiserver.request.numbers import INT64_MAX
+from actors.apiserver.api.errors.answers import BadRequest
+from actors.apiserver.api.numbers import INT64_MAX
 
 VERSION = "meta.k8s.io/v1"
 LATEST = -1

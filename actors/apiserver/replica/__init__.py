@@ -1,1 +1,1 @@
-"""The replica of one resource: its objects, the window of recent changes, and who waits for it."""
+"""The replica of one resource: its objects, the window of recent changes, and waits for a revision."""

@@ -1,6 +1,6 @@
 """One change of one object: what it was, what it is, and its encoded forms, made once and shared."""
 
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.api.objects.stored import Stored
 
 
 class Change:

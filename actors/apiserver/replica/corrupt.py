@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Container
 
-from actors.apiserver.replica.stored import Stored, corruption
+from actors.apiserver.api.objects.stored import Stored, corruption
 from protocols.messages.objects import fingerprint
 
 LOGGED = 100

@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.api.objects.stored import Stored
 
 FEW, MANY = 64, 4096
 """New keys: so few are put into their places one by one, more are sorted in together, and so many wait at most."""

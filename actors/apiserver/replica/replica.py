@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.errors.answers import TooLargeVersion, TooManyRequests
+from actors.apiserver.api.errors.answers import TooLargeVersion, TooManyRequests
+from actors.apiserver.api.objects.stored import Stored, corruption
+from actors.apiserver.api.resource import Resource
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.corrupt import Corrupt
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.resync import Resync, changes_between, read_snapshot, same
-from actors.apiserver.replica.stored import Stored, corruption
 from actors.apiserver.replica.waiters import Waiters
 from actors.apiserver.replica.window import Window
 from protocols.bus import Event

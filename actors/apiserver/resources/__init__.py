@@ -1,1 +1,1 @@
-"""One file per family of resources: its rows of the table, its columns, its rules."""
+"""Built-in resources, one file per family: columns, defaults, validation."""

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from actors.apiserver.catalog.resource import Column
-from actors.apiserver.objects.paths import Obj, text
+from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.resource import Column
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"

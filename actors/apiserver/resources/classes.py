@@ -1,9 +1,9 @@
 """Classes that pods name: stored for those who read them. What a RuntimeClass adds to a pod is in admission."""
 
-from actors.apiserver.catalog.resource import Column, Resource
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.objects.paths import Obj, at
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
 from protocols.kube.name_rules import LABEL, LABEL_TEXT
 from protocols.kube.quantity import is_quantity, parse_quantity

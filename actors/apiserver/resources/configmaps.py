@@ -1,9 +1,9 @@
 """ConfigMaps: plain data, immutable when they say so."""
 
-from actors.apiserver.catalog.resource import Column, Resource
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, forbidden, invalid, too_long
-from actors.apiserver.objects.paths import Obj, at
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, too_long
+from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 
 SIZE_LIMIT = 1024 * 1024

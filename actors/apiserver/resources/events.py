@@ -1,9 +1,9 @@
 """Events: short-lived reports about other objects; each write gives one another hour."""
 
-from actors.apiserver.catalog.resource import Column, Resource
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, invalid
-from actors.apiserver.objects.paths import Obj, text
+from actors.apiserver.api.errors.causes import Cause, invalid
+from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import UNKNOWN, age_of, cell, field, name
 
 TTL = 3600

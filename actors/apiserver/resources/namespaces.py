@@ -1,8 +1,8 @@
 """Namespaces: live while `spec.finalizers` holds them, Terminating after a delete until the content is gone."""
 
-from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
-from actors.apiserver.catalog.strategy import Strategy, restore, restore_all_but
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
 
 KEEPER = "kubernetes"

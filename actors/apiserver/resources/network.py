@@ -1,9 +1,9 @@
 """Services and their endpoints: stored for those who read and write them; nothing here proxies or allocates."""
 
-from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, invalid, required
-from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.api.errors.causes import Cause, invalid, required
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 
 SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from actors.apiserver.catalog.face import ChangingFace
-from actors.apiserver.catalog.resource import Column, Resource
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.objects.paths import Obj, at, text
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.face import ChangingFace
+from actors.apiserver.api.objects.paths import Obj, at, text
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import field
 from actors.apiserver.resources.events import EVENTS, INVOLVED, TTL, EventStrategy
 from actors.apiserver.writes.encode import encode_object

@@ -1,9 +1,9 @@
 """Nodes: a node object keeps the status it is created with; later it changes through /status only."""
 
-from actors.apiserver.catalog.resource import STATUS_VERBS, Column, Resource, Subresource
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, invalid
-from actors.apiserver.objects.paths import Obj, at, items, text
+from actors.apiserver.api.errors.causes import Cause, invalid
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 
 ROLE_PREFIX = "node-role.kubernetes.io/"

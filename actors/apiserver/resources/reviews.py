@@ -1,7 +1,7 @@
 """Reviews: questions about who one is and what one may do. POST answers; nothing is stored."""
 
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"

@@ -3,10 +3,10 @@
 import base64
 import binascii
 
-from actors.apiserver.catalog.resource import Column, Resource
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, forbidden, invalid
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
 from actors.apiserver.resources.configmaps import data_causes, data_count, immutable_causes
 

@@ -1,8 +1,8 @@
 """ServiceAccounts: identities of pods; their tokens are asked for by name and stored nowhere."""
 
-from actors.apiserver.catalog.resource import Column, Resource, Subresource
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.objects.paths import items
+from actors.apiserver.api.objects.paths import items
+from actors.apiserver.api.resource import Column, Resource, Subresource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 
 SERVICEACCOUNTS = Resource(

@@ -1,7 +1,7 @@
 """Usage of nodes and pods, for `kubectl top`: measured by the nodes when it is asked for, stored nowhere."""
 
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.catalog.strategy import Strategy
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 
 GROUP = "metrics.k8s.io"

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import msgspec
 
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.errors.answers import CorruptObject, Expired, TooLargeVersion
-from actors.apiserver.metrics.store import StoreMetrics
-from actors.apiserver.replica.stored import Stored, corruption
+from actors.apiserver.api.errors.answers import CorruptObject, Expired, TooLargeVersion
+from actors.apiserver.api.objects.stored import Stored, corruption
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.stores import Stores
 from actors.apiserver.storage.ttl import SharedLease
 from protocols.errors import NodeplaneError

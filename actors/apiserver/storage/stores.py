@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.api.resource import Resource
 from protocols.etcd import EtcdClient, store_options
 from protocols.kube.resources import DEFINITIONS
 from protocols.layout import Layout

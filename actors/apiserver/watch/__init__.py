@@ -1,1 +1,1 @@
-"""Watches: what each client may see of a change, in which order, and how its stream begins and ends."""
+"""Watches: joining without a gap, events, bookmarks, and the end of a stream."""

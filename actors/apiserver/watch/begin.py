@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from actors.apiserver.errors.answers import Expired
+from actors.apiserver.api.errors.answers import Expired
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.query import ListOptions
 from actors.apiserver.replica.change import Change
-from actors.apiserver.replica.stored import Stored
-from actors.apiserver.request.query import ListOptions
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.resource import Resource
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.replica.stored import Stored
 from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
 from actors.apiserver.watch.flusher import Flusher, chunk
 from actors.apiserver.watch.meter import Meter

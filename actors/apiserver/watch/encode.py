@@ -1,10 +1,10 @@
 """Watch events as bytes: one JSON document a line, or protobuf messages behind their lengths."""
 
-from actors.apiserver.answers.negotiate import PLAIN, Form
-from actors.apiserver.answers.render import dump, render_object
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.replica.stored import Stored
+from actors.apiserver.api.encoding.negotiate import PLAIN, Form
+from actors.apiserver.api.encoding.render import dump, render_object
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.resource import Resource
 from protocols.kube.protobuf import event_frame
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from actors.apiserver.catalog.resource import Resource
+from actors.apiserver.api.resource import Resource
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.watcher import Watcher
 from protocols.errors import NodeplaneError

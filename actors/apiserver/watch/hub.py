@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.errors.answers import Expired
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.errors.answers import Expired
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.resource import Resource
 from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.watch.alarms import Alarms

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Generic, TypeVar
 
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.reads.selection import Selection
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.selection import Selection
 from actors.apiserver.replica.change import Change
 
 NODE = "spec.nodeName"

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from actors.apiserver.answers.negotiate import Form
-from actors.apiserver.reads.selection import Selection
+from actors.apiserver.api.encoding.negotiate import Form
+from actors.apiserver.api.selection import Selection
 
 
 class Scope(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """What a watch with selectors sees of a change: an object may enter or leave its view without being made or deleted."""
 
-from actors.apiserver.reads.selection import Selection
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.selection import Selection
 from actors.apiserver.replica.change import Change
-from actors.apiserver.replica.stored import Stored
 from protocols.messages.objects import ADDED, DELETED, MODIFIED
 
 

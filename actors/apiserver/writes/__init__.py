@@ -1,1 +1,1 @@
-"""Writes: what becomes of a body before it is stored, and the optimistic loop that stores it."""
+"""Writes: check and complete a body, then store it in an optimistic loop."""

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from actors.apiserver.errors.answers import BadRequest, Conflict
-from actors.apiserver.errors.causes import invalid_object, required, unsupported
-from actors.apiserver.objects.clock import now
-from actors.apiserver.objects.mirror import MIRROR, is_mirror
-from actors.apiserver.objects.paths import Obj, items
-from actors.apiserver.request.target import Target
-from actors.apiserver.writes.faults import conflict
+from actors.apiserver.api.errors.answers import BadRequest, Conflict
+from actors.apiserver.api.errors.causes import invalid_object, required, unsupported
+from actors.apiserver.api.object_errors import conflict
+from actors.apiserver.api.objects.clock import now
+from actors.apiserver.api.objects.mirror import MIRROR, is_mirror
+from actors.apiserver.api.objects.paths import Obj, items
+from actors.apiserver.api.target import Target
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 

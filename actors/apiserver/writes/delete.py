@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.errors.answers import BadRequest, Conflict
-from actors.apiserver.errors.causes import invalid, invalid_options, unsupported
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.request.numbers import integer
-from actors.apiserver.request.target import Target
-from actors.apiserver.writes import faults
+from actors.apiserver.api import object_errors as faults
+from actors.apiserver.api.errors.answers import BadRequest, Conflict
+from actors.apiserver.api.errors.causes import invalid, invalid_options, unsupported
+from actors.apiserver.api.numbers import integer
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.target import Target
 from actors.apiserver.writes.update import finished, is_namespace
 
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.objects.paths import Obj
 from protocols.kube.jsons import read_json
 
 _encode = msgspec.json.Encoder().encode

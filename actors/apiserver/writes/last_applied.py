@@ -2,12 +2,12 @@
 
 import msgspec
 
-from actors.apiserver.objects.paths import Obj, at
-from actors.apiserver.ownership.compare import owned
-from actors.apiserver.ownership.errors import Owned
-from actors.apiserver.ownership.fields import Fields
-from actors.apiserver.ownership.merge import without_nulls
-from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.writes.ownership.compare import owned
+from actors.apiserver.writes.ownership.errors import Owned
+from actors.apiserver.writes.ownership.fields import Fields
+from actors.apiserver.writes.ownership.merge import without_nulls
 from protocols.kube.jsons import read_json
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"

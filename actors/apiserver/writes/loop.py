@@ -8,14 +8,14 @@ from functools import partial
 
 import msgspec
 
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.object_errors import conflict, may_be_stale, not_found
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.stored import Stored, decode_stored
+from actors.apiserver.api.target import Target
+from actors.apiserver.api.workers import beside
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.replica.stored import Stored, decode_stored
-from actors.apiserver.request.target import Target
-from actors.apiserver.request.workers import beside
 from actors.apiserver.storage.storage import Changed, Storage
 from actors.apiserver.writes.encode import encode_object, same
-from actors.apiserver.writes.faults import conflict, may_be_stale, not_found
 from protocols.kube.status import StatusError
 
 ATTEMPTS = 20

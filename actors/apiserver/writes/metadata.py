@@ -2,14 +2,14 @@
 
 import random
 
-from actors.apiserver.catalog.resource import Resource
-from actors.apiserver.errors.answers import BadRequest
-from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.objects.clock import now
-from actors.apiserver.objects.metadata_rules import common_causes
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.objects.uid import new_uid
-from actors.apiserver.request.target import Target
+from actors.apiserver.api.errors.answers import BadRequest
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.objects.clock import now
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.uid import new_uid
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.target import Target
+from actors.apiserver.writes.metadata_rules import common_causes
 from protocols.kube.name_rules import LABEL, LABEL_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT
 from protocols.kube.names import path_segment_fault
 

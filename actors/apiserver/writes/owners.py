@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.errors.answers import BadRequest, Conflict
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.ownership.apply import Applied, applied
-from actors.apiserver.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries
-from actors.apiserver.ownership.errors import ConfigInvalid, Owned
-from actors.apiserver.ownership.fields import shown
-from actors.apiserver.ownership.merge import without_nulls
-from actors.apiserver.ownership.track import tracked
-from actors.apiserver.request.query import WriteOptions
-from actors.apiserver.request.target import Target
-from actors.apiserver.schemas.shape import Shape
+from actors.apiserver.api.errors.answers import BadRequest, Conflict
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.query import WriteOptions
+from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.api.target import Target
 from actors.apiserver.writes.last_applied import allowed_anyway
 from actors.apiserver.writes.metadata import FIELD
+from actors.apiserver.writes.ownership.apply import Applied, applied
+from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries
+from actors.apiserver.writes.ownership.errors import ConfigInvalid, Owned
+from actors.apiserver.writes.ownership.fields import shown
+from actors.apiserver.writes.ownership.merge import without_nulls
+from actors.apiserver.writes.ownership.track import tracked
 
 Owners = Callable[[Obj, Obj, object], Entries]
 """From the object to store, the one stored before ({} = none) and what the client sent as managedFields."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.errors.answers import BadRequest
-from actors.apiserver.errors.causes import Cause, invalid, invalid_object
-from actors.apiserver.objects.paths import Obj, at
-from actors.apiserver.request.target import Target
+from actors.apiserver.api.errors.answers import BadRequest
+from actors.apiserver.api.errors.causes import Cause, invalid, invalid_object
+from actors.apiserver.api.object_errors import conflict
+from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.target import Target
 from actors.apiserver.writes.encode import fresh_copy
-from actors.apiserver.writes.faults import conflict
 from actors.apiserver.writes.metadata import carry_over, check_body, finalizer_causes, metadata_causes
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 

@@ -1,1 +1,1 @@
-"""Role based access control: objects read, requests judged. No I/O."""
+"""Role-based access control: parse roles and bindings, evaluate requests against them."""

@@ -1,6 +1,6 @@
 """Whether one rule speaks of one request."""
 
-from actors.apiserver.authorization.attributes import Attributes
+from actors.apiserver.api.attributes import Attributes
 from actors.apiserver.authorization.rbac.types import PolicyRule
 
 ANY = "*"

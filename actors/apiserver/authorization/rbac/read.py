@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from actors.apiserver.api.objects.paths import Obj, at, items, text
 from actors.apiserver.authorization.rbac.types import Binding, PolicyRule, Role, Selector, Subject
-from actors.apiserver.objects.paths import Obj, at, items, text
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.selectors import label_selector_from_object
 

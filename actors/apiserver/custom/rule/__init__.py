@@ -1,4 +1,4 @@
-"""Rules in CEL (x-kubernetes-validations): checked when a definition is written, evaluated when its objects are.
+"""Validation rules in CEL (x-kubernetes-validations), checked with the definition, evaluated with each object.
 
 The engine is imported with the first rule: a plane whose definitions have none never loads it.
 """

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.custom.rule.kind import kind_of
 from actors.apiserver.custom.rule.path import below
 from actors.apiserver.custom.rule.programs import program
-from actors.apiserver.custom.rule.rule import Rule
 from actors.apiserver.custom.rule.values import converted
 from actors.apiserver.custom.schema.node import MISSING, Node
-from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required
+from actors.apiserver.custom.schema.rule import Rule
 from protocols.budget import spend
 from protocols.cel.errors import CelError
 

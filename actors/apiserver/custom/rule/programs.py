@@ -3,7 +3,7 @@
 import functools
 from typing import TYPE_CHECKING, Any
 
-from actors.apiserver.custom.rule.rule import OLD
+from actors.apiserver.custom.schema.rule import OLD
 from protocols.cel.errors import EvaluationError
 from protocols.cel.told import told
 from protocols.cel.validation import compiled, runner

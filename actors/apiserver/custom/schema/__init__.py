@@ -1,1 +1,1 @@
-"""Structural schemas: what a custom object may hold, and what becomes of what it does not say."""
+"""Structural schemas: validate, default and prune custom objects."""

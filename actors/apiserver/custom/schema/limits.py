@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from actors.apiserver.api.errors.causes import Cause, invalid, too_long, unsupported
 from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.errors.causes import Cause, invalid, too_long, unsupported
 from protocols.kube.formats import fits
 
 RANGES = {"int32": 2**31, "int64": 2**63}

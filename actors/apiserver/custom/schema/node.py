@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.apiserver.custom.rule.rule import Rule, read_rule
 from actors.apiserver.custom.schema.pattern import Pattern
+from actors.apiserver.custom.schema.rule import Rule, read_rule
 
 Raw = dict[str, Any]
 MISSING: Any = object()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from actors.apiserver.schemas.descriptions import description
+from actors.apiserver.api.schemas.descriptions import description
 
 OBJECT_META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 

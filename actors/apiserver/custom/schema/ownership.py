@@ -1,7 +1,7 @@
 """A schema as the shape server-side apply needs: which lists are keyed, which values are owned as a whole."""
 
+from actors.apiserver.api.schemas.shape import ANY, BOOL, INT64, INT_OR_STRING, JSON, LIST, MAP, STRUCT, TEXT, Shape
 from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.schemas.shape import ANY, BOOL, INT64, INT_OR_STRING, JSON, LIST, MAP, STRUCT, TEXT, Shape
 
 SCALARS = {"string": TEXT, "boolean": BOOL, "integer": INT64, "number": JSON}
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from actors.apiserver.api.objects.paths import Obj
 from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.objects.paths import Obj
 
 MAX_TOLD = 100
 OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")

@@ -1,1 +1,1 @@
-"""resource.k8s.io: how its objects are filled, checked and shown in each version."""
+"""resource.k8s.io: defaults, validation and versions of its objects."""

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from actors.apiserver.catalog.strategy import Strategy, restore
-from actors.apiserver.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.objects.paths import Obj, at
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.strategy import Strategy, restore
 from actors.apiserver.resources.dra.allocation import drop_strays, status_causes
 from actors.apiserver.resources.dra.lists import rows, table
 from actors.apiserver.resources.dra.requests import default_devices, devices_causes, parts

@@ -1,8 +1,8 @@
 """DeviceClass: selectors and configuration under a name. Free to change at any time."""
 
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, invalid
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.errors.causes import Cause, invalid
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.selectors import Budget, config_causes, selectors_causes, spec_of
 from protocols.kube.name_rules import QUALIFIED, SUBDOMAIN
 

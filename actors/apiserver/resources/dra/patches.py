@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, duplicate, forbidden, invalid, required
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.lists import rows, table
 from actors.apiserver.resources.dra.names import (
     class_causes,

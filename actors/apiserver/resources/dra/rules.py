@@ -1,8 +1,8 @@
 """DeviceTaintRule: one taint for the devices that names select."""
 
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, required
-from actors.apiserver.objects.paths import Obj, at
+from actors.apiserver.api.errors.causes import Cause, required
+from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.lists import each, table
 from actors.apiserver.resources.dra.names import driver_causes, label_causes, pool_causes
 from actors.apiserver.resources.dra.selectors import spec_of

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause, invalid, required, too_many
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.errors.causes import Cause, invalid, required, too_many
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.counters import consumption_causes, counter_sets_causes
 from actors.apiserver.resources.dra.lists import each, repeated, rows, table
 from actors.apiserver.resources.dra.names import (

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from actors.apiserver.errors.causes import Cause, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.objects.clock import now
-from actors.apiserver.objects.paths import Obj
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required, too_long, unsupported
+from actors.apiserver.api.objects.clock import now
+from actors.apiserver.api.objects.paths import Obj
 from actors.apiserver.resources.dra.lists import each, table
 from actors.apiserver.resources.dra.names import label_key_causes, label_value_causes
 from protocols.cel.semver import parse_version

@@ -5,11 +5,11 @@ Everything is filled, checked and stored in the form of v1; paths in errors are 
 
 from collections.abc import Callable
 
-from actors.apiserver.catalog.face import ChangingFace
-from actors.apiserver.catalog.strategy import Strategy
-from actors.apiserver.errors.causes import Cause
-from actors.apiserver.objects.paths import Obj
-from actors.apiserver.replica.stored import Stored, decode_stored
+from actors.apiserver.api.errors.causes import Cause
+from actors.apiserver.api.face import ChangingFace
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.stored import Stored, decode_stored
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.writes.encode import encode_object
 from protocols.dra.versions import GROUP, Convert, same
 

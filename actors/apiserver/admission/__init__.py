@@ -1,1 +1,0 @@
-"""Whether what a permitted request writes may be written by its author."""

@@ -1,1 +1,0 @@
-"""The form of an answer: what the client accepts, tables, metadata only, indented."""

@@ -1,0 +1,1 @@
+"""Vocabulary of the API: resources, targets, selections, request options."""

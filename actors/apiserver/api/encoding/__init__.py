@@ -1,0 +1,1 @@
+"""Representations: content negotiation, JSON, YAML, protobuf, tables."""

@@ -1,0 +1,134 @@
+"""Objects in the form the client asked for: plain, as rows of a table, or metadata only."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import yaml
+
+from actors.apiserver.api.encoding.negotiate import PLAIN, Form
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.resource import Column, Resource
+from protocols.budget import spend
+from protocols.kube import protobuf
+
+PART_BYTES, PART_ITEMS = 256 * 1024, 250
+"""Of a list: more than either is not encoded in one go."""
+
+UNREADABLE = "<invalid>"
+YAML_BYTES, PROTOBUF_BYTES = 1, 64
+"""Bytes of JSON for a unit of a request's budget, made in one go into these forms."""
+
+_encode = msgspec.json.Encoder().encode
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
+    """One object; plain JSON needs no decoding."""
+    shown = resource.face.view(stored)
+    if form == PLAIN:
+        return shown.json
+    if form.yaml:
+        spend(len(stored.raw) // YAML_BYTES)
+    return render_object(resource, shown.obj, form)
+
+
+def render_object(resource: Resource, obj: Obj, form: Form, columns: bool = True) -> bytes:
+    if form.view == "Table":
+        return _encode(table(resource, [obj], form, _version_of(obj), columns=columns))
+    return dump(partial(obj, form) if form.view else obj, form)
+
+
+def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> bytes:
+    if form.protobuf or form.yaml:
+        shown = [_shown(resource, stored, form) for stored in found]
+        return dump({**_list(resource, form, metadata), "items": shown}, form)
+    return b"".join(list_parts(resource, found, form, metadata))
+
+
+def _shown(resource: Resource, stored: Stored, form: Form) -> Obj:
+    """Raises BudgetSpent, DeadlinePassed: a list made in one go has a bound."""
+    spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
+    obj = resource.face.view(stored).obj
+    return partial(obj, form) if form.view else obj
+
+
+def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> Iterator[bytes]:
+    """A list as JSON, in parts that are made as they are asked for: a long one need not be made at once."""
+    items = map(resource.face.view, found) if resource.face.changes else found
+    head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
+    batch, size = [head], 0
+    for number, stored in enumerate(items):
+        item = stored.json if form == PLAIN else _item(resource, stored.obj, form)
+        batch.append(b"," + item if number else item)
+        size += max(len(item), len(stored.raw))
+        if size >= PART_BYTES or len(batch) > PART_ITEMS:
+            yield b"".join(batch)
+            batch, size = [], 0
+    yield b"".join((*batch, b"]}\n"))
+
+
+def _list(resource: Resource, form: Form, metadata: Obj) -> Obj:
+    """A list without its items, which come last."""
+    if form.view == "Table":
+        return table(resource, [], form, metadata)
+    if form.view:
+        kind, version = "PartialObjectMetadataList", _meta(form)
+    else:
+        kind, version = resource.listing, resource.api_version
+    return {"kind": kind, "apiVersion": version, "metadata": metadata, "items": []}
+
+
+def _item(resource: Resource, obj: Obj, form: Form) -> bytes:
+    return _encode(_row(resource, obj, form) if form.view == "Table" else partial(obj, form))
+
+
+def dump(value: Any, form: Form = PLAIN) -> bytes:
+    if form.protobuf:
+        return protobuf.encode_object(value)
+    if form.yaml:
+        made: str = yaml.dump(value, Dumper=_DUMPER, sort_keys=False)
+        return made.encode()
+    return _encode(value)
+
+
+def partial(obj: Obj, form: Form) -> Obj:
+    return {"kind": "PartialObjectMetadata", "apiVersion": _meta(form), "metadata": obj.get("metadata", {})}
+
+
+def table(resource: Resource, objects: Iterable[Obj], form: Form, metadata: Obj, columns: bool = True) -> Obj:
+    """A meta.k8s.io Table; without `columns` for all but the first event of a watch."""
+    return {
+        "kind": "Table",
+        "apiVersion": _meta(form),
+        "metadata": metadata,
+        "columnDefinitions": [_column(c) for c in resource.columns] if columns else [],
+        "rows": [_row(resource, obj, form) for obj in objects],
+    }
+
+
+def _column(column: Any) -> Obj:
+    keys = ("name", "type", "format", "description", "priority")
+    return {key: getattr(column, key) for key in keys}
+
+
+def _row(resource: Resource, obj: Obj, form: Form) -> Obj:
+    carried = {"Object": obj, "None": None}.get(form.include, partial(obj, form))
+    return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
+
+
+def _cell(column: Column, obj: Obj) -> Any:
+    """What is stored may be older than every check, or written by hand: its row says so, and the others are shown."""
+    try:
+        return column.cell(obj)
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+        return UNREADABLE
+
+
+def _meta(form: Form) -> str:
+    return f"meta.k8s.io/{form.version}"
+
+
+def _version_of(obj: Obj) -> Obj:
+    return {"resourceVersion": obj.get("metadata", {}).get("resourceVersion", "")}

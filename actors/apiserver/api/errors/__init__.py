@@ -1,0 +1,1 @@
+"""Errors of the API as Status objects, and the causes inside a 422."""

@@ -1,0 +1,222 @@
+"""Every answer of the API that is not a success: one class per kind of Status, texts as clients match on them."""
+
+from typing import ClassVar
+
+from actors.apiserver.api.objects.paths import Obj
+from protocols.kube.status import StatusError
+
+ALWAYS_DETAILED = (404, 405, 422)
+"""kubectl looks into the details of these without asking whether there are any."""
+
+
+class ApiFault(StatusError):
+    """Base of all: a StatusError with a class, so that code and type checker can tell them apart."""
+
+    http: ClassVar[int] = 500
+    grpc: ClassVar[str] = "INTERNAL"
+    why: ClassVar[str] = "InternalError"
+    """The `reason` of its Status."""
+
+    def __init__(self, message: str, details: Obj | None = None, retry_after: int = 0, resume: str = "") -> None:
+        told = {**(details or {}), "retryAfterSeconds": retry_after}
+        told = {key: value for key, value in told.items() if value}
+        status: Obj = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {"continue": resume} if resume else {},
+            "status": "Failure",
+            "message": message,
+            "reason": self.why,
+            **({"details": told} if told or self.http in ALWAYS_DETAILED else {}),
+            "code": self.http,
+        }
+        super().__init__(status)
+
+
+class BadRequest(ApiFault):
+    """Raised when a query, selector, token or body cannot be understood."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+    why: ClassVar[str] = "BadRequest"
+
+
+class Unauthorized(ApiFault):
+    """Raised when a request names no known user."""
+
+    http: ClassVar[int] = 401
+    grpc: ClassVar[str] = "UNAUTHENTICATED"
+    why: ClassVar[str] = "Unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("Unauthorized")
+
+
+class Forbidden(ApiFault):
+    """Raised when no rule lets the user do this, or the namespace does not let objects in."""
+
+    http: ClassVar[int] = 403
+    grpc: ClassVar[str] = "PERMISSION_DENIED"
+    why: ClassVar[str] = "Forbidden"
+
+
+class NotFound(ApiFault):
+    """Raised when the object, or the path, does not exist."""
+
+    http: ClassVar[int] = 404
+    grpc: ClassVar[str] = "NOT_FOUND"
+    why: ClassVar[str] = "NotFound"
+
+
+class MethodNotAllowed(ApiFault):
+    """Raised when the path exists and does not know the verb."""
+
+    http: ClassVar[int] = 405
+    grpc: ClassVar[str] = "UNIMPLEMENTED"
+    why: ClassVar[str] = "MethodNotAllowed"
+
+
+class NotAcceptable(ApiFault):
+    """Raised when the client accepts none of the forms we can write."""
+
+    http: ClassVar[int] = 406
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+    why: ClassVar[str] = "NotAcceptable"
+
+    def __init__(self, offered: str) -> None:
+        super().__init__(f"only the following media types are accepted: {offered}")
+
+
+class AlreadyExists(ApiFault):
+    """Raised by create when the name is taken."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "ALREADY_EXISTS"
+    why: ClassVar[str] = "AlreadyExists"
+
+
+class Conflict(ApiFault):
+    """Raised when a precondition or the resourceVersion does not hold."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "ABORTED"
+    why: ClassVar[str] = "Conflict"
+
+
+class Expired(ApiFault):
+    """Raised when the revision asked for is older than what is kept."""
+
+    http: ClassVar[int] = 410
+    grpc: ClassVar[str] = "OUT_OF_RANGE"
+    why: ClassVar[str] = "Expired"
+
+
+class BodyTooLarge(ApiFault):
+    """Raised when a request body, or a JSON patch, passes its limit."""
+
+    http: ClassVar[int] = 413
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+    why: ClassVar[str] = "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiFault):
+    """Raised when a body comes in a form we cannot read."""
+
+    http: ClassVar[int] = 415
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+    why: ClassVar[str] = "UnsupportedMediaType"
+
+    def __init__(self, offered: str) -> None:
+        super().__init__(f"the body of the request was in an unknown format - accepted media types include: {offered}")
+
+
+class Invalid(ApiFault):
+    """Raised when an object, or an option, breaks a rule; its causes name each field."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+    why: ClassVar[str] = "Invalid"
+
+
+class TooManyRequests(ApiFault):
+    """Raised while a replica has not synced yet: come back, keep your place."""
+
+    http: ClassVar[int] = 429
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+    why: ClassVar[str] = "TooManyRequests"
+
+
+class InternalError(ApiFault):
+    """Raised when a fault is ours; the log has more."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"Internal error occurred: {message}", {"causes": [{"message": message}]})
+
+
+class CorruptObject(InternalError):
+    """Raised when what the store holds under a key is no object. Mended by writing it again in the store, or by
+    deleting it with `ignoreStoreReadErrorWithClusterBreakingPotential`."""
+
+    def __init__(self, key: str, why: str) -> None:
+        code = "StorageError: corrupt object, Code: 7"
+        super().__init__(f"{code}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
+
+
+class StoreReadError(ApiFault):
+    """Raised when a collection cannot be deleted whole, since some of it cannot be read."""
+
+    why: ClassVar[str] = "StorageReadError"
+
+
+class ServiceUnavailable(ApiFault):
+    """Raised when the store does not answer, or this process is leaving."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+    why: ClassVar[str] = "ServiceUnavailable"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after=1)
+
+
+class StoreFull(ApiFault):
+    """Raised when the store has no space left: deletions and reads go on. It has no reason, as upstream's has none."""
+
+    http: ClassVar[int] = 500
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        del self.status["reason"]
+
+
+class TooLargeVersion(ApiFault):
+    """Raised when a read asks for a revision the replica does not reach in time."""
+
+    http: ClassVar[int] = 504
+    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
+    why: ClassVar[str] = "Timeout"
+
+    def __init__(self, wanted: int, current: int) -> None:
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        message = f"Timeout: Too large resource version: {wanted}, current: {current}"
+        super().__init__(message, {"causes": [cause]}, retry_after=1)
+
+
+class RequestTimeout(ApiFault):
+    """Raised when a request passes the server's own deadline."""
+
+    http: ClassVar[int] = 504
+    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
+    why: ClassVar[str] = "Timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"Timeout: request did not complete within {seconds:g}s", retry_after=1)
+
+
+class WorkTimeout(ApiFault):
+    """Raised when what a request asks for takes longer than the server works on it."""
+
+    http: ClassVar[int] = 504
+    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
+    why: ClassVar[str] = "Timeout"

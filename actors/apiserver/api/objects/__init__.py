@@ -1,0 +1,1 @@
+"""Objects as plain JSON: paths into them, stored bytes, clocks, UIDs."""

@@ -1,0 +1,162 @@
+"""The query string, read once and checked: list and watch options, write options."""
+
+import functools
+from collections.abc import Mapping
+
+import msgspec
+
+from actors.apiserver.api.errors.answers import BadRequest
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, invalid_options, too_long, unsupported
+from actors.apiserver.api.numbers import integer, resource_version
+
+EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
+MANAGER_LIMIT = 128
+LONG_AGENT = 512
+"""Characters; what is made of such names is not remembered."""
+
+
+class ListOptions(msgspec.Struct, frozen=True):
+    """One LIST or WATCH, as asked. `version` None = the client named none."""
+
+    labels: str = ""
+    fields: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    version: int | None = None
+    match: str = ""
+    timeout: int = 0
+    """timeoutSeconds; 0 = the server chooses."""
+    limit: int = 0
+    resume: str = ""
+    """The continue token."""
+    initial_events: bool | None = None
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    dry_run: bool = False
+    manager: str = ""
+    """The fieldManager asked for; empty = none was."""
+    agent: str = ""
+    """Stands in for it where one may be missing: the user agent up to the first slash."""
+    validation: str = "Warn"
+    force: bool | None = None
+
+
+def list_options(query: Mapping[str, str]) -> ListOptions:
+    """Raises BadRequest for what cannot be read and Invalid for what cannot be meant."""
+    options = ListOptions(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        watch=flag(query, "watch") or False,
+        bookmarks=flag(query, "allowWatchBookmarks") or False,
+        version=resource_version(query.get("resourceVersion", "")),
+        match=query.get("resourceVersionMatch", ""),
+        timeout=_number(query, "timeoutSeconds"),
+        limit=_number(query, "limit"),
+        resume=query.get("continue", ""),
+        initial_events=flag(query, "sendInitialEvents"),
+    )
+    causes = _watch_causes(options) if options.watch else _list_causes(options)
+    if causes:
+        raise invalid_options("ListOptions", *causes)
+    if not options.watch and options.version and options.resume:
+        raise BadRequest("specifying resource version is not allowed when using continue")
+    return options
+
+
+def write_options(
+    query: Mapping[str, str], dry_runs: list[str], user_agent: str, kind: str = "CreateOptions"
+) -> WriteOptions:
+    """Options of create, update, patch; `dry_runs` are all values of dryRun. Raises Invalid."""
+    if not query and not dry_runs and len(user_agent) < LONG_AGENT:
+        return _usual(user_agent)
+    causes = [unsupported("dryRun", value, ("All",)) for value in dry_runs if value != "All"]
+    validation = query.get("fieldValidation", "") or "Warn"
+    if validation not in ("Ignore", "Warn", "Strict"):
+        causes.append(unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+    manager = query.get("fieldManager", "")
+    causes += _manager_causes(manager)
+    if causes:
+        raise invalid_options(kind, *causes)
+    return WriteOptions(
+        dry_run=bool(dry_runs),
+        manager=manager,
+        agent=_agent(user_agent),
+        validation=validation,
+        force=flag(query, "force"),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _usual(user_agent: str) -> WriteOptions:
+    """Those of a write that asks for nothing."""
+    return WriteOptions(agent=_agent(user_agent))
+
+
+def _manager_causes(manager: str) -> list[Cause]:
+    if len(manager.encode()) > MANAGER_LIMIT:
+        return [too_long("fieldManager", MANAGER_LIMIT)]
+    for at, character in enumerate(manager):
+        if not character.isprintable():
+            text = f"invalid character U+{ord(character):04X} (at position {at})"
+            return [invalid("fieldManager", manager, text)]
+    return []
+
+
+def _agent(user_agent: str) -> str:
+    """What stands for a manager of its own; bytes that are no text, and what cannot be printed, are left out."""
+    name = "".join(filter(str.isprintable, user_agent.partition("/")[0]))
+    return name.encode()[:MANAGER_LIMIT].decode(errors="ignore")
+
+
+def flag(query: Mapping[str, str], name: str) -> bool | None:
+    """A boolean parameter, None when absent. Present without value means true, as upstream reads it."""
+    value = query.get(name)
+    return None if value is None else value.lower() not in ("false", "0")
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name, "")
+    if not text:
+        return 0
+    return max(0, integer(text))
+
+
+def _list_causes(options: ListOptions) -> list[Cause]:
+    causes = []
+    if options.initial_events is not None:
+        causes.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if options.match:
+        causes += _match_causes(options)
+    return causes
+
+
+def _match_causes(options: ListOptions) -> list[Cause]:
+    field = "resourceVersionMatch"
+    causes = []
+    if options.version is None:
+        causes.append(forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if options.resume:
+        causes.append(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
+    if options.match not in (EXACT, NOT_OLDER_THAN):
+        causes.append(unsupported(field, options.match, (EXACT, NOT_OLDER_THAN, "")))
+    if options.match == EXACT and options.version == 0:
+        causes.append(forbidden(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    return causes
+
+
+def _watch_causes(options: ListOptions) -> list[Cause]:
+    field = "resourceVersionMatch"
+    causes = []
+    if options.initial_events is not None and options.match != NOT_OLDER_THAN:
+        causes.append(forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if not options.match:
+        return causes
+    if options.initial_events is None:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(forbidden(field, text))
+    if options.match != NOT_OLDER_THAN:
+        causes.append(unsupported(field, options.match, (NOT_OLDER_THAN,)))
+    if options.resume:
+        causes.append(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"))
+    return causes

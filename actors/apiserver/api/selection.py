@@ -1,0 +1,112 @@
+"""Which objects a request wants: label and field selectors, compiled once and shared."""
+
+import functools
+from collections.abc import Callable, Mapping
+
+from actors.apiserver.api.errors.answers import BadRequest
+from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.resource import Resource
+from protocols.kube.errors import SelectorInvalid
+from protocols.kube.selectors import FieldTerm, parse_field_selector, parse_label_selector
+
+SHORT = 1024
+"""Characters of selectors whose compiled form is retained: what clients repeat is short, and memory is bounded."""
+
+
+class Selection:
+    """A compiled pair of selectors. Missing fields compare as empty text."""
+
+    def __init__(self, resource: Resource, labels: str, fields: str) -> None:
+        self.labels, self.fields = labels, fields
+        self._labels = _label_matcher(labels) if labels.strip() else None
+        self.terms = _field_terms(resource, fields) if fields.strip() else ()
+        self.equals = tuple((term.field, term.value) for term in self.terms if term.equal)
+        """The equality terms: authorization and indexes look at them."""
+        self.name = next((value for path, value in self.equals if path == "metadata.name"), "")
+        """The one name asked for, empty if any."""
+        self._view = resource.face.view
+        self._fields = _field_tests(resource, self.terms)
+
+    @property
+    def everything(self) -> bool:
+        return self._labels is None and not self._fields
+
+    def matches(self, stored: Stored) -> bool:
+        if self._labels is not None and not self._labels(stored.labels):
+            return False
+        return not self._fields or self._fields_match(self._view(stored).obj)
+
+    def matches_object(self, obj: Obj) -> bool:
+        if self._labels is not None and not self._labels(at(obj, "metadata", "labels") or {}):
+            return False
+        return self._fields_match(obj)
+
+    def _fields_match(self, obj: Obj) -> bool:
+        return all(test(obj) for test in self._fields)
+
+
+def selection(resource: Resource, labels: str, fields: str) -> Selection:
+    """The compiled selectors; raises BadRequest."""
+    short = len(labels) + len(fields) <= SHORT
+    return _shared(resource, labels, fields) if short else Selection(resource, labels, fields)
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared(resource: Resource, labels: str, fields: str) -> Selection:
+    return Selection(resource, labels, fields)
+
+
+def equalities(fields: str) -> tuple[tuple[str, str], ...]:
+    """The equality terms of a field selector, for authorization; none of one that cannot be read, which is an error of
+    those who may ask."""
+    try:
+        return tuple((term.field, term.value) for term in parse_field_selector(fields).terms if term.equal)
+    except SelectorInvalid:
+        return ()
+
+
+def _label_matcher(text: str) -> Callable[[Mapping[str, str]], bool]:
+    try:
+        return parse_label_selector(text).matcher()
+    except SelectorInvalid as error:
+        raise BadRequest(f"unable to parse requirement: {error}") from None
+
+
+def _field_terms(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
+    try:
+        terms = parse_field_selector(text).terms
+    except SelectorInvalid as error:
+        raise BadRequest(str(error)) from None
+    for term in terms:
+        _getter(resource, term.field)
+    return terms
+
+
+def _field_tests(resource: Resource, terms: tuple[FieldTerm, ...]) -> tuple[Callable[[Obj], bool], ...]:
+    """One test of each field, whatever the number of its terms."""
+    fields = dict.fromkeys(term.field for term in terms)
+    return tuple(_field_test(_getter(resource, field), [t for t in terms if t.field == field]) for field in fields)
+
+
+def _field_test(get: Callable[[Obj], str], terms: list[FieldTerm]) -> Callable[[Obj], bool]:
+    wanted = {term.value for term in terms if term.equal}
+    banned = {term.value for term in terms if not term.equal}
+
+    def test(obj: Obj) -> bool:
+        value = get(obj)
+        return value not in banned and (not wanted or {value} == wanted)
+
+    return test
+
+
+def _getter(resource: Resource, path: str) -> Callable[[Obj], str]:
+    if path == "metadata.name":
+        return lambda obj: str(at(obj, "metadata", "name") or "")
+    if path == "metadata.namespace" and resource.namespaced:
+        return lambda obj: str(at(obj, "metadata", "namespace") or "")
+    found = resource.fields.get(path)
+    if found is None:
+        where = f" for {resource.api_version}, Kind={resource.kind}" if resource.kind == "ResourceSlice" else ""
+        raise BadRequest(f"field label not supported{where}: {path}")
+    return found

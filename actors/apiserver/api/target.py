@@ -1,0 +1,100 @@
+"""What a request's path and method name: a resource, an object, a subresource, or something else."""
+
+from urllib.parse import unquote
+
+import msgspec
+
+from actors.apiserver.api.errors.answers import BadRequest, MethodNotAllowed, NotFound
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.table import Table
+
+COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
+OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+SUBRESOURCE_VERBS = {**OBJECT_VERBS, "POST": "create"}
+
+
+class Target(msgspec.Struct, frozen=True):
+    """`verb` is the API's word for the request; a watch still reads `list` here (the query decides)."""
+
+    resource: Resource
+    verb: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> str:
+        """Storage key below the resource's prefix; of a collection, the prefix of its keys."""
+        return f"{self.namespace}/{self.name}" if self.namespace and self.resource.namespaced else self.name
+
+
+def resource_path(path: str) -> tuple[str, str, list[str]] | None:
+    """(group, version, rest) of /api/v1/... and /apis/g/v/..., None for every other path."""
+    parts = path.strip("/").split("/")
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
+    if parts[0] == "api" and len(parts) > 2:
+        return "", parts[1], parts[2:]
+    if parts[0] == "apis" and len(parts) > 3:
+        return parts[1], parts[2], parts[3:]
+    return None
+
+
+def parse_target(table: Table, method: str, path: str) -> Target | None:
+    """The target of a resource request; None when the path is no resource path. Raises NotFound, MethodNotAllowed."""
+    found = resource_path(path)
+    if found is None:
+        return None
+    group, version, rest = found
+    namespace, rest = _split_namespace(rest)
+    if not 1 <= len(rest) <= 3 or not all(rest):
+        raise unknown_path()
+    resource = table.find(group, version, rest[0])
+    if resource is None or (namespace and not resource.namespaced and resource.plural != "namespaces"):
+        raise unknown_path()
+    return _target(resource, method, namespace, rest)
+
+
+def _split_namespace(rest: list[str]) -> tuple[str, list[str]]:
+    """`namespaces/x/pods/...` is inside namespace x; `namespaces/x`, and its subresources, are the namespace itself."""
+    inside = len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize")
+    return (rest[1], rest[2:]) if inside else ("", rest)
+
+
+def _target(resource: Resource, method: str, namespace: str, rest: list[str]) -> Target:
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 else ""
+    if name and resource.namespaced and not namespace:
+        raise unknown_path()
+    if "/" in name or "/" in namespace or "\0" in name + namespace or name in (".", "..") or namespace in (".", ".."):
+        raise BadRequest(f'invalid name "{name or namespace}" in path')
+    verb = _verb(resource, method, name, subresource)
+    if verb == "create" and not name and resource.namespaced and not namespace:
+        raise MethodNotAllowed("the server does not allow this method on the requested resource")
+    return Target(resource, verb, namespace, name, subresource)
+
+
+def _verb(resource: Resource, method: str, name: str, subresource: str) -> str:
+    if subresource:
+        known = resource.subresource(subresource)
+        if known is None:
+            raise unknown_path()
+        verb = SUBRESOURCE_VERBS.get(method)
+        allowed: tuple[str, ...] = known.verbs
+    else:
+        verb = (OBJECT_VERBS if name else COLLECTION_VERBS).get(method)
+        allowed = resource.verbs
+    if verb is None:
+        raise MethodNotAllowed("the server does not allow this method on the requested resource")
+    if verb not in allowed:
+        raise verb_not_supported(resource, verb)
+    return verb
+
+
+def verb_not_supported(resource: Resource, verb: str) -> MethodNotAllowed:
+    message = f'{verb} is not supported on resources of kind "{resource.full_name}"'
+    return MethodNotAllowed(message, {"group": resource.group, "kind": resource.plural})
+
+
+def unknown_path() -> NotFound:
+    return NotFound("the server could not find the requested resource")

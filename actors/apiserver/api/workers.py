@@ -1,0 +1,158 @@
+"""Worker threads for what would hold the event loop: long bodies, large objects, costly patterns and rules.
+
+Short work stays in the loop with a small budget; what spends it, or is long to begin with, starts over in a thread with
+the request's own. Work given to a thread owns what it changes. A user has one thread at a time and a bounded queue, so
+that one user's long requests delay that user's alone while another thread is free.
+"""
+
+import asyncio
+import contextvars
+import gc
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from actors.apiserver.api.errors.answers import TooManyRequests
+from protocols.budget import Budget, BudgetSpent, within
+
+THREADS = 2
+LONG = 16 * 1024
+"""Bytes of bodies and objects above which work leaves the loop: each value in them costs some 10 us over a write."""
+LOOP_UNITS = 10_000
+"""Units of about a microsecond that work may spend in the loop."""
+SECONDS = 30.0
+"""Deadline of one piece of work, its time in the queue included."""
+QUEUED_PER_USER, QUEUED = 16, 128
+"""Pieces of work that wait for a thread."""
+SWITCH_SECONDS = 0.001
+"""How long the loop waits for a thread that computes; Python's default is 5 ms."""
+GARBAGE = (20_000, 10, 10)
+"""Thresholds of Python's collector: with its usual ones a body of a million values is swept again and again while it is
+read, a tenth of a second each time."""
+FOREVER = 1e9
+T = TypeVar("T")
+user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
+"""Whose request this is."""
+
+
+def prepare_process() -> None:
+    """Let the loop and the threads of this process share the interpreter in short turns."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(*GARBAGE)
+
+
+class _Job:
+    """A piece of work that waits for a thread, or is in one. `done` is None once nobody waits for it."""
+
+    __slots__ = ("_budget", "_context", "_work", "done", "user")
+
+    def __init__(self, owner: str, work: Callable[[], Any]) -> None:
+        self.user = owner
+        self.done: asyncio.Future[Any] | None = asyncio.get_running_loop().create_future()
+        self._budget, self._context, self._work = Budget(SECONDS), contextvars.copy_context(), work
+
+    def run(self) -> Any:
+        """In the thread. Raises what the work raises, DeadlinePassed when it waited too long."""
+        return self._context.run(self._counted)
+
+    def _counted(self) -> Any:
+        self._budget.spend(0)
+        with within(self._budget):
+            return self._work()
+
+
+class Workers:
+    """Those of one event loop."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="worker")
+        self._free = threads
+        self._busy: set[str] = set()
+        self._waiting: OrderedDict[str, deque[_Job]] = OrderedDict()
+        """By user, those first who waited longest since their last turn."""
+        self._queued = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return the result of `work`, called in a thread.
+
+        Raises what it raises, BudgetSpent, DeadlinePassed, and TooManyRequests when too much waits already.
+        """
+        name = user.get()
+        waiting = self._waiting.get(name)
+        if self._queued >= QUEUED or (waiting is not None and len(waiting) >= QUEUED_PER_USER):
+            raise TooManyRequests("too many large requests wait for their turn, please try again later", retry_after=1)
+        job = _Job(name, work)
+        assert job.done is not None
+        self._waiting.setdefault(name, deque()).append(job)
+        self._queued += 1
+        self._begin()
+        try:
+            result: T = await job.done
+            return result
+        finally:
+            job.done = None  # no circle of error, frame and future keeps what was sent
+
+    def _begin(self) -> None:
+        """Start what waits, one piece of each user in turn, as long as threads are free."""
+        while self._free:
+            name = next((name for name in self._waiting if name not in self._busy), None)
+            if name is None:
+                return
+            waiting = self._waiting.pop(name)
+            job = waiting.popleft()
+            if waiting:
+                self._waiting[name] = waiting
+            self._queued -= 1
+            if job.done is None or job.done.cancelled():
+                continue
+            self._free -= 1
+            self._busy.add(name)
+            loop = asyncio.get_running_loop()
+            self._pool.submit(job.run).add_done_callback(partial(_call, loop, self._ended, job))
+
+    def _ended(self, job: _Job, ran: "Future[Any]") -> None:
+        done, error = job.done, ran.exception()
+        if done is not None and not done.done():
+            if error is None:
+                done.set_result(ran.result())
+            else:
+                done.set_exception(error)
+        del done, error
+        self._free += 1
+        self._busy.discard(job.user)
+        self._begin()
+
+
+def _call(loop: asyncio.AbstractEventLoop, told: Callable[..., None], *arguments: Any) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits
+        loop.call_soon_threadsafe(told, *arguments)
+
+
+_of: tuple[asyncio.AbstractEventLoop, Workers] | None = None
+
+
+def workers() -> Workers:
+    """The workers of the running loop, of which a process has one."""
+    global _of
+    loop = asyncio.get_running_loop()
+    if _of is None or _of[0] is not loop:
+        _of = loop, Workers()
+    return _of[1]
+
+
+async def beside(size: int, work: Callable[[], T]) -> T:
+    """Return the result of `work`, which handles `size` bytes, in the loop if it is short; it may be called twice.
+
+    Raises as Workers.run.
+    """
+    if size <= LONG:
+        try:
+            with within(Budget(FOREVER, LOOP_UNITS)):
+                return work()
+        except BudgetSpent:
+            pass
+    return await workers().run(work)

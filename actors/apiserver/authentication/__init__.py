@@ -1,1 +1,0 @@
-"""Who sends a request: certificates, tokens, impersonation."""

@@ -1,1 +1,0 @@
-"""Bearer tokens: those of service accounts, signed here, and those of a file."""

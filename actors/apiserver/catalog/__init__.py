@@ -1,1 +1,0 @@
-"""What is served: rows of resources, the table of them, discovery."""

@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: validation, accepted names, the controller of their conditions."""

@@ -1,0 +1,106 @@
+"""CustomResourceDefinitions. Their conditions are written by the keeper of every process (see custom/keeper.py)."""
+
+from actors.apiserver.api.errors.causes import Cause, invalid
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.resource import STATUS_VERBS, Resource, Subresource
+from actors.apiserver.api.strategy import Strategy
+from actors.apiserver.custom.definitions.definition import CLEANUP
+from actors.apiserver.custom.definitions.rules import changed_causes, definition_causes, stored_causes
+from actors.apiserver.custom.definitions.tidy import tidy
+from actors.apiserver.custom.definitions.warnings import definition_warnings
+from actors.apiserver.resources.cells import CREATED, NAME
+from actors.apiserver.writes.validation.errors import WrongType
+from protocols.kube.custom import condition
+from protocols.kube.resources import DEFINITIONS as ROW
+
+
+class DefinitionStrategy(Strategy):
+    has_status = True
+    has_generation = True
+
+    def default(self, obj: Obj) -> None:
+        spec = obj.get("spec")
+        names = spec.get("names") if isinstance(spec, dict) else None
+        if not isinstance(spec, dict) or not isinstance(names, dict):
+            return
+        names.setdefault("singular", text(names, "kind").lower())
+        names.setdefault("listKind", f"{text(names, 'kind')}List")
+        if not at(spec, "conversion", "strategy"):
+            spec["conversion"] = {**(spec.get("conversion") or {}), "strategy": "None"}
+        if not spec.get("preserveUnknownFields"):
+            spec.pop("preserveUnknownFields", None)
+
+    def prepare_create(self, obj: Obj) -> None:
+        super().prepare_create(obj)
+        obj["status"] = {"storedVersions": _storage(obj)}
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        super().prepare_update(new, old)
+        stored = list(at(new, "status", "storedVersions") or ())
+        stored += [name for name in _storage(new) if name not in stored]
+        new["status"] = {**(new.get("status") or {}), "storedVersions": stored}
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        untidy = _tidied(obj)
+        return untidy or definition_causes(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        if new.get("spec") == old.get("spec"):
+            return []
+        established = condition(old, "Established") == "True"
+        untidy = _tidied(new)
+        return untidy or _new_causes(new, old) + changed_causes(new, old, established) + stored_causes(new)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+        return stored_causes(new)
+
+    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+        return definition_warnings(new, old)
+
+    def prepare_delete(self, obj: Obj) -> None:
+        """The keeper takes it off again once no object is left."""
+        held = list(obj["metadata"].get("finalizers") or ())
+        if not obj["metadata"].get("deletionTimestamp") and CLEANUP not in held:
+            obj["metadata"]["finalizers"] = [*held, CLEANUP]
+
+
+def _new_causes(new: Obj, old: Obj) -> list[Cause]:
+    """What an older server let in may stay, as long as it is not touched."""
+    causes = definition_causes(new, old)
+    before = set(definition_causes(old, old)) if causes else set()
+    return [cause for cause in causes if cause not in before]
+
+
+def _storage(obj: Obj) -> list[str]:
+    return [text(version, "name") for version in items(obj, "spec", "versions") if version.get("storage")]
+
+
+def _tidied(obj: Obj) -> list[Cause]:
+    for index, version in enumerate(items(obj, "spec", "versions")):
+        schema = at(version, "schema", "openAPIV3Schema")
+        path = f"spec.versions[{index}].schema.openAPIV3Schema"
+        try:
+            if isinstance(schema, dict):
+                tidy(schema)
+        except WrongType as error:
+            return [invalid(path, "object", str(error))]
+        except RecursionError:
+            return [invalid(path, "object", "is nested too deeply")]
+    return []
+
+
+DEFINITIONS: Resource = Resource(
+    group=ROW.group,
+    version=ROW.version,
+    plural=ROW.plural,
+    singular="customresourcedefinition",
+    kind=ROW.kind,
+    namespaced=False,
+    strategy=DefinitionStrategy(),
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    columns=(NAME, CREATED),
+    prefix=ROW.etcd_prefix,
+    versioned_update=True,
+    subresources=(Subresource("status", STATUS_VERBS, ROW.kind, ROW.group, ROW.version),),
+)

@@ -1,0 +1,140 @@
+"""What a definition must hold, beside what each of its versions must (version_rules.py). Words as upstream's."""
+
+from collections.abc import Iterable
+
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required, unsupported
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.custom.definitions.version_rules import version_causes
+from protocols.kube.name_faults import dns1035_faults, subdomain_faults
+from protocols.kube.request_uri import uri_fault
+
+SCOPES = ("Cluster", "Namespaced")
+MIXED = "may have mixed case, but should otherwise match: "
+APPROVAL = "api-approved.kubernetes.io"
+APPROVALS = "https://github.com/kubernetes/enhancements/pull/1111"
+NO_WEBHOOK = "not supported: this server calls no conversion webhooks; use None, which changes the apiVersion only"
+STORED = (
+    "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a "
+    "storage migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"
+)
+UNKNOWN_FIELDS = (
+    "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+)
+
+
+def definition_causes(obj: Obj, old: Obj | None = None) -> list[Cause]:
+    causes = [*_name_causes(obj), *_group_causes(obj), *_scope_causes(obj), *version_causes(obj)]
+    causes += [*_names_causes(obj), *_conversion_causes(obj), *_approval_causes(obj, old)]
+    if at(obj, "spec", "preserveUnknownFields"):
+        causes.append(invalid("spec.preserveUnknownFields", True, UNKNOWN_FIELDS))
+    return causes
+
+
+def changed_causes(new: Obj, old: Obj, established: bool) -> list[Cause]:
+    """What an update may not touch, for stored objects and their keys depend on it."""
+    paths = [("spec", "group"), ("spec", "names", "plural")]
+    if established:
+        paths = [("spec", "scope"), ("spec", "names", "kind"), *paths]
+    changed = [path for path in paths if at(new, *path) != at(old, *path)]
+    return [invalid(".".join(path), at(new, *path), "field is immutable") for path in changed]
+
+
+def stored_causes(obj: Obj) -> list[Cause]:
+    """No version may go while objects may be stored in it, and the one that is written now must be told."""
+    versions = items(obj, "spec", "versions")
+    names = {text(each, "name") for each in versions}
+    stored = at(obj, "status", "storedVersions") or []
+    path = "status.storedVersions"
+    if not stored:
+        return [invalid(path, stored, "must have at least one stored version")]
+    written = [text(each, "name") for each in versions if each.get("storage")]
+    causes = [invalid(path, stored, f"must have the storage version {name}") for name in written if name not in stored]
+    gone = [(index, name) for index, name in enumerate(stored) if name not in names]
+    return causes + [invalid(f"{path}[{index}]", name, STORED.format(name)) for index, name in gone]
+
+
+def _name_causes(obj: Obj) -> list[Cause]:
+    wanted = f"{text(obj, 'spec', 'names', 'plural')}.{text(obj, 'spec', 'group')}"
+    name = text(obj, "metadata", "name")
+    return [] if name == wanted else [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
+
+
+def _group_causes(obj: Obj) -> list[Cause]:
+    group = text(obj, "spec", "group")
+    if not group:
+        return [required("spec.group")]
+    if faults := subdomain_faults(group):
+        return [invalid("spec.group", group, ",".join(faults))]
+    return [] if "." in group else [invalid("spec.group", group, "should be a domain with at least one dot")]
+
+
+def _scope_causes(obj: Obj) -> list[Cause]:
+    scope = text(obj, "spec", "scope")
+    if scope in SCOPES:
+        return []
+    return [unsupported("spec.scope", scope, SCOPES) if scope else required("spec.scope")]
+
+
+def _names_causes(obj: Obj) -> list[Cause]:
+    names = {field: text(obj, "spec", "names", field) for field in ("plural", "singular", "kind", "listKind")}
+    causes = [required(f"spec.names.{field}") for field, name in names.items() if not name]
+    causes += [cause for field, name in names.items() if name for cause in _one_name(f"spec.names.{field}", name)]
+    causes += _words(obj, "shortNames")
+    if names["kind"] and names["kind"] == names["listKind"]:
+        causes.append(invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same"))
+    return causes + _words(obj, "categories")
+
+
+def _words(obj: Obj, field: str) -> list[Cause]:
+    words = at(obj, "spec", "names", field) or ()
+    return [cause for index, word in enumerate(words) for cause in _one_name(f"spec.names.{field}[{index}]", str(word))]
+
+
+def _one_name(path: str, value: str) -> list[Cause]:
+    mixed = path.endswith(("kind", "Kind"))
+    faults = ",".join(dns1035_faults(value.lower() if mixed else value))
+    return [invalid(path, value, f"{MIXED if mixed else ''}{faults}")] if faults else []
+
+
+def _conversion_causes(obj: Obj) -> list[Cause]:
+    strategy, webhook = text(obj, "spec", "conversion", "strategy"), at(obj, "spec", "conversion", "webhook")
+    path = "spec.conversion"
+    if strategy == "Webhook":
+        return [invalid(f"{path}.strategy", strategy, NO_WEBHOOK)]
+    causes = [] if strategy == "None" else [unsupported(f"{path}.strategy", strategy, ("None", "Webhook"))]
+    for field, name in (("clientConfig", "webhookClientConfig"), ("conversionReviewVersions",) * 2):
+        if at(webhook, field):
+            causes.append(forbidden(f"{path}.{name}", "should not be set when strategy is not set to Webhook"))
+    return causes
+
+
+def _approval_causes(obj: Obj, old: Obj | None) -> list[Cause]:
+    """What was not approved before may stay so."""
+    if not is_protected(text(obj, "spec", "group")):
+        return []
+    value = text(obj, "metadata", "annotations", APPROVAL)
+    state, told = approval(value)
+    if state in ("approved", "bypassed") or (
+        old and state == approval(text(old, "metadata", "annotations", APPROVAL))[0]
+    ):
+        return []
+    path = f"metadata.annotations[{APPROVAL}]"
+    return [required(path, told) if state == "missing" else invalid(path, value, told)]
+
+
+def approval(value: str) -> tuple[str, str]:
+    """Of a protected group's annotation: approved, bypassed, missing or invalid, and what is said of it."""
+    wanted = f'protected groups must have approval annotation "{APPROVAL}"'
+    if not value:
+        return "missing", f"{wanted}, see {APPROVALS}"
+    if value.startswith("unapproved"):
+        return "bypassed", f'not approved: "{value}"'
+    scheme, slashes, rest = value.partition("://")
+    if scheme and slashes and rest.partition("/")[0] and not uri_fault(value):
+        return "approved", f"approved in {value}"
+    return "invalid", f'{wanted} with either a URL or a reason starting with "unapproved", see {APPROVALS}'
+
+
+def is_protected(group: str) -> bool:
+    roots: Iterable[str] = ("k8s.io", "kubernetes.io")
+    return any(group == root or group.endswith(f".{root}") for root in roots)

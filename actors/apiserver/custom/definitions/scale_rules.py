@@ -1,0 +1,45 @@
+"""The fields behind the scale subresource must be what a Scale can show."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.apiserver.api.errors.causes import Cause, invalid
+from actors.apiserver.api.objects.paths import Obj, at
+
+MOST = 2**31 - 1
+
+
+def scale_causes(obj: Obj, scale: Mapping[str, str], whole: bool = True) -> list[Cause]:
+    """`whole`: the spec may have changed too."""
+    if not scale:
+        return []
+    causes = _replicas(obj, scale.get("specReplicasPath", "")) if whole else []
+    causes += _replicas(obj, scale.get("statusReplicasPath", ""))
+    path = scale.get("labelSelectorPath") or ""
+    selector = value_at(obj, path) if path else None
+    if selector is not None and not isinstance(selector, str):
+        causes.append(_wrong(path, "", selector, "string"))
+    return causes
+
+
+def _replicas(obj: Obj, path: str) -> list[Cause]:
+    value = value_at(obj, path)
+    if value is None:
+        return []
+    if isinstance(value, bool) or not isinstance(value, int):
+        return [_wrong(path, 0, value, "int64")]
+    if value < 0:
+        return [invalid(path, value, "should be a non-negative integer")]
+    return [invalid(path, value, f"should be less than or equal to {MOST}")] if value > MOST else []
+
+
+def value_at(obj: Obj, path: str) -> Any:
+    """Of a path of names alone, like `.spec.replicas`; None when there is none."""
+    return at(obj, *path.removeprefix(".").split("."))
+
+
+def _wrong(path: str, shown: object, value: Any, wanted: str) -> Cause:
+    kinds = {bool: "bool", float: "float64", str: "string", dict: "map[string]interface {}", list: "[]interface {}"}
+    found = kinds.get(type(value), "int64")
+    told = f"{path} accessor error: {value} is of the type {found}, expected {wanted}"
+    return invalid(path, shown, told)

@@ -1,0 +1,63 @@
+"""What the author of a definition, or of an object, is told though it is taken."""
+
+from collections.abc import Iterator
+
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.custom.schema.node import LIST_TYPE
+from protocols.kube.formats import is_known
+from protocols.kube.name_faults import qualified_faults
+
+OF_SET = (
+    'x-kubernetes-list-type: set for items of type "{}" is not supported by server-side apply or CEL validation rules'
+)
+
+STANDARD = ("orphan", "foregroundDeletion", "kubernetes")
+PREFER = "prefer a domain-qualified finalizer name {}to avoid accidental conflicts with other finalizer writers"
+
+
+def finalizer_warnings(new: Obj, old: Obj | None) -> list[str]:
+    """Of those that are new."""
+    before = at(old, "metadata", "finalizers") or ()
+    added = sorted({str(name) for name in at(new, "metadata", "finalizers") or ()} - set(before))
+    return [f'metadata.finalizers: "{name}": {told}' for name in added for told in _of_finalizer(name)]
+
+
+def _of_finalizer(name: str) -> list[str]:
+    told = qualified_faults(name)
+    if "/" not in name and name not in STANDARD:
+        told.append(PREFER.format("including a path (/) " if "." in name else ""))
+    return told
+
+
+def definition_warnings(new: Obj, old: Obj | None) -> list[str]:
+    """Once each; what was there before is not told again."""
+    told = _told(old) if old is not None else {}
+    return [warning for warning in _told(new) if warning not in told]
+
+
+def _told(definition: Obj) -> dict[str, None]:
+    schemas = [part for version in items(definition, "spec", "versions") for part in _schemas(version)]
+    formats = [f'unrecognized format "{part["format"]}"' for part in schemas if _is_strange(part)]
+    sets = [OF_SET.format(at(part, "items", "type")) for part in schemas if _is_odd_set(part)]
+    return dict.fromkeys([*formats, *sorted(sets)])
+
+
+def _is_strange(part: Obj) -> bool:
+    return bool(text(part, "format")) and not is_known(text(part, "format"), text(part, "type"))
+
+
+def _is_odd_set(part: Obj) -> bool:
+    return part.get(LIST_TYPE) == "set" and at(part, "items", "type") in ("object", "array")
+
+
+def _schemas(version: Obj) -> Iterator[Obj]:
+    """Every schema within a version's. One that is stored is not nested too deeply."""
+    ahead = [at(version, "schema", "openAPIV3Schema")]
+    while ahead:
+        part = ahead.pop()
+        if not isinstance(part, dict):
+            continue
+        yield part
+        below = [part.get(word) for word in ("additionalProperties", "not", "items")]
+        below += [each for word in ("oneOf", "anyOf", "allOf") for each in part.get(word) or ()]
+        ahead += [*reversed((part.get("properties") or {}).values()), *below]

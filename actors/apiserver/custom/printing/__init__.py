@@ -1,0 +1,1 @@
+"""Additional printer columns and their JSONPath."""

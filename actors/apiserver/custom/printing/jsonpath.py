@@ -1,0 +1,192 @@
+"""The JSONPath of printer columns and selectable fields, as kubectl's library reads it: fields, indexes and slices,
+wildcards, unions, filters, and the way down through everything (`..`)."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from actors.apiserver.custom.printing.jsonpath_filter import Literal, compared, literal
+from protocols.errors import NodeplaneError
+
+TOKEN = re.compile(
+    r"""
+    (?P<deep>\.\.)(?P<below>(?:\\.|[^\s.,\[\]$@{}\\])+)? |
+    \.?\[\s*\?\((?P<filter>(?:[^"')]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*)\)\s*\] |
+    \.?\[(?P<array>[^\]]*)\] |
+    \.(?P<name>(?:\\.|[^\s.,\[\]$@{}\\])+) |
+    (?P<here>[$@]|\.(?=$|\[))
+    """,
+    re.VERBOSE,
+)
+SLICE = re.compile(r"(-?\d{1,18})?(:(?:-?\d{1,18})?)?(:\d{0,18})?")
+TERMS = re.compile(r"([^!<>=]+?)\s*([!<>=]+)\s*(.+?)")
+MOST = 10_000
+"""Values on the way: `..` after `..` doubles what it meets."""
+Step = Callable[[list[Any]], list[Any]]
+
+
+class PathInvalid(NodeplaneError):
+    """Raised for a text that is no JSONPath."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class PathFails(NodeplaneError):
+    """Raised where a path asks of an object what it cannot answer: an index of no list, or beyond its end."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class JsonPath:
+    """Raises PathInvalid."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._steps = list(_steps(text))
+
+    def first(self, obj: Any) -> Any:
+        """The first value found; None when there is none."""
+        return next(iter(self.values(obj)), None)
+
+    def values(self, obj: Any) -> list[Any]:
+        """Those found; none where the path does not fit."""
+        try:
+            return self.found(obj)
+        except PathFails:
+            return []
+
+    def found(self, obj: Any) -> list[Any]:
+        """Raises PathFails."""
+        values = [obj]
+        for step in self._steps:
+            values = step(values)
+            if len(values) > MOST:
+                raise PathFails(f"more than {MOST} values")
+        return values
+
+
+def _steps(text: str) -> Iterator[Step]:
+    at = 0
+    while at < len(text):
+        token = TOKEN.match(text, at)
+        if token is None:
+            raise PathInvalid(f"is an invalid path: cannot read {text[at:]!r}")
+        if token["here"] is None:
+            yield from _read(token)
+        at = token.end()
+
+
+def _read(token: re.Match[str]) -> Iterator[Step]:
+    if token["deep"] is not None:
+        yield _descended
+        if token["below"] is not None:
+            yield _field(token["below"])
+    elif token["filter"] is not None:
+        yield _filtered(token["filter"])
+    elif token["array"] is not None:
+        yield _array(token["array"].strip())
+    else:
+        yield _field(token["name"])
+
+
+def _field(name: str) -> Step:
+    if name == "*":
+        return _children
+    plain = name.replace("\\", "")
+    return lambda values: [value[plain] for value in values if isinstance(value, dict) and plain in value]
+
+
+def _children(values: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        found += value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    return found
+
+
+def _descended(values: list[Any]) -> list[Any]:
+    """All that holds something, from the top down."""
+    found: list[Any] = []
+    ahead = list(reversed(values))
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, dict | list) and value:
+            found.append(value)
+            ahead += reversed(_children([value]))
+        if len(found) > MOST:
+            raise PathFails(f"more than {MOST} values")
+    return found
+
+
+def _array(text: str) -> Step:
+    if text[:1] in "\"'" and len(text) > 1 and text[-1] == text[0] and text[0] not in text[1:-1]:
+        return _field(text[1:-1]) if text[1:-1] != "*" else _field("\\*")
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 1:
+        union = [_array(part) for part in parts]
+        return lambda values: [found for step in union for found in step(values)]
+    return _sliced("::" if text == "*" else text)
+
+
+def _sliced(text: str) -> Step:
+    found = SLICE.fullmatch(text)
+    if found is None or text in ("", "-"):
+        raise PathInvalid(f"is an invalid path: invalid array index {text}")
+    start, end, step = (None if part in (None, "", ":") else int(part.lstrip(":")) for part in found.groups())
+    if end is None and found[2] is None:
+        end = (start or 0) + 1 or None
+    return lambda values: [part for value in values if value is not None for part in _slice(value, start, end, step)]
+
+
+def _slice(value: Any, start: int | None, end: int | None, step: int | None) -> list[Any]:
+    if not isinstance(value, list):
+        raise PathFails("not a list")
+    length = len(value)
+    first = (start or 0) + (length if start is not None and start < 0 else 0)
+    last = length if end is None else end + (length if end < 0 else 0)
+    if first == last:
+        return []
+    if not (0 <= first < length and 0 <= last <= length and first <= last) or step == 0:
+        raise PathFails(f"array index out of bounds: index {first}, length {length}")
+    return value[first : last : step or 1]
+
+
+def _filtered(text: str) -> Step:
+    terms = TERMS.fullmatch(text.strip())
+    if terms is None:
+        there = JsonPath(text.strip())
+        return lambda values: [part for part in _parts(values) if there.values(part)]
+    left, right = _term(terms[1]), _term(terms[3].strip())
+
+    def step(values: list[Any]) -> list[Any]:
+        return [part for part in _parts(values) if _holds(left(part), terms[2], right(part))]
+
+    return step
+
+
+def _parts(values: list[Any]) -> list[Any]:
+    if not all(isinstance(value, list) for value in values):
+        raise PathFails("not a list, it cannot be filtered")
+    return [part for value in values for part in value]
+
+
+def _term(text: str) -> Callable[[Any], list[Any]]:
+    found: Literal | None = literal(text)
+    if found is not None:
+        value = found.value
+        return lambda part: [value]
+    if text[:1] not in "@$.":
+        raise PathInvalid(f"is an invalid path: unrecognized identifier {text}")
+    return JsonPath(text).found
+
+
+def _holds(left: list[Any], sign: str, right: list[Any]) -> bool:
+    if not left or not right:
+        return False
+    if len(left) > 1 or len(right) > 1:
+        raise PathFails("can only compare one element at a time")
+    held = compared(left[0], sign, right[0])
+    if held is None:
+        raise PathFails("incompatible types for comparison")
+    return held

@@ -1,0 +1,1 @@
+"""Serve custom resources: kinds, strategies and versions made of definitions."""

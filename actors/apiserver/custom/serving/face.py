@@ -1,0 +1,42 @@
+"""Custom objects in one of their versions: what is stored, with this version's name, defaults, and without what its
+schema no longer has."""
+
+from actors.apiserver.api.face import ChangingFace
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.stored import Stored, decode_stored
+from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.nulls import drop_nulls
+from actors.apiserver.custom.schema.prune import pruned
+from actors.apiserver.custom.serving.kind import Kind
+from actors.apiserver.writes.encode import encode_object, same
+
+HEAD = 256
+
+
+class CustomFace(ChangingFace):
+    """What was written under the schema of now is stored as it is shown: with the first generation of a definition,
+    that is everything in the storage version."""
+
+    def __init__(self, kind: Kind) -> None:
+        definition = kind.definition
+        self._kind = kind
+        self._storage = f"{definition.group}/{definition.storage}"
+        self._stored_head = f'"apiVersion":"{self._storage}"'.encode()
+        self._settled = definition.generation == 1 and kind.version.storage
+
+    def make(self, stored: Stored) -> Stored:
+        if self._settled:
+            return stored
+        obj = decode_stored(stored.raw, stored.rv)
+        obj["apiVersion"] = self._kind.api_version
+        pruned(obj, self._kind.node)
+        drop_nulls(obj, self._kind.node)
+        if self._kind.has_defaults:
+            fill(obj, self._kind.node)
+        return stored if same(obj, stored.obj) else Stored(stored.key, stored.rv, encode_object(obj))
+
+    def to_stored(self, obj: Obj) -> Obj:
+        return {**obj, "apiVersion": self._storage}
+
+    def outdated(self, stored: Stored) -> bool:
+        return self._stored_head not in stored.raw[:HEAD]

@@ -1,0 +1,87 @@
+"""One version of a custom resource at work: its schema is compiled when the first object of it is looked at."""
+
+import functools
+import re
+from collections.abc import Mapping
+
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.schemas.registry import META, registry
+from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.custom.definitions.definition import Definition, Version
+from actors.apiserver.custom.schema.defaults import has_defaults
+from actors.apiserver.custom.schema.embedded import clean_embedded
+from actors.apiserver.custom.schema.node import Node
+from actors.apiserver.custom.schema.nulls import drop_nulls
+from actors.apiserver.custom.schema.openapi import openapi_schema
+from actors.apiserver.custom.schema.ownership import shape_of
+from actors.apiserver.custom.schema.prune import pruned, pruned_part
+from actors.apiserver.writes.validation.walk import clean_part
+
+VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+
+
+class Kind:
+    def __init__(self, definition: Definition, version: Version) -> None:
+        self.definition = definition
+        self.version = version
+        self.api_version = f"{definition.group}/{version.name}"
+        self.terminating = definition.terminating
+        self.warning = _warning(definition, version)
+        self.scale: Mapping[str, str] = version.scale
+
+    @functools.cached_property
+    def node(self) -> Node:
+        return Node(self.version.schema)
+
+    @functools.cached_property
+    def has_defaults(self) -> bool:
+        return has_defaults(self.node)
+
+    @functools.cached_property
+    def shape(self) -> Shape:
+        return shape_of(self.node, self.component_name, registry().structs[f"{META}.ObjectMeta"])
+
+    @property
+    def component_name(self) -> str:
+        """`com.example.v1.CronTab`: what upstream calls it in OpenAPI."""
+        reverse = ".".join(reversed(self.definition.group.split(".")))
+        return f"{reverse}.{self.version.name}.{self.definition.names.kind}"
+
+    def clean(self, obj: Obj) -> list[str]:
+        unknown = [*self._clean_metadata(obj), *pruned(obj, self.node)]
+        return unknown + self._coerced(obj)
+
+    def clean_part(self, obj: Obj, field: str) -> list[str]:
+        if field == "metadata":
+            return self._clean_metadata(obj)
+        return pruned_part(obj, self.node, field) + self._coerced(obj)
+
+    def _coerced(self, obj: Obj) -> list[str]:
+        """What is left of it as its decoder would: without nulls, embedded metadata as all metadata."""
+        drop_nulls(obj, self.node)
+        return clean_embedded(obj, self.node)
+
+    def _clean_metadata(self, obj: Obj) -> list[str]:
+        """Metadata is the same everywhere, whatever a schema says of it."""
+        return clean_part(obj["metadata"], self.shape, "metadata") if obj.get("metadata") is not None else []
+
+    def component(self) -> tuple[str, Obj]:
+        return self.component_name, openapi_schema(self.version.schema)
+
+
+def _warning(definition: Definition, version: Version) -> str:
+    if not version.deprecated or version.warning:
+        return version.warning
+    newer = [each.name for each in definition.versions if each.served and not each.deprecated]
+    newer = sorted((name for name in newer if priority(name) < priority(version.name)), key=priority)
+    told = f"{definition.group}/{version.name} {definition.names.kind} is deprecated"
+    return f"{told}; use {definition.group}/{newer[0]} {definition.names.kind}" if newer else told
+
+
+def priority(version: str) -> tuple[int, int, int, str]:
+    """Sorts versions as discovery does: v2, v1, v2beta1, v1alpha1, then others by name."""
+    found = VERSION.fullmatch(version)
+    if found is None:
+        return 3, 0, 0, version
+    level = {None: 0, "beta": 1, "alpha": 2}[found[2]]
+    return level, -int(found[1]), -int(found[3] or 0), version

@@ -1,0 +1,82 @@
+"""Writing custom objects: defaults, the schema, and what counts as a new generation."""
+
+from typing import Any
+
+from actors.apiserver.api.errors.causes import Cause, invalid
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.strategy import Strategy, restore_all_but
+from actors.apiserver.custom.definitions.scale_rules import scale_causes
+from actors.apiserver.custom.definitions.warnings import finalizer_warnings
+from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.embedded import embedded_causes
+from actors.apiserver.custom.schema.node import MISSING, Node
+from actors.apiserver.custom.schema.validate import NOWHERE, has_repeated, part_causes, schema_causes
+from actors.apiserver.custom.serving.kind import Kind
+
+BLOCKING = [f"FieldValue{what}" for what in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")]
+"""With one of these, no rule can be asked about the object."""
+UNASKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation"
+)
+
+
+class CustomStrategy(Strategy):
+    has_generation = True
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self.has_status = kind.version.status
+
+    def default(self, obj: Obj) -> None:
+        if self._kind.has_defaults:
+            fill(obj, self._kind.node)
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        restore_all_but(new, old, "status")
+        self.default(new)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        node = self._kind.node
+        causes = schema_causes(obj, node) + scale_causes(obj, self._kind.scale)
+        return _ruled(embedded_causes(obj, node) + causes, obj, node)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        node = self._kind.node
+        causes = _ratcheted(schema_causes(new, node, old), old, node) + scale_causes(new, self._kind.scale)
+        return _ruled(embedded_causes(new, node) + causes, new, node, old)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+        """The rest is as it was, and may be what a newer schema would not let in."""
+        node = self._kind.node
+        status, causes = node.properties.get("status"), list[Cause]()
+        if status is not None and "status" in new:
+            causes = part_causes(new["status"], status, "status", old.get("status", MISSING))
+        causes = _ratcheted(causes, old, node) + scale_causes(new, self._kind.scale, whole=False)
+        return _ruled(causes, new, node, old)
+
+    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+        return finalizer_warnings(new, old)
+
+    def counts(self, new: Obj, old: Obj) -> bool:
+        """Everything but metadata, and but the status where that has an endpoint of its own."""
+        apart = ("metadata", "status") if self.has_status else ("metadata",)
+        return any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - set(apart))
+
+
+def _ratcheted(causes: list[Cause], old: Obj, node: Node) -> list[Cause]:
+    """An object that had elements twice may go on having some."""
+    if any(cause.reason == "FieldValueDuplicate" for cause in causes) and has_repeated(old, node):
+        return [cause for cause in causes if cause.reason != "FieldValueDuplicate"]
+    return causes
+
+
+def _ruled(causes: list[Cause], obj: Obj, node: Node, old: Any = MISSING) -> list[Cause]:
+    """And what the rules of the schema say, if they can be asked."""
+    if not node.ruled:
+        return causes
+    if any(cause.reason in BLOCKING for cause in causes):
+        return [*causes, invalid(NOWHERE, None, UNASKED)]
+    from actors.apiserver.custom.rule.evaluate import rule_causes
+
+    return causes + rule_causes(obj, node, old)

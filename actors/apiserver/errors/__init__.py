@@ -1,1 +1,0 @@
-"""Every refusal of the API, and how faults from below become one."""

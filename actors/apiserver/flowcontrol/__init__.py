@@ -1,1 +1,0 @@
-"""Priority and fairness: which request may execute now, which waits, which gets 429."""

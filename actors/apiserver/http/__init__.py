@@ -1,0 +1,1 @@
+"""The HTTP side: connections, authentication, fairness, routing, endpoints, audit."""

@@ -1,0 +1,120 @@
+"""What a service account token says, and whether that still holds. Pure: time and objects are given."""
+
+import uuid
+from typing import Any
+
+import msgspec
+
+from actors.apiserver.api.objects.paths import Obj, at, text
+from actors.apiserver.api.user import User
+from actors.apiserver.authorization.rbac.read import account_name
+from actors.apiserver.http.authentication.tokens.jwt import BadToken
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+PRIVATE = "kubernetes.io"
+LEEWAY = 10.0
+"""Seconds a clock may be behind ours when a token says `not before`."""
+BOUND = {"Pod": "pod", "Secret": "secret", "Node": "node"}
+"""Kinds a token can be bound to, and their claim."""
+RESOURCES = {"pod": "pods", "secret": "secrets", "node": "nodes"}
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What a token is asked for."""
+
+    account: Obj
+    audiences: tuple[str, ...]
+    seconds: int
+    bound_kind: str = ""
+    bound: Obj | None = None
+    node: Obj | None = None
+    """The node of the bound pod."""
+
+
+def make_claims(grant: Grant, now: float) -> dict[str, Any]:
+    namespace, name = text(grant.account, "metadata", "namespace"), text(grant.account, "metadata", "name")
+    private: dict[str, Any] = {"namespace": namespace, "serviceaccount": _named(grant.account)}
+    if grant.bound is not None:
+        private[BOUND[grant.bound_kind]] = _named(grant.bound)
+    if grant.node is not None:
+        private["node"] = _named(grant.node)
+    return {
+        "aud": list(grant.audiences),
+        "exp": int(now) + grant.seconds,
+        "iat": int(now),
+        "nbf": int(now),
+        "iss": ISSUER,
+        "jti": str(uuid.uuid4()),
+        PRIVATE: private,
+        "sub": account_name(namespace, name),
+    }
+
+
+def _named(obj: Obj) -> dict[str, str]:
+    return {"name": text(obj, "metadata", "name"), "uid": text(obj, "metadata", "uid")}
+
+
+def check_times(claims: dict[str, Any], now: float) -> None:
+    """Raises BadToken."""
+    if claims.get("iss") != ISSUER:
+        raise BadToken("the token is of another issuer")
+    ends, begins = _number(claims.get("exp")), _number(claims.get("nbf"))
+    if now >= ends:
+        raise BadToken("service account token has expired")
+    if now + LEEWAY < begins:
+        raise BadToken("service account token is not valid yet")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise BadToken("the token has no times")
+
+
+def audiences_of(claims: dict[str, Any]) -> tuple[str, ...]:
+    found = claims.get("aud")
+    found = [found] if isinstance(found, str) else found
+    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """An object a token stands and falls with."""
+
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+
+    def held_by(self, obj: Obj | None) -> bool:
+        return bool(self.uid) and text(obj, "metadata", "uid") == self.uid
+
+
+def references_of(claims: dict[str, Any]) -> list[Reference]:
+    """The service account, and what the token is bound to. Raises BadToken."""
+    private = claims.get(PRIVATE)
+    namespace, name = text(private, "namespace"), text(private, "serviceaccount", "name")
+    if not namespace or not name or claims.get("sub") != account_name(namespace, name):
+        raise BadToken("the token names no service account")
+    found = [Reference("serviceaccounts", namespace, name, text(private, "serviceaccount", "uid"))]
+    for claim, resource in RESOURCES.items():
+        bound = at(private, claim)
+        if bound is not None and (claim != "node" or at(private, "pod") is None):  # a pod's node is only told
+            where = "" if claim == "node" else namespace
+            found.append(Reference(resource, where, text(bound, "name"), text(bound, "uid")))
+    return found
+
+
+def user_of_claims(claims: dict[str, Any]) -> User:
+    private = claims.get(PRIVATE)
+    namespace = text(private, "namespace")
+    extra = {"authentication.kubernetes.io/credential-id": f"JTI={claims.get('jti', '')}"}
+    for claim in ("node", "pod"):
+        for field in ("name", "uid"):
+            if text(private, claim, field):
+                extra[f"authentication.kubernetes.io/{claim}-{field}"] = text(private, claim, field)
+    return User(
+        name=str(claims["sub"]),
+        groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"),
+        uid=text(private, "serviceaccount", "uid"),
+        extra=tuple((key, (value,)) for key, value in sorted(extra.items())),
+    )

@@ -1,0 +1,1 @@
+"""Connections, request bodies and responses."""

@@ -1,0 +1,1 @@
+"""Discovery and OpenAPI v3."""

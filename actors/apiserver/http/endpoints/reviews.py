@@ -1,0 +1,162 @@
+"""Reviews: who somebody is, and what they may do. Each answers with its question and a status."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.encoding.render import dump
+from actors.apiserver.api.errors.answers import BadRequest, TooManyRequests
+from actors.apiserver.api.errors.causes import invalid, invalid_object
+from actors.apiserver.api.objects.clock import now
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.user import User
+from actors.apiserver.api.workers import beside, workers
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.authorization.node_rules import node_of
+from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
+from actors.apiserver.http.authentication.tokens.claims import ISSUER
+from actors.apiserver.http.authentication.tokens.jwt import BadToken
+from actors.apiserver.http.connection.body import read_object
+from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.writes.metadata import check_kind, check_metadata
+
+GROUP_BYTES = 16
+"""A group is as much work as so many bytes of a body."""
+
+
+class Reviews:
+    def __init__(self, authorizer: Authorizer, authority: TokenAuthority) -> None:
+        self._authorizer, self._authority = authorizer, authority
+        self._answers: dict[str, Callable[[Request, Obj], Awaitable[Obj]]] = {
+            "TokenReview": self._token,
+            "SelfSubjectReview": self._self,
+            "SubjectAccessReview": self._access,
+            "LocalSubjectAccessReview": self._local_access,
+            "SelfSubjectAccessReview": self._own_access,
+            "SelfSubjectRulesReview": self._own_rules,
+        }
+
+    async def create(self, request: Request) -> Reply:
+        row = request.target.resource
+        body = await read_object(request.http, row.kind)
+        check_kind(body, row.kind, row.api_version)
+        check_metadata(body)
+        status = await self._answers[row.kind](request, body)
+        body["metadata"].setdefault("creationTimestamp", now())
+        body["status"] = status
+        return Reply(dump(body, request.form), 201, request.form.media_type)
+
+    async def _self(self, request: Request, _body: Obj) -> Obj:
+        return {"userInfo": user_info(request.user)}
+
+    async def _token(self, _request: Request, body: Obj) -> Obj:
+        token = at(body, "spec", "token")
+        if not isinstance(token, str) or not token:
+            raise BadRequest("token is required for TokenReview in authentication")
+        audiences = tuple(_strings(at(body, "spec", "audiences"))) or (ISSUER,)
+        try:
+            proven = await self._authority.prove(token, audiences)
+        except BadToken as error:
+            return {"authenticated": False, "user": {}, "error": str(error)}
+        return {"authenticated": True, "user": user_info(proven.user), "audiences": list(proven.audiences)}
+
+    async def _access(self, request: Request, body: Obj) -> Obj:
+        spec = body.get("spec") or {}
+        groups = spec.get("groups")
+        size = GROUP_BYTES * len(groups) if isinstance(groups, list) else 0
+        return await beside(size, lambda: self._decide_for_other(request, spec))
+
+    def _decide_for_other(self, request: Request, spec: Obj) -> Obj:
+        user = User(text(spec, "user"), tuple(_strings(spec.get("groups"))), text(spec, "uid"))
+        if not user.name and not user.groups:
+            raise _invalid(request, "spec.user", user.name, "at least one of user or group must be specified")
+        return self._decide(request, user, spec)
+
+    async def _local_access(self, request: Request, body: Obj) -> Obj:
+        namespace = text(body, "spec", "resourceAttributes", "namespace")
+        if namespace != request.target.namespace:
+            told = "must match metadata.namespace"
+            raise _invalid(request, "spec.resourceAttributes.namespace", namespace, told)
+        return await self._access(request, body)
+
+    async def _own_access(self, request: Request, body: Obj) -> Obj:
+        return self._decide(request, request.user, body.get("spec") or {})
+
+    def _decide(self, request: Request, user: User, spec: Obj) -> Obj:
+        resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+        if isinstance(resource, dict) == isinstance(other, dict):
+            told = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            raise _invalid(request, "spec.resourceAttributes", resource, told)
+        wanted = _resource_attributes(resource) if isinstance(resource, dict) else _other_attributes(other or {})
+        decision = self._authorizer.decide(user, wanted)
+        if not decision.allowed:
+            self._check_known()
+        return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
+
+    async def _own_rules(self, request: Request, body: Obj) -> Obj:
+        namespace = text(body, "spec", "namespace")
+        if not namespace:
+            raise BadRequest("no namespace on request")
+        self._check_known()
+        rules = await workers().run(lambda: self._rules(request.user, namespace))
+        node = bool(node_of(request.user))
+        return {
+            "resourceRules": [rule for rule in rules if "nonResourceURLs" not in rule],
+            "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
+            "incomplete": node,
+            **({"evaluationError": "the rules of nodes depend on objects and are not listed"} if node else {}),
+        }
+
+    def _rules(self, user: User, namespace: str) -> list[Obj]:
+        """In a thread: a user may hold tens of thousands."""
+        return [rule.as_object() for rule in dict.fromkeys(self._authorizer.rules(user, namespace))]
+
+    def _check_known(self) -> None:
+        if self._authorizer.policy() is None:
+            raise TooManyRequests("storage is (re)initializing: roles are not known yet", retry_after=1)
+
+
+def user_info(user: User) -> Obj:
+    parts: Obj = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra},
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def _resource_attributes(asked: Obj) -> Attributes:
+    """No resource at all means each of them, so only a rule for all allows it."""
+    return Attributes(
+        verb=text(asked, "verb"),
+        path="",
+        group=text(asked, "group"),
+        resource=text(asked, "resource") or "*",
+        subresource=text(asked, "subresource"),
+        namespace=text(asked, "namespace"),
+        name=text(asked, "name"),
+        fields=tuple(_equalities(asked)),
+    )
+
+
+def _equalities(asked: Obj) -> list[tuple[str, str]]:
+    found = []
+    for term in items(asked, "fieldSelector", "requirements"):
+        values = _strings(term.get("values"))
+        if term.get("operator") == "In" and len(values) == 1:
+            found.append((text(term, "key"), values[0]))
+    return found
+
+
+def _other_attributes(asked: Obj) -> Attributes:
+    return Attributes(text(asked, "verb"), text(asked, "path"))
+
+
+def _strings(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _invalid(request: Request, field: str, value: Any, detail: str) -> Exception:
+    row = request.target.resource
+    return invalid_object(row.kind, row.group, "", [invalid(field, value, detail)])

@@ -1,0 +1,150 @@
+"""POST serviceaccounts/NAME/token: a signed token that ends with its time, its account or what it is bound to."""
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.encoding.render import dump
+from actors.apiserver.api.errors.answers import BadRequest, Conflict, Forbidden, ServiceUnavailable
+from actors.apiserver.api.object_errors import details, not_found
+from actors.apiserver.api.objects.clock import now
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.query import write_options
+from actors.apiserver.api.table import Table
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.authorization.node_rules import is_node, node_of
+from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
+from actors.apiserver.http.authentication.tokens.claims import BOUND, RESOURCES, Grant
+from actors.apiserver.http.authentication.tokens.keys import NoSigningKey
+from actors.apiserver.http.authentication.tokens.request import GROUP, Asked, read_request
+from actors.apiserver.http.connection.body import read_object
+from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.writes.metadata import check_kind, check_metadata
+
+Stored = Callable[[str, str, str], Awaitable[Obj | None]]
+
+
+class Tokens:
+    def __init__(self, authority: TokenAuthority, authorizer: Authorizer, table: Table, stored: Stored) -> None:
+        """`stored` reads (resource, namespace, name) from the store: a token must not outlive what is gone."""
+        self._authority, self._authorizer, self._table, self._stored = authority, authorizer, table, stored
+
+    async def create(self, request: Request) -> Reply:
+        """Raises NotFound, BadRequest, Invalid, Conflict, Forbidden."""
+        write_options(request.query, request.dry_runs, "")
+        body = await read_object(request.http, "TokenRequest")
+        check_kind(body, "TokenRequest", f"{GROUP}/v1")
+        metadata = check_metadata(body)
+        target = request.target
+        if metadata.get("name") not in (None, "", target.name):
+            raise BadRequest(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
+            )
+        metadata.update(name=target.name, namespace=target.namespace, creationTimestamp=now())
+        audiences = at(body, "spec", "audiences")  # before the default
+        asked = read_request(body)
+        if is_node(request.user):
+            await self._check_node(request, asked, audiences or [])
+        token, ends = await self._issue(await self._grant(request, asked))
+        stamp = datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body["status"] = {"token": token, "expirationTimestamp": stamp}
+        return Reply(dump(body, request.form), 201, request.form.media_type)
+
+    async def _issue(self, grant: Grant) -> tuple[str, float]:
+        try:
+            return await self._authority.issue(grant)
+        except NoSigningKey as error:
+            raise ServiceUnavailable(str(error)) from None
+
+    async def _grant(self, request: Request, asked: Asked) -> Grant:
+        target = request.target
+        account = await self._stored("serviceaccounts", target.namespace, target.name)
+        if account is None:
+            raise not_found(target.resource, target.name)
+        bound = await self._bound(target.namespace, asked) if asked.kind else None
+        _check_pod(target.name, asked, bound)
+        name = text(bound, "spec", "nodeName") if asked.kind == "Pod" else ""
+        node = await self._stored("nodes", "", name) if name else None
+        return Grant(account, asked.audiences, asked.seconds, asked.kind, bound, node)
+
+    async def _check_node(self, request: Request, asked: Asked, audiences: list[str]) -> None:
+        """A node gets tokens of pods that run on it, for audiences these pods name. Raises Forbidden, NotFound."""
+        _refuse(request, _unbound(asked))
+        pod = await self._stored("pods", request.target.namespace, asked.name)
+        if pod is None:
+            raise not_found(self._table.of("pods"), asked.name)
+        if asked.uid != text(pod, "metadata", "uid"):
+            _refuse(request, _replaced(asked))
+        if text(pod, "spec", "nodeName") != node_of(request.user):
+            _refuse(request, "node requested token bound to a pod scheduled on a different node")
+        if len(audiences) > 1:
+            _refuse(request, "node may only request 0 or 1 audiences")
+        audience = audiences[0] if audiences else ""
+        if not await self._may_ask(request, audience, pod):
+            unfit = f"{request.user.name} is not authorized to request tokens for this audience"
+            _refuse(request, f"audience {json.dumps(audience)} not found in pod spec volume, {unfit}")
+
+    async def _may_ask(self, request: Request, audience: str, pod: Obj) -> bool:
+        """As upstream's ServiceAccountNodeAudienceRestriction: by a volume of the pod, or by a rule that says so."""
+        for volume in items(pod, "spec", "volumes"):
+            tokens = [source.get("serviceAccountToken") for source in items(volume, "projected", "sources")]
+            if any(isinstance(token, dict) and text(token, "audience") == audience for token in tokens):
+                return True
+            if audience in await self._driver_audiences(request.target.namespace, pod, volume):
+                return True
+        target = request.target
+        verb = "request-serviceaccounts-token-audience"
+        right = Attributes(verb, "", "", audience, "", target.namespace, target.name)
+        return bool(audience) and self._authorizer.allows(request.user, right)
+
+    async def _driver_audiences(self, namespace: str, pod: Obj, volume: Obj) -> set[str]:
+        """Return the audiences of tokens that the CSI driver of a volume asks for."""
+        driver, claim = text(volume, "csi", "driver"), text(volume, "persistentVolumeClaim", "claimName")
+        if volume.get("ephemeral") is not None:
+            claim = f"{text(pod, 'metadata', 'name')}-{text(volume, 'name')}"
+        if claim:
+            found = await self._stored("persistentvolumeclaims", namespace, claim)
+            name = text(found, "spec", "volumeName")
+            driver = text(await self._stored("persistentvolumes", "", name), "spec", "csi", "driver") if name else ""
+        known = await self._stored("csidrivers", "", driver) if driver else None
+        return {text(asked, "audience") for asked in items(known, "spec", "tokenRequests")}
+
+    async def _bound(self, namespace: str, asked: Asked) -> Obj:
+        """The object to bind to. Raises NotFound, Conflict."""
+        row = self._table.of(RESOURCES[BOUND[asked.kind]])
+        found = await self._stored(row.plural, namespace if row.namespaced else "", asked.name)
+        if found is None:
+            raise not_found(row, asked.name)
+        uid = text(found, "metadata", "uid")
+        if asked.uid and asked.uid != uid:
+            message = f'Operation cannot be fulfilled on {row.full_name} "{asked.name}": {_replaced(asked)}'
+            raise Conflict(message, details(row, asked.name))
+        return found
+
+
+def _check_pod(account: str, asked: Asked, bound: Obj | None) -> None:
+    if asked.kind == "Pod" and text(bound, "spec", "serviceAccountName") != account:
+        raise BadRequest(
+            f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
+        )
+
+
+def _replaced(asked: Asked) -> str:
+    return (
+        f"the UID in the bound object reference ({asked.uid}) does not match the UID in record. "
+        "The object might have been deleted and then recreated"
+    )
+
+
+def _unbound(asked: Asked) -> str:
+    """Return why a node gets no such token, before anything is read: a pod of the same name may be another pod."""
+    if asked.kind != "Pod":
+        return "node requested token not bound to a pod"
+    return "" if asked.uid else "node requested token with a pod binding without a uid"
+
+
+def _refuse(request: Request, fault: str) -> None:
+    if fault:
+        row, name = request.target.resource, request.target.name
+        raise Forbidden(f'{row.full_name} "{name}" is forbidden: {fault}', details(row, name))

@@ -1,0 +1,131 @@
+"""WATCH: everything that can fail after the options are read is an ERROR event inside a stream that began with 200."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from actors.apiserver.api.encoding.headers import Headers
+from actors.apiserver.api.errors.answers import MethodNotAllowed, ServiceUnavailable
+from actors.apiserver.api.errors.causes import forbidden, invalid_options
+from actors.apiserver.http.connection.messages import Reply, Request, Response
+from actors.apiserver.http.connection.takeover import Detached, take_over
+from actors.apiserver.http.fairness.long_running import WATCH, LongRunning
+from actors.apiserver.http.telemetry.watch_metrics import WatchMetrics
+from actors.apiserver.reads.reader import Reader
+from actors.apiserver.watch.begin import Opened, open_watch
+from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
+from actors.apiserver.watch.encode import error_bytes
+from actors.apiserver.watch.future import FutureWatches
+from actors.apiserver.watch.hub import Hub
+from actors.apiserver.watch.scope import Scope
+from protocols.kube.status import StatusError
+
+SHORTEST, LONGEST = 1800.0, 3600.0
+"""Without timeoutSeconds a watch lasts a random time between these, so that clients do not come back all at once."""
+NO_CACHE = {"Cache-Control": "no-cache, private"}
+
+
+NEEDS_PROGRESS = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+"""Clients match on this text."""
+
+
+class Watching:
+    def __init__(self, reader: Reader, hubs: dict[str, Hub], metrics: WatchMetrics, long_running: LongRunning) -> None:
+        self._reader = reader
+        self._hubs = hubs
+        self._metrics = metrics
+        self._future = FutureWatches(reader.reached)
+        self._long_running = long_running
+        self.closing = False
+        self.reuse: Callable[[asyncio.Transport], None] = asyncio.Transport.close
+        """What becomes of a connection whose watch is over."""
+
+    async def watch(self, request: Request, warnings: Sequence[str] = ()) -> Response:
+        """`warnings` are told with the answer's beginning. Raises TooManyRequests while the replica is empty and for a
+        user with too many open, ServiceUnavailable while this process leaves, Invalid for what needs progress while the
+        gate for it is off (clients list instead)."""
+        row = request.target.resource
+        if "watch" not in row.verbs:
+            told = f'watch is not supported on resources of kind "{row.full_name}"'
+            raise MethodNotAllowed(told, {"group": row.group, "kind": row.plural})
+        if self.closing:
+            raise ServiceUnavailable("apiserver is shutting down")
+        self._long_running.check(request.user, WATCH)
+        if request.options.initial_events is not None and not self._reader.efficient:
+            raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
+        answer = Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings)
+        began = time.monotonic()
+        hub = self._hubs[request.target.resource.path]
+        hub.replica.check_filled()
+        try:
+            opened = await self._open(request, hub)
+        except StatusError as fault:
+            return replace(answer, body=error_bytes(fault.status, request.form))
+        if request.options.initial_events:
+            opened = replace(opened, initial=self._timed(request, opened.initial, began))
+        self._begin(request, hub, opened, answer.lines())
+        return Detached()
+
+    def close(self) -> None:
+        """Once no watch is open."""
+        self._future.close()
+
+    def _timed(self, request: Request, initial: Iterator[bytes], began: float) -> Iterator[bytes]:
+        target = request.target
+        yield from initial
+        self._metrics.listed(target, time.monotonic() - began)
+
+    def _begin(self, request: Request, hub: Hub, opened: Opened, headers: Headers) -> None:
+        """From joining the hub to here nothing was awaited."""
+        http = request.http
+        congested = http.protocol.writing_paused
+        try:
+            transport = take_over(http)
+        except ServiceUnavailable:
+            opened.watcher.lost()
+            raise
+        wanted, left = _seconds(request.options.timeout), max(0.0, request.expires - time.time())
+        options = ConnectionOptions(
+            hub=hub,
+            seconds=min(wanted, left),
+            chunked=http.version >= (1, 1),
+            keep_alive=http.keep_alive and wanted < left and not self.closing,
+            ended=self._ended(request),
+            reuse=self.reuse,
+        )
+        connection = WatchConnection(options, transport, opened.watcher)
+        connection.begin(headers, opened.initial, congested)
+        self._future.add(hub, opened.watcher)
+
+    def _ended(self, request: Request) -> Callable[[], None]:
+        count, release = self._metrics.began(request.target), self._long_running.begin(request.user, WATCH)
+
+        def ended() -> None:
+            release()
+            count()
+
+        return ended
+
+    async def _open(self, request: Request, hub: Hub) -> Opened:
+        options = request.options
+        scope = Scope(request.target.namespace, request.wanted, request.form)
+        if options.version is None:
+            await self._reach_now(hub)
+            if options.initial_events is False:
+                options = replace(options, version=hub.replica.mark)
+        elif options.initial_events:
+            await self._reader.wait(request.target.resource, options.version)
+        return open_watch(hub, scope, options)
+
+    async def _reach_now(self, hub: Hub) -> None:
+        """A watch of what is newest begins no earlier than the store stands now. Without progress nobody can tell how
+        new a replica is: it begins with what the replica has, as it did before the gate."""
+        if self._reader.efficient:
+            await self._reader.fresh(hub.resource)
+
+
+def _seconds(asked: int) -> float:
+    return float(asked) if asked else random.uniform(SHORTEST, LONGEST)

@@ -1,0 +1,235 @@
+"""POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
+
+import logging
+from collections.abc import Sequence
+
+from aiohttp import hdrs
+from msgspec.structs import replace
+
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.encoding.decode import decode_object, media_type
+from actors.apiserver.api.encoding.negotiate import PLAIN
+from actors.apiserver.api.encoding.render import dump, render_list, render_object, render_stored
+from actors.apiserver.api.errors.answers import NotFound, StoreReadError
+from actors.apiserver.api.errors.causes import invalid, invalid_options
+from actors.apiserver.api.object_errors import conflict, forbidden, not_found
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects.stored import Stored, corruption
+from actors.apiserver.api.query import WriteOptions, write_options
+from actors.apiserver.api.target import Target
+from actors.apiserver.api.user import User
+from actors.apiserver.api.workers import beside
+from actors.apiserver.http.connection.body import read_body, read_object, understood
+from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.reads.reader import Reader
+from actors.apiserver.storage.storage import Changed
+from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.binding import bound
+from actors.apiserver.writes.create import Creator
+from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
+from actors.apiserver.writes.loop import Mutation, Outcome, WriteLoop
+from actors.apiserver.writes.owners import Owners, updaters
+from actors.apiserver.writes.patch import (
+    APPLY_PATCH,
+    applied_configuration,
+    applied_from_nothing,
+    apply_mutation,
+    patch_mutation,
+)
+from actors.apiserver.writes.update import replace_mutation
+from actors.apiserver.writes.validation.review import Review, body_kind
+
+log = logging.getLogger("apiserver")
+MOST_CORRUPT = 10
+"""Keys named in one error."""
+
+
+class Writing:
+    def __init__(self, creator: Creator, loop: WriteLoop, reader: Reader, admission: Admission) -> None:
+        self._creator = creator
+        self._loop = loop
+        self._reader = reader
+        self._admission = admission
+
+    async def create(self, request: Request) -> Reply:
+        options = _options(request, "CreateOptions")
+        review = Review(options.validation)
+        with review:
+            body, size = await _body(request, review)
+            if request.target.subresource == "binding":
+                return _warned(await self._bind(request, body, options), review.warnings)
+            created = await self._create(request, body, options, updaters(request.target, options), size)
+            return _warned(created, review.warnings)
+
+    async def update(self, request: Request) -> Reply:
+        options, target = _options(request, "UpdateOptions"), request.target
+        review = Review(options.validation)
+        with review:
+            (body, size), owners = await _body(request, review), updaters(request.target, options)
+            try:
+                outcome = await self.change(request, replace_mutation(target, body, owners), options, size)
+            except NotFound:
+                if not target.resource.create_on_update or target.subresource:
+                    raise
+                return _warned(await self._create(request, body, options, owners, size), review.warnings)
+            return _warned(await _changed(request, outcome), review.warnings)
+
+    async def patch(self, request: Request) -> Reply:
+        options, target = _options(request, "PatchOptions"), request.target
+        review = Review(options.validation)
+        media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
+        with review:
+            if media == APPLY_PATCH:
+                wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
+                reply = await self._apply(request, wanted, options, len(raw))
+            else:
+                mutation = await beside(len(raw), lambda: patch_mutation(target, media, raw, options, review))
+                reply = await _changed(request, await self.change(request, mutation, options, len(raw)))
+            return _warned(reply, review.warnings)
+
+    async def _apply(self, request: Request, wanted: Obj, options: WriteOptions, size: int) -> Reply:
+        target = request.target
+        try:
+            outcome = await self.change(request, apply_mutation(target, wanted, options), options, size)
+        except NotFound:
+            if target.subresource:
+                raise
+            owners = await beside(size, lambda: applied_from_nothing(target, wanted, options))
+            return await self._create(request, wanted, options, owners, size)
+        return await _changed(request, outcome)
+
+    async def delete(self, request: Request) -> Reply:
+        options = await _delete_options(request)
+        if options.ignore_read_error:
+            return await self._delete_corrupt(request)
+        outcome = await self._delete(request.user, request.target, options)
+        if request.target.resource.returns_object or not outcome.removed:
+            return await _written(request, outcome.stored)
+        return Reply(dump(_success(request.target, outcome.stored), request.form), media_type=request.form.media_type)
+
+    async def deletecollection(self, request: Request) -> Reply:
+        """Not one transaction: each object for itself; what is gone already is not missed."""
+        options = await _delete_options(request)
+        if options.ignore_read_error:
+            told = "is not allowed with DELETECOLLECTION, try again after removing the option"
+            raise invalid_options("DeleteOptions", invalid(IGNORE, True, told))
+        listing = await self._reader.list(request.target, request.options, request.wanted)
+        done = []
+        for stored in listing.objects:
+            named = Target(request.target.resource, "delete", stored.namespace, stored.name)
+            try:
+                done.append((await self._delete(request.user, named, options)).stored)
+            except NotFound:
+                continue
+        if listing.corrupt:
+            row, keys = request.target.resource, ", ".join(listing.corrupt[:MOST_CORRUPT])
+            raise StoreReadError(f"{len(listing.corrupt)} of {row.full_name} cannot be read, so are left: {keys}")
+        body = render_list(request.target.resource, done, request.form, {"resourceVersion": str(listing.rv)})
+        return Reply(body, media_type=request.form.media_type)
+
+    async def _delete_corrupt(self, request: Request) -> Reply:
+        """Remove what cannot be read, its finalizers and dependents with it. Raises Forbidden, NotFound, Invalid."""
+        target = request.target
+        row = target.resource
+        verb = "unsafe-delete-ignore-read-errors"
+        right = Attributes(verb, "", row.group, row.plural, "", target.namespace, target.name)
+        if not self._admission.authorizer.allows(request.user, right):
+            raise forbidden(row, target.name, f'not permitted to do "{verb}", reason: no rule allows it')
+        found = await self._loop.storage.get_bytes(row, target.key)
+        if found is None:
+            raise not_found(row, target.name)
+        if not corruption(found.raw, row.custom is not None):
+            told = "is exclusively used to delete corrupt object(s), try again by removing this option"
+            raise invalid_options("DeleteOptions", invalid(IGNORE, True, told))
+        try:
+            await self._loop.storage.delete(row, found)
+        except Changed:
+            raise conflict(row, target.name) from None
+        log.warning("unreadable object deleted key=%s%s user=%s", row.storage_prefix, target.key, request.user.name)
+        return Reply(dump(_removed(target), request.form), media_type=request.form.media_type)
+
+    async def _delete(self, user: User, target: Target, options: DeleteOptions) -> Outcome:
+        checked = self._admission.mutation(user, target, lambda old: deleted(target, options, old))
+        return await self._loop.run(target, checked, options.dry_run)
+
+    async def _create(self, request: Request, body: Obj, options: WriteOptions, owners: Owners, size: int) -> Reply:
+        if self._admission.concerns(request.user, request.target):
+            await self._admission.prepared(request.target, body)
+            await beside(size, lambda: self._admission.created(request.user, request.target, body))
+        stored = await self._creator.create(request.target, body, options.dry_run, owners, size)
+        return _warned(await _written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
+
+    async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Outcome:
+        """Change the object of a request, if its author may; `size`: bytes of the request's body.
+
+        Raises NotFound, Conflict, Forbidden.
+        """
+        checked = self._admission.mutation(request.user, request.target, mutation)
+        return await self._loop.run(request.target, checked, options.dry_run, size)
+
+    async def _bind(self, request: Request, binding: Obj, options: WriteOptions) -> Reply:
+        await self.change(request, lambda pod: bound(request.target, binding, pod), options)
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        return Reply(dump(status, request.form), 201, request.form.media_type)
+
+
+async def _body(request: Request, review: Review) -> tuple[Obj, int]:
+    """The object sent, without what its kind does not have, and its bytes."""
+    raw, media = await read_body(request.http), media_type(request.http.headers.get(hdrs.CONTENT_TYPE, ""))
+    return await understood(raw, media, lambda: _read(raw, media, request.target, review)), len(raw)
+
+
+def _read(raw: bytes, media: str, target: Target, review: Review) -> Obj:
+    sent = body_kind(target.resource, target.subresource)
+    body = decode_object(raw, media, sent.kind)
+    review.text(raw, media, body)
+    review.body(body, sent)
+    return body
+
+
+def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:
+    """Of these first."""
+    return replace(reply, warnings=[*warnings, *reply.warnings]) if warnings else reply
+
+
+async def _changed(request: Request, outcome: Outcome) -> Reply:
+    return _warned(await _written(request, outcome.stored), outcome.warnings)
+
+
+def _options(request: Request, kind: str) -> WriteOptions:
+    return write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""), kind)
+
+
+async def _delete_options(request: Request) -> DeleteOptions:
+    return delete_options(await read_object(request.http, "DeleteOptions", empty=True), request.query, request.dry_runs)
+
+
+async def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
+    if request.form == PLAIN and stored.rv:
+        return Reply(_rendered(request, stored), status, request.form.media_type)
+    body = await beside(len(stored.raw), lambda: _rendered(request, stored))
+    return Reply(body, status, request.form.media_type)
+
+
+def _rendered(request: Request, stored: Stored) -> bytes:
+    """A dry run's new object has no revision yet."""
+    if stored.rv:
+        return render_stored(request.target.resource, stored, request.form)
+    obj = request.target.resource.face.view(stored).obj
+    bare = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
+    return render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
+
+
+def _success(target: Target, stored: Stored) -> Obj:
+    return _removed(target, stored.obj["metadata"].get("uid", ""))
+
+
+def _removed(target: Target, uid: str = "") -> Obj:
+    details = {"name": target.name, "group": target.resource.group, "kind": target.resource.plural, "uid": uid}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }

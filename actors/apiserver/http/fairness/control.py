@@ -1,0 +1,176 @@
+"""Priority and fairness at work: the dispatcher, the requests that wait for it, and its metrics."""
+
+import asyncio
+import time
+from typing import Any, NamedTuple
+
+from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.user import User
+from actors.apiserver.http.fairness.dispatcher import NOTHING, Dispatcher, Flow, Level, Outcome, State, Ticket
+from actors.apiserver.http.fairness.levels import (
+    EXEMPT,
+    LIMITED,
+    PROBES,
+    TOTAL_SEATS,
+    LevelSpec,
+    Schema,
+    Standing,
+    borrowable_seats,
+    nominal_seats,
+    standing_of,
+)
+from actors.apiserver.http.fairness.metrics import FlowCounts, FlowMetrics
+from protocols.deadlines import Deadlines
+
+WAIT_SECONDS = 15.0
+"""The longest time in a queue (upstream: a quarter of the request timeout)."""
+FLOWS = 1024
+"""Flows that are retained without a request, and users whose flows are."""
+TOO_MANY = "Too many requests, please try again later."
+RETRY_SECONDS = 1
+QUEUE_FULL, TIMED_OUT, CANCELLED = "queue-full", "time-out", "cancelled"
+"""Reasons of rejections, as upstream calls them."""
+HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
+
+
+class FlowControl:
+    """Every request calls `enter`, and `leave` once it is answered. Bound to the loop that runs at the first wait."""
+
+    def __init__(self, metrics: FlowMetrics) -> None:
+        self._metrics = metrics
+        self._dispatcher = Dispatcher([_level(spec) for spec in (EXEMPT, *LIMITED)], TOTAL_SEATS)
+        self._known: dict[User, _Known] = {}
+        self._counts: dict[str, FlowCounts] = {}
+        self._waiting: dict[Ticket, asyncio.Future[None]] = {}
+        self._deadlines = Deadlines()
+        metrics.limits({spec.name: nominal_seats(spec) for spec in LIMITED})
+
+    def enter(self, user: User, resource: str, namespace: str, width: int, now: float) -> Ticket:
+        """Admit a request: it executes, or it has to `wait`. Raises TooManyRequests when its queue is full."""
+        known = self._known.get(user)
+        if known is None:
+            known = self._learn(user)
+        standing = known.standing
+        if known.flow is not None and resource not in standing.resources:
+            return self._admit(known.flow, known.counts, width, now)
+        return self._enter(standing.schema_of(resource), user.name, namespace, width, now)
+
+    def enter_path(self, user: User, path: str, now: float) -> Ticket:
+        """Admit a request for a path that is no resource. Health checks are exempt. Raises as `enter`."""
+        if path.startswith(HEALTH_PATHS):
+            return self._enter(PROBES, "", "", 1, now)
+        return self.enter(user, "", "", 1, now)
+
+    def leave(self, ticket: Ticket) -> None:
+        """The request is answered, failed, or its client left. Further calls have no effect."""
+        state = ticket.state
+        if state is State.DONE:
+            return
+        now = time.monotonic()
+        outcome = self._dispatcher.leave(ticket, now)
+        counts = self._counts[ticket.flow.key[0]]
+        if state is State.EXECUTING:
+            counts.ended(ticket.width)
+        elif state is State.QUEUED:
+            counts.queued -= 1
+        if outcome is not NOTHING:
+            self._tell(outcome, now)
+
+    async def wait(self, ticket: Ticket, task: asyncio.Task[Any]) -> None:
+        """Wait in the queue. Raises TooManyRequests after WAIT_SECONDS, or when the level needs the place."""
+        waiter = self._waiting[ticket] = asyncio.get_running_loop().create_future()
+        reason = ""
+        try:
+            with self._deadlines.within(WAIT_SECONDS, task):
+                await waiter
+        except TimeoutError:
+            reason = TIMED_OUT
+            raise too_many() from None
+        except asyncio.CancelledError:
+            reason = CANCELLED
+            raise
+        finally:
+            del self._waiting[ticket]
+            if reason and ticket.state is State.QUEUED:
+                self._reject(ticket, reason, time.monotonic())
+                self.leave(ticket)
+
+    def _enter(self, schema: Schema, name: str, namespace: str, width: int, now: float) -> Ticket:
+        self._bound()
+        return self._admit(self._flow(schema, name, namespace), self._counts_of(schema), width, now)
+
+    def _flow(self, schema: Schema, name: str, namespace: str) -> Flow:
+        return self._dispatcher.flow(schema.name, namespace if schema.by_namespace else name, schema.level.name)
+
+    def _counts_of(self, schema: Schema) -> FlowCounts:
+        counts = self._counts.get(schema.name)
+        if counts is None:
+            counts = self._counts[schema.name] = self._metrics.counts(schema.level.name, schema.name)
+        return counts
+
+    def _admit(self, flow: Flow, counts: FlowCounts, width: int, now: float) -> Ticket:
+        ticket, outcome = self._dispatcher.enter(flow, width, now)
+        if ticket.state is State.EXECUTING:
+            counts.began(width, 0.0)
+        elif ticket.state is State.QUEUED:
+            counts.queued += 1
+        if outcome is not NOTHING:
+            self._tell(outcome, now, ticket)
+        if ticket.state is State.REJECTED:
+            self._reject(ticket, QUEUE_FULL, now)
+            raise too_many()
+        return ticket
+
+    def _tell(self, outcome: Outcome, now: float, entering: Ticket | None = None) -> None:
+        """Wake those whose turn has come, and those that lost their place."""
+        for ticket in outcome.rejected:
+            self._counts[ticket.flow.key[0]].queued -= 1
+            self._reject(ticket, QUEUE_FULL, now)
+            waiter = self._waiting.get(ticket)
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(too_many())
+        for ticket in outcome.started:
+            counts = self._counts[ticket.flow.key[0]]
+            if ticket is entering:
+                continue  # counted as one that never waited
+            counts.queued -= 1
+            counts.began(ticket.width, now - ticket.arrived)
+            waiter = self._waiting.get(ticket)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+    def _reject(self, ticket: Ticket, reason: str, now: float) -> None:
+        self._metrics.rejected(self._counts[ticket.flow.key[0]], reason, now - ticket.arrived)
+
+    def _learn(self, user: User) -> "_Known":
+        self._bound()
+        standing = standing_of(user)
+        usual = standing.usual
+        flow = None if usual.by_namespace else self._flow(usual, user.name, "")
+        made = self._known[user] = _Known(standing, flow, self._counts_of(usual))
+        return made
+
+    def _bound(self) -> None:
+        """Flows are forgotten together with the users that refer to them."""
+        if len(self._known) >= FLOWS or self._dispatcher.flows >= FLOWS:
+            self._known.clear()
+            self._dispatcher.forget_idle()
+
+
+class _Known(NamedTuple):
+    """A user's schemas; `flow` is that of the usual one unless it differs by namespace."""
+
+    standing: Standing
+    flow: Flow | None
+    counts: FlowCounts
+
+
+def too_many() -> TooManyRequests:
+    return TooManyRequests(TOO_MANY, retry_after=RETRY_SECONDS)
+
+
+def _level(spec: LevelSpec) -> Level:
+    if spec.exempt:
+        return Level(spec.name, float("inf"), float("inf"))
+    nominal = nominal_seats(spec)
+    return Level(spec.name, nominal, nominal + borrowable_seats(spec))

@@ -1,0 +1,1 @@
+"""Requests that a node answers: logs, exec, attach, port-forward, usage."""

@@ -1,0 +1,127 @@
+"""Our own connections to nodes: TLS, our client certificate, and the node's certificate must name the node.
+
+The name is `serving_name(NODE)`, which is never the API's; nodes that joined with a file of an earlier version serve
+with their bare name, which is tried second.
+
+No redirect is followed: a node must not choose where the API server connects, nor keep cookies with it.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from actors.apiserver.api.errors.answers import ServiceUnavailable
+from actors.apiserver.http.nodes.location import Location
+from protocols.messages.node import serving_name
+from protocols.streams.channels import LARGEST_MESSAGE
+from protocols.streams.redirects import no_redirects
+from protocols.tls import Renewed
+
+CONNECT_S = 5.0
+HEADERS_S = 30.0
+"""How long a node may take to begin its answer."""
+MISNAMED = 62
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH."""
+Answer = TypeVar("Answer")
+
+
+class NodeClientOptions(msgspec.Struct, frozen=True):
+    cert: Path
+    key: Path
+    ca: Path
+
+
+class NodeClient:
+    """Opened at the first use: a plane in which nobody asks pays nothing."""
+
+    def __init__(self, options: NodeClientOptions) -> None:
+        self._options = options
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: Renewed[ssl.SSLContext] | None = None
+
+    async def get(self, where: Location) -> aiohttp.ClientResponse:
+        """The answer, its body unread. Raises ServiceUnavailable."""
+
+        async def call(name: str) -> aiohttp.ClientResponse:
+            return await self._opened().get(_url(where), server_hostname=name, timeout=_TIMEOUT, ssl=self._tls())
+
+        return await _called(where, call)
+
+    async def connect(self, where: Location, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse | None:
+        """A websocket to the node; None when the node refused it. Raises ServiceUnavailable."""
+        options: dict[str, Any] = {"max_msg_size": LARGEST_MESSAGE, "ssl": self._tls()}
+
+        async def call(name: str) -> aiohttp.ClientWebSocketResponse | None:
+            try:
+                opened = await self._opened().ws_connect(
+                    _url(where), protocols=protocols, timeout=_CLOSING, server_hostname=name, **options
+                )
+            except aiohttp.WSServerHandshakeError:
+                return None
+            return cast(aiohttp.ClientWebSocketResponse, opened)
+
+        return await _called(where, call)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, force_close=True)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=[no_redirects()],
+            )
+        return self._session
+
+    def _tls(self) -> ssl.SSLContext:
+        options = self._options
+        try:
+            if self._contexts is None:
+                self._contexts = Renewed((options.ca, options.cert, options.key), lambda: _context(options))
+        except OSError as error:
+            raise ServiceUnavailable(f"cannot use {options.cert} to call nodes: {error}") from None
+        return self._contexts.now()
+
+
+def _context(options: NodeClientOptions) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(options.ca))
+    context.load_cert_chain(options.cert, options.key)
+    return context
+
+
+async def _called(where: Location, call: Callable[[str], Awaitable[Answer]]) -> Answer:
+    """Raises ServiceUnavailable."""
+    try:
+        async with asyncio.timeout(HEADERS_S):
+            try:
+                return await call(serving_name(where.name))
+            except aiohttp.ClientConnectorCertificateError as error:
+                if getattr(error.certificate_error, "verify_code", 0) != MISNAMED:
+                    raise
+            return await call(where.name)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise away(where, error) from None
+
+
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+_CLOSING = aiohttp.ClientWSTimeout(ws_close=2.0)
+
+
+def away(where: Location, error: BaseException) -> ServiceUnavailable:
+    why = " ".join(str(error).split()) or type(error).__name__
+    return ServiceUnavailable(f'node "{where.name}" does not answer: {why}')
+
+
+def _url(where: Location) -> URL:
+    base = URL.build(scheme="https", host=where.host, port=where.port, path=where.path)
+    return base.with_query(list(where.query)) if where.query else base

@@ -1,0 +1,113 @@
+"""Where a request for a pod's log or a connection to it goes, and why it may go nowhere. Pure."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from multidict import MultiMapping
+
+from actors.apiserver.api.errors.answers import BadRequest, ServiceUnavailable
+from actors.apiserver.api.errors.causes import Cause, invalid, invalid_object
+from actors.apiserver.api.numbers import integer
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+
+CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+REACHABLE = ("InternalDNS", "InternalIP")
+"""Address types, best first."""
+ENDED = ("Succeeded", "Failed")
+LOG_NUMBERS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
+"""The least value of each."""
+STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+"""How the node calls what clients call by the first name."""
+
+Query = MultiMapping[str]
+
+
+class Location(msgspec.Struct, frozen=True):
+    """`name` is whom the node's certificate must name."""
+
+    name: str
+    host: str
+    port: int
+    path: str
+    query: tuple[tuple[str, str], ...]
+
+
+def log_location(pod: Obj, node: Callable[[str], Obj | None], query: Query) -> Location | None:
+    """None while the pod has no node: its log is empty. Raises BadRequest, Invalid, ServiceUnavailable."""
+    container = container_of(pod, query.get("container", ""))
+    _check_log(query)
+    if not text(pod, "spec", "nodeName"):
+        return None
+    wanted = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime", "stream")
+    passed = tuple((key, query[key]) for key in wanted if query.get(key))
+    return _located(pod, node, "containerLogs", container, passed)
+
+
+def stream_location(kind: str, pod: Obj, node: Callable[[str], Obj | None], query: Query) -> Location:
+    """`kind`: exec, attach or portForward. Raises BadRequest, ServiceUnavailable."""
+    container = container_of(pod, query.get("container", "")) if kind != "portForward" else ""
+    name = text(pod, "metadata", "name")
+    if not text(pod, "spec", "nodeName"):
+        raise BadRequest(f"pod {name} does not have a host assigned")
+    phase = text(pod, "status", "phase")
+    if kind != "portForward" and phase in ENDED:
+        raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
+    passed = [(STREAMS[key], "1") for key in STREAMS if query.get(key, "").lower() in ("true", "1")]
+    passed += [("command", part) for part in query.getall("command", [])]
+    passed += [("port", part) for part in query.getall("ports", [])]
+    if kind == "exec" and not query.getall("command", []):
+        raise BadRequest("you must specify a command for the container")
+    if kind != "portForward" and not any(key in ("input", "output", "error") for key, _ in passed):
+        raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
+    return _located(pod, node, kind, container, tuple(passed))
+
+
+def container_of(pod: Obj, wanted: str) -> str:
+    """The container a request means: the only one if it names none. Raises BadRequest."""
+    name = text(pod, "metadata", "name")
+    names = {kind: [text(c, "name") for c in items(pod, "spec", kind)] for kind in CONTAINER_LISTS}
+    if wanted:
+        if not any(wanted in found for found in names.values()):
+            raise BadRequest(f"container {wanted} is not valid for pod {name}")
+        return wanted
+    main = names["containers"]
+    if len(main) == 1:
+        return main[0]
+    message = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
+    if names["initContainers"]:
+        message += f" or one of the init containers: [{' '.join(names['initContainers'])}]"
+    raise BadRequest(message)
+
+
+def _check_log(query: Mapping[str, str]) -> None:
+    causes: list[Cause] = []
+    for key, least in LOG_NUMBERS.items():
+        value = integer(query[key]) if query.get(key) else least
+        if value < least:
+            words = "must be greater than 0" if least else "must be greater than or equal to 0"
+            causes.append(invalid(key, value, words))
+    if query.get("sinceSeconds") and query.get("sinceTime"):
+        causes.append(invalid("sinceTime", query["sinceTime"], "at most one of `sinceTime` or `sinceSeconds`"))
+    if causes:
+        raise invalid_object("PodLogOptions", "", "", causes)
+
+
+def _located(
+    pod: Obj, node: Callable[[str], Obj | None], kind: str, container: str, query: tuple[tuple[str, str], ...]
+) -> Location:
+    name = text(pod, "spec", "nodeName")
+    host, port = address(name, node(name))
+    parts = [kind, text(pod, "metadata", "namespace"), text(pod, "metadata", "name"), text(pod, "metadata", "uid")]
+    return Location(name, host, port, "/" + "/".join([*parts, *filter(None, (container,))]), query)
+
+
+def address(name: str, node: Obj | None) -> tuple[str, int]:
+    """Where a node serves. Raises ServiceUnavailable."""
+    if node is None:
+        raise ServiceUnavailable(f'node "{name}" of the pod does not exist')
+    port = at(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port")
+    known = {text(item, "type"): text(item, "address") for item in reversed(items(node, "status", "addresses"))}
+    host = next((known[kind] for kind in REACHABLE if known.get(kind)), "")
+    if not host or not isinstance(port, int) or not 0 < port < 65536:
+        raise ServiceUnavailable(f'node "{name}" serves no logs and no connections')
+    return host, port

@@ -1,0 +1,205 @@
+"""metrics.k8s.io: each node reports itself and its pods at /stats/summary, as `kubectl top` wants it.
+
+A node whose report is late, too long or no report is left out: a warning and a log line name it, the others are shown.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+import aiohttp
+import msgspec
+
+from actors.apiserver.api.encoding.render import dump
+from actors.apiserver.api.errors.answers import ApiFault, NotFound
+from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.nodes.client import NodeClient
+from actors.apiserver.http.nodes.location import Location, address
+from protocols.kube.status import StatusError
+
+ANSWER_S = 5.0
+"""A node whose whole report takes longer is left out."""
+AT_ONCE = 32
+LARGEST = 4 * 1024 * 1024
+"""Bytes of a report: a node of 110 pods needs a twentieth."""
+LONG = 64 * 1024
+"""Longer reports are decoded beside the event loop."""
+REMEMBERED = 4096
+"""Nodes whose last fault is known."""
+PATH = "/stats/summary"
+log = logging.getLogger("apiserver")
+
+
+class Cpu(msgspec.Struct):
+    time: str | None = None
+    usageNanoCores: int | None = None  # upstream's names, here and below
+
+
+class Memory(msgspec.Struct):
+    workingSetBytes: int | None = None
+
+
+class Figures(msgspec.Struct):
+    name: str = ""
+    cpu: Cpu | None = None
+    memory: Memory | None = None
+
+    @property
+    def taken(self) -> str | None:
+        return self.cpu.time if self.cpu else None
+
+    def shown(self) -> dict[str, str]:
+        cores = self.cpu.usageNanoCores if self.cpu else None
+        memory = self.memory.workingSetBytes if self.memory else None
+        return {"cpu": f"{cores or 0}n", "memory": f"{(memory or 0) // 1024}Ki"}
+
+
+class PodReference(msgspec.Struct):
+    name: str
+    namespace: str
+
+
+class PodFigures(Figures, kw_only=True):
+    podRef: PodReference
+    containers: list[Figures] | None = None
+
+
+class Summary(msgspec.Struct):
+    """Other fields of a report are passed over."""
+
+    node: Figures | None = None
+    pods: list[PodFigures] | None = None
+    window: float | None = None
+
+
+class TooLong(ApiFault):
+    """Raised for a report of more than LARGEST bytes; the node is left out."""
+
+
+Found = list[tuple[Obj, Summary]]
+
+
+class Usage:
+    """`nodes` and `pod`: what the replicas show."""
+
+    def __init__(
+        self,
+        client: NodeClient,
+        nodes: Callable[[], Iterable[Obj]],
+        pod: Callable[[str], Obj | None],
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self._client, self._nodes, self._pod, self._answer_s = client, nodes, pod, answer_s
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._silent: dict[str, str] = {}
+        """Why nodes are left out, by name: logged once until it changes."""
+
+    async def get(self, request: Request) -> Reply:
+        """Raises NotFound."""
+        target = request.target
+        pod = self._pod(f"{target.namespace}/{target.name}") if target.resource.namespaced else None
+        node = text(pod, "spec", "nodeName") if target.resource.namespaced else target.name
+        found, left_out = await self._ask_all(each for each in self._nodes() if text(each, "metadata", "name") == node)
+        for item in self._items(request, found):
+            metadata = item["metadata"]
+            if metadata["name"] == target.name and metadata.get("namespace", "") == (target.namespace or ""):
+                return Reply(dump(item))
+        raise NotFound(f'{target.resource.full_name} "{target.name}" not found{"".join(f": {w}" for w in left_out)}')
+
+    async def every(self, request: Request) -> Reply:
+        row = request.target.resource
+        found, left_out = await self._ask_all(self._nodes())
+        items = [item for item in self._items(request, found) if request.wanted.matches_object(item)]
+        body = {"kind": row.listing, "apiVersion": row.api_version, "metadata": {}, "items": items}
+        return Reply(dump(body), warnings=left_out)
+
+    def _items(self, request: Request, found: Found) -> list[Obj]:
+        row, namespace = request.target.resource, request.target.namespace
+        if not row.namespaced:
+            return [_item(row.kind, node, report.node, report) for node, report in found if report.node]
+        pods = (item for node, report in found for item in self._pods(row.kind, node, report, namespace))
+        return sorted(pods, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
+
+    def _pods(self, kind: str, node: Obj, report: Summary, namespace: str) -> Iterator[Obj]:
+        """Of pods that run there, each once: a node reports of no others."""
+        named = {(pod.podRef.namespace, pod.podRef.name): pod for pod in report.pods or ()}
+        for (space, name), figures in named.items():
+            shown = self._pod(f"{space}/{name}") if namespace in ("", None, space) else None
+            if shown and figures.containers and text(shown, "spec", "nodeName") == text(node, "metadata", "name"):
+                item = _item(kind, shown, figures, report)
+                del item["usage"]
+                item["containers"] = [{"name": each.name, "usage": each.shown()} for each in figures.containers]
+                yield item
+
+    async def _ask_all(self, nodes: Iterable[Obj]) -> tuple[Found, list[str]]:
+        """The reports, and why others are missing."""
+        asked = list(nodes)
+        answers = await asyncio.gather(*(self._ask(node) for node in asked))
+        found: Found = []
+        left_out = []
+        for node, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Summary):
+                found.append((node, answer))
+            else:
+                left_out.append(f'node "{text(node, "metadata", "name")}" is left out: {answer}')
+        return found, left_out
+
+    async def _ask(self, node: Obj) -> Summary | str:
+        """The report of a node, or why there is none."""
+        name = text(node, "metadata", "name")
+        answer = await self._report(name, node)
+        if isinstance(answer, Summary):
+            self._silent.pop(name, None)
+        elif self._silent.get(name) != answer:
+            log.warning("node left out of usage node=%s reason=%s", name, answer)
+            if len(self._silent) >= REMEMBERED:  # nodes that went are among them
+                self._silent.clear()
+            self._silent[name] = answer
+        return answer
+
+    async def _report(self, name: str, node: Obj) -> Summary | str:
+        try:
+            where = Location(name, *address(name, node), PATH, ())
+            async with self._slots, asyncio.timeout(self._answer_s), await self._client.get(where) as answer:
+                if answer.status != 200:
+                    return f"it answers {answer.status}"
+                return await _decoded(await _body(answer))
+        except TimeoutError:
+            return f"its report takes longer than {self._answer_s:g} s"
+        except (ApiFault, StatusError, aiohttp.ClientError, OSError) as error:
+            return " ".join(str(error).split())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return f"its report cannot be read: {error}"
+
+
+async def _body(answer: aiohttp.ClientResponse) -> bytes:
+    """Raises TooLong."""
+    body = bytearray()
+    async for part in answer.content.iter_any():
+        body += part
+        if len(body) > LARGEST:
+            raise TooLong(f"its report is longer than {LARGEST} bytes")
+    return bytes(body)
+
+
+async def _decoded(body: bytes) -> Summary:
+    if len(body) <= LONG:
+        return _decode(body)
+    return await asyncio.to_thread(_decode, body)
+
+
+_decode = msgspec.json.Decoder(Summary).decode
+
+
+def _item(kind: str, obj: Obj, figures: Figures, report: Summary) -> Obj:
+    metadata = obj.get("metadata") or {}
+    kept = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
+    return {
+        "kind": kind,
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "metadata": {**kept, "creationTimestamp": figures.taken},
+        "timestamp": figures.taken,
+        "window": f"{report.window or 0:.3f}s",
+        "usage": figures.shown(),
+    }

@@ -1,0 +1,1 @@
+"""The way of a request: route, fairness, handler, response."""

@@ -1,0 +1,214 @@
+"""One request from its first line to its answer: who, what, may they, do it; every fault becomes a Status."""
+
+import asyncio
+import time
+from functools import partial
+
+from aiohttp import hdrs, web
+from msgspec.structs import replace
+
+from actors.apiserver.api import workers
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.encoding.negotiate import check_form, negotiate
+from actors.apiserver.api.errors.answers import MethodNotAllowed, NotFound, Unauthorized
+from actors.apiserver.api.numbers import request_seconds
+from actors.apiserver.api.query import ListOptions, flag, list_options
+from actors.apiserver.api.selection import equalities, selection
+from actors.apiserver.api.table import Table
+from actors.apiserver.api.target import Target
+from actors.apiserver.api.user import ANONYMOUS, User
+from actors.apiserver.custom.serving.serving import Serving
+from actors.apiserver.http.authentication.gate import Gate, Identity
+from actors.apiserver.http.connection.long import LongResponse
+from actors.apiserver.http.connection.messages import Reply, Request, Response
+from actors.apiserver.http.connection.pretty import indented, is_for_people
+from actors.apiserver.http.connection.takeover import Detached
+from actors.apiserver.http.endpoints.evicting import Evicting
+from actors.apiserver.http.endpoints.reading import Reading
+from actors.apiserver.http.endpoints.reviews import Reviews
+from actors.apiserver.http.endpoints.scaling import Scaling
+from actors.apiserver.http.endpoints.static import Static
+from actors.apiserver.http.endpoints.tokens import Tokens
+from actors.apiserver.http.endpoints.watching import Watching
+from actors.apiserver.http.endpoints.writing import Writing
+from actors.apiserver.http.nodes.connecting import Connecting, connect_verb
+from actors.apiserver.http.nodes.usage import Usage
+from actors.apiserver.http.routing.call import Call
+from actors.apiserver.http.routing.refusal import CLIENT_LEFT, refusal
+from actors.apiserver.http.routing.route import Action, Route, Routes, attributes_of
+from actors.apiserver.http.routing.seats import Seats
+from actors.apiserver.http.telemetry.audit import is_audited
+from actors.apiserver.http.telemetry.request_metrics import RequestMetrics
+from protocols.deadlines import Deadlines
+
+REQUEST_SECONDS = 60.0
+WRITE_SECONDS = 34.0
+LONGEST_STREAM_SECONDS = 30 * 86400.0
+"""Of exec, attach, portforward and logs: a bound for credentials that do not end."""
+COLLECTION = ("list", "deletecollection")
+SIZED = ("get", "list", "head")
+"""The size of their answers is measured."""
+NO_OPTIONS = ListOptions()
+
+
+class Handler:
+    def __init__(
+        self,
+        table: Table,
+        gate: Gate,
+        static: Static,
+        reading: Reading,
+        writing: Writing,
+        watching: Watching,
+        connecting: Connecting,
+        reviews: Reviews,
+        usage: Usage,
+        tokens: Tokens,
+        evicting: Evicting,
+        metrics: RequestMetrics,
+        serving: Serving,
+        scaling: Scaling,
+        seats: Seats,
+    ) -> None:
+        self._serving, self._seats = serving, seats
+        self._scales = {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}
+        self._routes, self._gate, self._static = Routes(table, self._action), gate, static
+        self._deadlines = Deadlines()
+        self._authorizer = gate.authorizer
+        self._virtual = {"create": reviews.create, "get": usage.get, "list": usage.every}
+        self._posts = {"eviction": evicting.create, "token": tokens.create}
+        self._watching, self._connecting, self._metrics = watching, connecting, metrics
+        self._verbs: dict[str, Action] = {
+            "get": reading.get,
+            "list": reading.list,
+            "create": writing.create,
+            "update": writing.update,
+            "patch": writing.patch,
+            "delete": writing.delete,
+            "deletecollection": writing.deletecollection,
+        }
+
+    async def __call__(self, http: web.BaseRequest) -> Response:
+        call, code, answered = Call(http), CLIENT_LEFT, True
+        try:
+            try:
+                response = await self._answer(call)
+            except Exception as error:
+                response = refusal(call, error)
+            if is_for_people(http):
+                response = indented(response)
+            code, answered = response.status, not isinstance(response, Detached)
+            self._measure(call, response)
+            return response
+        finally:
+            if answered:  # noted once the answer is out, which it does not hold up
+                http.task.get_loop().call_soon(self._note, call, code, time.monotonic() - call.began)
+
+    def _note(self, call: Call, code: int, seconds: float) -> None:
+        self._metrics.answered(call.place, call.counted, "dryRun" in call.http.query, code, seconds)
+        if is_audited(call.verb, call.target):
+            self._gate.note(call.http, call.identity, call.subject, call.verb, code, seconds)
+
+    def _measure(self, call: Call, response: Response) -> None:
+        if call.verb not in SIZED:
+            return
+        if isinstance(response, LongResponse):
+            response.on_written = partial(self._metrics.answered_bytes, call.place, call.counted)
+        elif isinstance(response, Reply):
+            self._metrics.answered_bytes(call.place, call.counted, len(response.body))
+
+    async def _answer(self, call: Call) -> Response:
+        http = call.http
+        call.identity = identity = self._gate.certified(http) or await self._gate.proven(http)
+        user = identity.user
+        turn = self._seats.take(http, user, self._routes, call.began)
+        if turn is not None:
+            await turn
+        workers.user.set(user.name)
+        if user.name == ANONYMOUS.name:  # strangers do not learn which resources exist
+            return await self._answer_static(call, user)
+        call.route = route = self._routes.known(http) or await self._find(http)
+        if route is None:
+            return await self._answer_static(call, user)
+        self._authorizer.check(user, _attributes(call, route))
+        request = self._request(call, identity, route)
+        if self._connecting.serves(route.target.subresource):
+            return await self._connect(call, route, request)
+        if call.verb == "watch":
+            return await self._watching.watch(request, route.warnings)
+        limit = REQUEST_SECONDS if route.target.verb in ("get", "list") else WRITE_SECONDS
+        call.seconds = request_seconds(request.query, limit)
+        with self._metrics.under_way(http.method), self._deadlines.within(call.seconds, http.task):
+            made = await route.action(request)
+        return (replace(made, warnings=(*route.warnings, *made.warnings)) if route.warnings else made).response()
+
+    async def _find(self, http: web.BaseRequest) -> Route | None:
+        """What the path names, by all that the store knows of custom resources. Raises NotFound, MethodNotAllowed."""
+        method, path = http.method, http.rel_url.raw_path
+        try:
+            route = self._routes.of(method, path)
+        except NotFound:
+            await self._serving.look_again()
+            route = self._routes.of(method, path)
+        if route is not None and route.target.resource.custom is not None:
+            await self._serving.filled(route.target.resource)
+        return route
+
+    def _request(self, call: Call, identity: Identity, route: Route) -> Request:
+        http, target = call.http, route.target
+        query, row = http.query, target.resource
+        options = list_options(query) if target.verb in COLLECTION else NO_OPTIONS
+        form = negotiate(http.headers.get(hdrs.ACCEPT, ""), query.get("includeObject", ""))
+        form = check_form(form, row.api_version, row.kind, options.watch)
+        selects = options.labels or options.fields
+        wanted = selection(row, options.labels, options.fields) if selects else route.everything
+        dry_runs = query.getall("dryRun", [])
+        return Request(http, identity.user, target, query, dry_runs, form, options, wanted, identity.expires)
+
+    async def _connect(self, call: Call, route: Route, request: Request) -> Response:
+        call.verb = "connect"
+        verb = connect_verb(route.target)
+        self._authorizer.check(request.user, attributes_of(route.target, verb, call.http.path))
+        with self._metrics.connected(route.target), self._seats.stream(request):
+            return await self._until_expiry(request)
+
+    async def _until_expiry(self, request: Request) -> Response:
+        """A stream breaks off when its client's credential ends. Raises Unauthorized before its first byte."""
+        left = min(request.expires - time.time(), LONGEST_STREAM_SECONDS)
+        try:
+            async with asyncio.timeout(left) as limit:
+                return await self._connecting.serve(request)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            if request.http.transport is not None:
+                request.http.transport.abort()
+            raise Unauthorized from None
+
+    def _action(self, target: Target) -> Action:
+        if target.resource.virtual:
+            return self._virtual[target.verb]
+        if target.subresource == "scale":
+            return self._scales[target.verb]
+        return self._posts.get(target.subresource) or self._verbs[target.verb]
+
+    async def _answer_static(self, call: Call, user: User) -> Response:
+        http = call.http
+        self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))
+        if http.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        if http.path.startswith(("/apis", "/openapi")):
+            await self._serving.look_again()
+        call.seconds = REQUEST_SECONDS
+        with self._metrics.under_way(http.method), self._deadlines.within(call.seconds, http.task):
+            return (await self._static.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
+
+
+def _attributes(call: Call, route: Route) -> Attributes:
+    """What a request asks for. Of its options only those are read that authorization looks at."""
+    target, query = route.target, call.http.query
+    call.verb = "watch" if target.verb == "list" and flag(query, "watch") else target.verb
+    fields = query.get("fieldSelector", "") if target.verb in COLLECTION else ""
+    if not fields and call.verb == target.verb:
+        return route.attributes
+    return attributes_of(target, call.verb, call.http.path, equalities(fields))

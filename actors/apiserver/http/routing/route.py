@@ -1,0 +1,99 @@
+"""What follows from a request's method and path alone: worked out once for those that are asked for again."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import unquote
+
+import msgspec
+from aiohttp import web
+
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.errors.answers import ApiFault
+from actors.apiserver.api.selection import Selection, selection
+from actors.apiserver.api.table import Table
+from actors.apiserver.api.target import Target, parse_target
+from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.telemetry.audit import Subject
+from actors.apiserver.http.telemetry.request_metrics import Place, place_of
+
+Action = Callable[[Request], Awaitable[Reply]]
+KEPT, SHORT = 1024, 512
+"""Paths that are remembered, and characters of one that is."""
+
+
+class Route(msgspec.Struct):
+    target: Target
+    action: Action
+    place: Place
+    everything: Selection
+    """What is wanted by those who select nothing."""
+    attributes: Attributes
+    """What they ask for."""
+    warnings: tuple[str, ...]
+    """Of everything that is asked of the resource."""
+    subject: Subject | None = None
+    """Of the audit log; made when first needed."""
+
+
+class Routes:
+    """Those that are asked for again are not worked out again, as long as the table is the same."""
+
+    def __init__(self, table: Table, action: Callable[[Target], Action]) -> None:
+        """`action` tells what does what a target asks for."""
+        self._table, self._rows, self._action = table, table.rows, action
+        self._found: dict[tuple[str, str], Route] = {}
+
+    def known(self, http: web.BaseRequest) -> Route | None:
+        """Without a look at anything but the path. Of custom resources none is: their objects may be yet to come."""
+        if self._rows is not self._table.rows:
+            return None
+        found = self._found.get((http.method, http.rel_url.raw_path))
+        return found if found is not None and found.target.resource.custom is None else None
+
+    def guess(self, http: web.BaseRequest) -> Route | None:
+        """The route by what is served now; None for any path that has none."""
+        try:
+            return self.of(http.method, http.rel_url.raw_path)
+        except ApiFault:
+            return None
+
+    def of(self, method: str, path: str) -> Route | None:
+        """As parse_target; `path` as it was sent."""
+        if self._rows is not self._table.rows or len(self._found) >= KEPT:
+            self._rows, self._found = self._table.rows, {}
+        found = self._found.get((method, path))
+        if found is None:
+            target = parse_target(self._table, method, path)
+            if target is None:
+                return None
+            found = self._route(target, path)
+            if len(path) <= SHORT:
+                self._found[method, path] = found
+        return found
+
+    def _route(self, target: Target, path: str) -> Route:
+        row = target.resource
+        told = row.custom.warning if row.custom is not None else ""
+        return Route(
+            target=target,
+            action=self._action(target),
+            place=place_of(target),
+            everything=selection(row, "", ""),
+            attributes=attributes_of(target, target.verb, unquote(path)),
+            warnings=(told,) if told else (),
+        )
+
+
+def attributes_of(target: Target, verb: str, path: str, fields: tuple[tuple[str, str], ...] = ()) -> Attributes:
+    """`fields`: the equality terms of a field selector."""
+    row = target.resource
+    itself = target.name if row.full_name == "namespaces" else ""  # a namespace lies within itself
+    return Attributes(
+        verb=verb,
+        path=path,
+        group=row.group,
+        resource=row.plural,
+        subresource=target.subresource,
+        namespace=target.namespace or itself,
+        name=target.name or next((value for field, value in fields if field == "metadata.name"), ""),
+        fields=fields,
+    )

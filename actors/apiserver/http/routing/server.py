@@ -1,0 +1,151 @@
+"""The listening side: TLS on loopback, one port shared by all processes, aiohttp's low-level server."""
+
+import asyncio
+import logging
+import resource
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from actors.apiserver.http.connection.connection import Connections
+from actors.apiserver.http.connection.takeover import give_back
+from actors.apiserver.http.routing.handler import Handler
+from protocols.errors import NodeplaneError
+from protocols.serving import Limits, Listener, ListenerOptions, UnauthenticatedConnections
+from protocols.tls import Renewed, ServerContexts, server_contexts, serving
+
+TRUST_SECONDS = 2.0
+"""Seconds after which replaced client CAs are noticed at the latest."""
+STREAM_GRACE_SECONDS = 60.0
+"""Seconds that requests under way then have left; watches and idle connections end at once."""
+LINE_LIMIT = 128 * 1024
+"""Bytes of a request's first line: label selectors of hundreds of names are in use, and bounded to half of it."""
+HEADER_LIMIT = 64 * 1024
+"""Bytes of one header; there may be 128."""
+
+
+class CannotListen(NodeplaneError):
+    """Raised when the port is taken or the certificates cannot be used."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+class ServerOptions(msgspec.Struct, frozen=True):
+    port: int
+    cert: Path
+    key: Path
+    client_ca: Path
+    host: str = "127.0.0.1"
+
+
+class Server:
+    def __init__(self, options: ServerOptions, handler: Handler) -> None:
+        self._options = options
+        server = Connections(
+            handler,
+            handler_cancellation=True,
+            access_log=None,
+            tcp_keepalive=True,
+            auto_decompress=False,
+            max_line_size=LINE_LIMIT,
+            max_field_size=HEADER_LIMIT,
+            logger=_logger(),
+        )
+        self._server = server
+        self.reuse = give_back(server)
+        """Takes back an open connection that was detached."""
+        self.on_distrust: Callable[[], None] = _nothing
+        """Called when client CAs were replaced: detached connections are not this server's to end."""
+        self._contexts: Renewed[ServerContexts] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
+        self._listener: Listener | None = None
+
+    async def start(self) -> None:
+        """Raises CannotListen."""
+        options = self._options
+        allow_files()
+        await self._runner.setup()
+        about = ListenerOptions(options.host, options.port, self.tls(), self._server, shared=True)
+        listener = Listener(about, UnauthenticatedConnections(Limits()))
+        try:
+            listener.start()
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise CannotListen(
+                f"cannot listen on {options.host}:{options.port}: {text}; choose another --port"
+            ) from None
+        self._listener = listener
+        if self._contexts is not None:
+            self._check_trust(self._contexts, self._contexts.last.trust)
+
+    def _check_trust(self, contexts: Renewed[ServerContexts], trust: bytes) -> None:
+        loop, fresh = asyncio.get_running_loop(), contexts.now().trust
+        self._timer = loop.call_later(TRUST_SECONDS, self._check_trust, contexts, fresh)
+        if fresh != trust:
+            self._server.distrust(abort=False)
+            self.on_distrust()
+            loop.call_later(STREAM_GRACE_SECONDS, self._server.distrust, True)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Raises CannotListen."""
+        options = self._options
+        files = (options.cert, options.key, options.client_ca)
+        self._contexts = Renewed(files, lambda: tls_contexts(options))
+        return serving(self._contexts)
+
+    async def stop_listening(self) -> None:
+        """New connections go to the other processes of the port; open ones live on."""
+        if self._listener is not None:
+            self._listener.stop()
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._runner.cleanup()
+
+
+def _nothing() -> None:
+    return None
+
+
+def allow_files() -> None:
+    """Each connection is an open file: as many as this process may have, not the few that are customary."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _logger() -> logging.Logger:
+    """Of the HTTP server: what strangers send wrong is answered, and no reason to fill the log."""
+    logger = logging.getLogger("aiohttp.server")
+    logger.addFilter(_ours)
+    return logger
+
+
+def _ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def tls_contexts(options: ServerOptions) -> ServerContexts:
+    """Raises CannotListen."""
+    try:
+        return server_contexts(lambda: _tls_context(options), options.client_ca)
+    except OSError as error:
+        raise CannotListen(f"cannot use {options.cert} with {options.client_ca}: {error}") from None
+
+
+def _tls_context(options: ServerOptions) -> ssl.SSLContext:
+    """Client certificates are asked for, not required: health checks come without one. Raises OSError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(options.cert, options.key)
+    return context

@@ -1,0 +1,1 @@
+"""The audit log, and metrics of requests and watches under upstream's names."""

@@ -1,0 +1,272 @@
+"""The audit log: who wrote what, when, with which outcome; one JSON line a request, metadata only, never a body.
+
+Lines are gathered and written from a thread; a disk that is full costs lines, which are counted, never requests.
+
+Callers who did not prove who they are can fill no file but their own: what they send is refused, counted, and sampled
+into FILE-anonymous, with a line now and then that says how much was left out. All that a client words (path, agent,
+names) is cut to a stated length.
+"""
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from actors.apiserver.api.objects.uid import new_uid
+from actors.apiserver.api.target import Target
+from actors.apiserver.api.user import ANONYMOUS, User
+from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
+from protocols.actor.tally import Tally
+
+BATCH_S = 0.25
+LARGEST_BATCH = 8192
+URI_LIMIT = 1024
+"""Characters of a path that a line holds."""
+NAME_LIMIT = 256
+"""Characters of a name, a namespace and an agent."""
+CUT = "..."
+"""Ends what was cut."""
+ANONYMOUS_KEEP = Keep(file_bytes=4 * MIB, files=2)
+ANONYMOUS_BURST = 30.0
+ANONYMOUS_RATE = 1.0
+"""Lines a second of unauthenticated callers that a process writes, after a burst."""
+SUMMARY_S = 60.0
+"""Between two lines that say how many were left out."""
+AUDITED = ("create", "update", "patch", "delete", "deletecollection", "connect", "post", "put")
+"""The last two are of requests that were refused before their object was known."""
+KNOWN, UNKNOWN = "authenticated", "anonymous"
+WRITTEN, LEFT_OUT, LOST = "written", "left_out", "lost"
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What lines say of a request's path, as JSON."""
+
+    uri: str
+    reference: str
+
+
+class Entry(msgspec.Struct, frozen=True):
+    verb: str
+    subject: Subject
+    user: User
+    acts_as: User | None
+    code: int
+    received: float
+    """Unix time."""
+    seconds: float
+    agent: str
+    address: str
+
+
+def is_audited(verb: str, target: Target | None) -> bool:
+    return verb in AUDITED and (target is None or target.subresource != "log")
+
+
+class Sampler:
+    """A token bucket that counts what it did not let through. Pure: callers pass monotonic time in seconds."""
+
+    def __init__(self, rate: float = ANONYMOUS_RATE, burst: float = ANONYMOUS_BURST) -> None:
+        self._rate, self._burst = rate, burst
+        self._tokens, self._at = burst, 0.0
+        self.left_out = 0
+        """Since it was last reported."""
+
+    def allow(self, now: float) -> bool:
+        self._tokens = min(self._burst, self._tokens + self._rate * max(0.0, now - self._at))
+        self._at = now
+        if self._tokens < 1:
+            self.left_out += 1
+            return False
+        self._tokens -= 1
+        return True
+
+    def report(self) -> int:
+        """Return how many were left out since the last report."""
+        left_out, self.left_out = self.left_out, 0
+        return left_out
+
+
+class LogFile:
+    """One file of the log: lines wait here for their batch. Bounded by LARGEST_BATCH."""
+
+    def __init__(self, path: Path, keep: Keep, count: Callable[[str, float], None]) -> None:
+        """`count` is told of outcomes and how many lines had them."""
+        self.path, self._keep, self._count = path, keep, count
+        self.pending: list[bytes] = []
+        self._failed = False
+
+    def add(self, text: bytes) -> None:
+        if len(self.pending) >= LARGEST_BATCH:
+            self._count(LOST, 1)
+        else:
+            self.pending.append(text)
+
+    async def flush(self) -> None:
+        batch, self.pending = self.pending, []
+        if not batch:
+            return
+        try:
+            await asyncio.to_thread(append, self.path, batch, self._keep)
+        except OSError as error:
+            self._count(LOST, len(batch))
+            if not self._failed:  # once, until it works again
+                logging.getLogger(__name__).error("audit log %s: %s; lines are lost", self.path, error.strerror)
+            self._failed = True
+        else:
+            self._count(WRITTEN, len(batch))
+            self._failed = False
+
+
+class AuditLog:
+    """Several processes append to its files."""
+
+    def __init__(self, path: Path, registry: CollectorRegistry | None = None, keep: Keep | None = None) -> None:
+        what = "Lines of the audit log; left_out are refusals of callers who proved nothing, beyond the rate."
+        lines = Tally("nodeplane_apiserver_audit_lines", what, ("caller", "outcome"), registry or CollectorRegistry())
+        self._lines = {(who, end): lines.of(who, end) for who in (KNOWN, UNKNOWN) for end in (WRITTEN, LEFT_OUT, LOST)}
+        self._known = LogFile(path, keep or Keep(), functools.partial(self._count, KNOWN))
+        other = path.with_name(f"{path.stem}-anonymous{path.suffix}")
+        self._unknown = LogFile(other, ANONYMOUS_KEEP, functools.partial(self._count, UNKNOWN))
+        self._sampler = Sampler()
+        self._flushing: asyncio.Task[None] | None = None
+        self._summary: asyncio.TimerHandle | None = None
+
+    @property
+    def lost(self) -> int:
+        """Lines that a full disk or a full batch cost."""
+        return int(self._lines[KNOWN, LOST].value + self._lines[UNKNOWN, LOST].value)
+
+    def note(self, entry: Entry) -> None:
+        """Cheap; the first entry of a batch sets the clock for it, so an idle log costs nothing."""
+        if entry.user.name != ANONYMOUS.name:
+            self._known.add(line(entry))
+        elif self._sampler.allow(time.monotonic()):
+            self._unknown.add(line(entry))
+        else:
+            self._count(UNKNOWN, LEFT_OUT, 1)
+            if self._summary is None:
+                self._summary = asyncio.get_running_loop().call_later(SUMMARY_S, self._summarize)
+            return
+        self._flush_later()
+
+    async def close(self) -> None:
+        if self._summary is not None:
+            self._summary.cancel()
+            self._summarize()
+        if self._flushing is not None:
+            self._flushing.cancel()
+        await self._flush()
+
+    def _summarize(self) -> None:
+        self._summary = None
+        left_out = self._sampler.report()
+        if left_out:
+            self._unknown.add(summary_line(left_out, time.time()))
+            self._flush_later()
+
+    def _count(self, who: str, outcome: str, lines: float) -> None:
+        self._lines[who, outcome].inc(lines)
+
+    def _flush_later(self) -> None:
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_soon(), name="audit")
+
+    async def _flush_soon(self) -> None:
+        while self._known.pending or self._unknown.pending:
+            await asyncio.sleep(BATCH_S)
+            await self._flush()
+
+    async def _flush(self) -> None:
+        await self._known.flush()
+        await self._unknown.flush()
+
+
+HEAD = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete",'
+
+
+def line(entry: Entry) -> bytes:
+    """Field names of audit.k8s.io/v1, so that tools for it read ours. Made for each write: so it costs little."""
+    ended = entry.received + entry.seconds
+    other = entry.acts_as is not None and entry.acts_as != entry.user
+    return (
+        f'{HEAD}"auditID":"{new_uid()}","requestURI":{entry.subject.uri},"verb":"{entry.verb}",'
+        f'"user":{_user(entry.user)},"sourceIPs":[{_often(entry.address)}],"userAgent":{_often(entry.agent)},'
+        f'"objectRef":{entry.subject.reference},"responseStatus":{{"code":{entry.code}}},'
+        f'"requestReceivedTimestamp":"{_stamp(entry.received)}","stageTimestamp":"{_stamp(ended)}",'
+        f'"latencySeconds":{_json(int(1e6 * entry.seconds) / 1e6)}{_acting(entry) if other else ""}}}\n'
+    ).encode()
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _json(value: Any) -> str:
+    return _encode(value).decode()
+
+
+_often = functools.lru_cache(maxsize=256)(_json)
+"""Of what is short, and the same in many lines."""
+
+
+@functools.lru_cache(maxsize=256)
+def _user(user: User) -> str:
+    parts = {"username": user.name, "uid": user.uid, "groups": user.groups}
+    return _json({key: value for key, value in parts.items() if value})
+
+
+def _acting(entry: Entry) -> str:
+    return f',"impersonatedUser":{_user(entry.acts_as or entry.user)}'
+
+
+def summary_line(left_out: int, now: float) -> bytes:
+    """Return the line that stands for many: refusals of callers who proved nothing."""
+    stamp = _stamp(now)
+    told = (
+        f'{HEAD}"auditID":"{new_uid()}","requestURI":"","verb":"","user":{_user(ANONYMOUS)},"objectRef":{{}},'
+        f'"requestReceivedTimestamp":"{stamp}","stageTimestamp":"{stamp}",'
+        f'"annotations":{{"nodeplane.dev/left-out":"{left_out}"}}}}\n'
+    )
+    return told.encode()
+
+
+def subject(path: str, target: Target | None) -> Subject:
+    return Subject(_json(shortened(path, URI_LIMIT)), _json(_reference(target)))
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return `text`, or its first `limit` characters and CUT; text that can be encoded in any case."""
+    told = text if len(text) <= limit else text[:limit] + CUT
+    return told if told.isascii() else told.encode(errors="replace").decode()
+
+
+def _reference(target: Target | None) -> dict[str, str]:
+    if target is None:
+        return {}
+    row = target.resource
+    told = {"resource": row.plural, "apiVersion": row.version}
+    if row.group:
+        told["apiGroup"] = row.group
+    if target.namespace:
+        told["namespace"] = shortened(target.namespace, NAME_LIMIT)
+    if target.name:
+        told["name"] = shortened(target.name, NAME_LIMIT)
+    if target.subresource:
+        told["subresource"] = target.subresource
+    return told
+
+
+def _stamp(moment: float) -> str:
+    second = int(moment)
+    return f"{_second(second)}.{int(1e6 * (moment - second)):06d}Z"
+
+
+@functools.lru_cache(maxsize=8)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")

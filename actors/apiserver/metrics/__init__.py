@@ -1,1 +1,0 @@
-"""Metrics of one API server process, under upstream's names, labels and buckets."""

@@ -1,1 +1,0 @@
-"""Objects as plain JSON: steps into them, their names, their times."""

@@ -1,0 +1,161 @@
+"""resource.k8s.io: slices, classes, claims, templates, patches and rules, each stored in one version and served in all
+that have it."""
+
+from msgspec.structs import replace
+
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.resources.cells import AGE, NAME, cell, field
+from actors.apiserver.resources.dra.claims import ClaimStrategy, TemplateStrategy
+from actors.apiserver.resources.dra.classes import ClassStrategy
+from actors.apiserver.resources.dra.patches import PatchStrategy
+from actors.apiserver.resources.dra.rules import RuleStrategy
+from actors.apiserver.resources.dra.slices import SliceStrategy
+from actors.apiserver.resources.dra.versions import VersionFace, VersionStrategy
+from protocols.dra.versions import (
+    GROUP,
+    Convert,
+    exact_requests,
+    flat_requests,
+    in_template,
+    plain_devices,
+    same,
+    wrapped_devices,
+)
+
+
+def claim_state(obj: Obj) -> str:
+    states = ["deleted"] if text(obj, "metadata", "deletionTimestamp") else []
+    if not at(obj, "status", "allocation"):
+        return ",".join([*states, "pending"])
+    states.append("allocated")
+    return ",".join([*states, "reserved"] if items(obj, "status", "reservedFor") else states)
+
+
+def patch_filter(obj: Obj) -> str:
+    """What a patch is for, in a word for each part of its filter."""
+    filter = at(obj, "spec", "devices", "filter") or {}
+    names = [f"{key}={text(filter, field)}" for key, field in FILTER_WORDS.items() if text(filter, field)]
+    selectors = len(items(filter, "selectors"))
+    return ",".join([*names, f"cel({selectors})"] if selectors else names) or "<all>"
+
+
+FILTER_WORDS = {"class": "deviceClassName", "driver": "driver", "pool": "pool", "device": "device"}
+
+SLICES = Resource(
+    group=GROUP,
+    version="v1",
+    plural="resourceslices",
+    singular="resourceslice",
+    kind="ResourceSlice",
+    namespaced=False,
+    strategy=SliceStrategy(),
+    columns=(
+        NAME,
+        Column("Node", cell("spec", "nodeName")),
+        Column("Driver", cell("spec", "driver")),
+        Column("Pool", cell("spec", "pool", "name")),
+        AGE,
+    ),
+    fields={"spec.nodeName": field("spec", "nodeName"), "spec.driver": field("spec", "driver")},
+    returns_object=True,
+)
+
+CLASSES = Resource(
+    group=GROUP,
+    version="v1",
+    plural="deviceclasses",
+    singular="deviceclass",
+    kind="DeviceClass",
+    namespaced=False,
+    strategy=ClassStrategy(),
+    columns=(NAME, AGE),
+    returns_object=True,
+)
+
+CLAIMS = Resource(
+    group=GROUP,
+    version="v1",
+    plural="resourceclaims",
+    singular="resourceclaim",
+    kind="ResourceClaim",
+    namespaced=True,
+    strategy=ClaimStrategy(),
+    columns=(NAME, Column("State", claim_state), AGE),
+    subresources=(Subresource("status", STATUS_VERBS, "ResourceClaim", GROUP, "v1"),),
+    returns_object=True,
+)
+
+TEMPLATES = Resource(
+    group=GROUP,
+    version="v1",
+    plural="resourceclaimtemplates",
+    singular="resourceclaimtemplate",
+    kind="ResourceClaimTemplate",
+    namespaced=True,
+    strategy=TemplateStrategy(),
+    columns=(NAME, AGE),
+    returns_object=True,
+)
+
+PATCHES = Resource(
+    group=GROUP,
+    version="v1alpha3",
+    plural="resourceslicepatches",
+    singular="resourceslicepatch",
+    kind="ResourceSlicePatch",
+    namespaced=False,
+    strategy=PatchStrategy(),
+    columns=(
+        NAME,
+        Column("Priority", lambda obj: at(obj, "spec", "devices", "priority") or 0, type="integer"),
+        Column("Filter", patch_filter),
+        AGE,
+    ),
+    returns_object=True,
+)
+
+RULES = Resource(
+    group=GROUP,
+    version="v1beta2",
+    plural="devicetaintrules",
+    singular="devicetaintrule",
+    kind="DeviceTaintRule",
+    namespaced=False,
+    strategy=RuleStrategy(),
+    columns=(NAME, AGE),
+    subresources=(Subresource("status", STATUS_VERBS, "DeviceTaintRule", GROUP, "v1beta2"),),
+    returns_object=True,
+)
+
+
+def in_version(row: Resource, version: str, show: Convert = same, store: Convert = same) -> Resource:
+    """The same objects under another version."""
+    strategy = row.strategy if show is same else VersionStrategy(row.strategy, show, store)
+    subresources = tuple(replace(sub, version=version) for sub in row.subresources)
+    return replace(
+        row,
+        version=version,
+        strategy=strategy,
+        subresources=subresources,
+        stored_as=row.full_name,
+        face=VersionFace(version, row.version, show, store),
+    )
+
+
+STORED = (SLICES, CLASSES, CLAIMS, TEMPLATES)
+CONVERSIONS: dict[str, tuple[Convert, Convert]] = {
+    SLICES.plural: (wrapped_devices, plain_devices),
+    CLASSES.plural: (same, same),
+    CLAIMS.plural: (flat_requests, exact_requests),
+    TEMPLATES.plural: (in_template(flat_requests), in_template(exact_requests)),
+}
+"""To v1beta1 and back."""
+ROWS = (
+    *STORED,
+    *(in_version(row, "v1beta2") for row in STORED),
+    RULES,
+    *(in_version(row, "v1beta1", *CONVERSIONS[row.plural]) for row in STORED),
+    in_version(RULES, "v1alpha3"),
+    PATCHES,
+)

@@ -1,0 +1,128 @@
+"""allocatedResourcesStatus (KEP-4680): what is refused of it, in upstream's words, and what a gate drops."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
+from actors.apiserver.api.objects.paths import Obj, at, items, text
+
+FIELD = "allocatedResourcesStatus"
+GATE, MESSAGE_GATE = "ResourceHealthStatus", "ResourceHealthStatusMessage"
+STATES = ("Healthy", "Unhealthy", "Unknown")
+MESSAGE_LIMIT = 1024
+CLAIM = "claim:"
+STATUSES = (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers"))
+EPHEMERAL = "ephemeralContainerStatuses"
+NO_REQUEST = "must match one of the container's resource requests"
+NO_CLAIM = (
+    "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
+    "'claim:<claimName>' if request is empty"
+)
+NO_POD_CLAIM = (
+    "must match one of the pod's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>'"
+)
+
+
+def health_causes(pod: Obj) -> list[Cause]:
+    causes = []
+    for field, containers in STATUSES:
+        specs = {text(container, "name"): container for container in items(pod, "spec", containers)}
+        for index, status in enumerate(items(pod, "status", field)):
+            names = _allowed(specs.get(text(status, "name")))
+            causes += _entries(f"status.{field}[{index}].{FIELD}", status, names)
+    for index, status in enumerate(items(pod, "status", EPHEMERAL)):
+        if status.get(FIELD):
+            causes.append(
+                forbidden(f"status.{EPHEMERAL}[{index}].{FIELD}", "must not be specified in container status")
+            )
+    claims = {text(claim, "name") for claim in items(pod, "spec", "resourceClaims")}
+    return causes + _entries(f"status.{FIELD}", at(pod, "status"), lambda name: _of_pod(name, claims))
+
+
+Judge = Callable[[str], str]
+"""What is wrong with an entry's name; empty: nothing."""
+
+
+def _allowed(container: Obj | None) -> Judge:
+    """Statuses of containers that the spec does not have are not compared with it."""
+    if container is None:
+        return lambda name: ""
+    requests = at(container, "resources", "requests") or {}
+    claims = {_claim_name(claim) for claim in items(container, "resources", "claims")}
+
+    def judge(name: str) -> str:
+        if name.startswith(CLAIM):
+            return "" if name in claims else NO_CLAIM
+        return "" if name in requests else NO_REQUEST
+
+    return judge
+
+
+def _claim_name(claim: Obj) -> str:
+    request = text(claim, "request")
+    return f"{CLAIM}{text(claim, 'name')}/{request}" if request else f"{CLAIM}{text(claim, 'name')}"
+
+
+def _of_pod(name: str, claims: set[str]) -> str:
+    known = name.startswith(CLAIM) and name.removeprefix(CLAIM).partition("/")[0] in claims
+    return "" if known else NO_POD_CLAIM
+
+
+def _entries(path: str, owner: Any, judge: Judge) -> list[Cause]:
+    causes, seen = [], set[str]()
+    for index, entry in enumerate(items(owner, FIELD)):
+        at_entry, name = f"{path}[{index}]", text(entry, "name")
+        if wrong := judge(name):
+            causes.append(invalid(f"{at_entry}.name", name, wrong))
+        if name in seen:
+            causes.append(duplicate(f"{at_entry}.name", name))
+        seen.add(name)
+        causes += _devices(f"{at_entry}.resources", entry)
+    return causes
+
+
+def _devices(path: str, entry: Obj) -> list[Cause]:
+    causes, seen = [], set[str]()
+    for index, device in enumerate(items(entry, "resources")):
+        at_device, resource_id = f"{path}[{index}]", text(device, "resourceID")
+        if device.get("health") not in STATES:
+            causes.append(unsupported(f"{at_device}.health", text(device, "health"), STATES))
+        causes += _message(f"{at_device}.message", device.get("message"))
+        if resource_id in seen:
+            causes.append(duplicate(f"{at_device}.resourceID", resource_id))
+        seen.add(resource_id)
+    return causes
+
+
+def _message(path: str, message: Any) -> list[Cause]:
+    if message is None:
+        return []
+    if message == "":
+        return [required(path, "must be non-empty if specified")]
+    if len(str(message).encode(errors="replace")) > MESSAGE_LIMIT:
+        return [too_long(path, MESSAGE_LIMIT)]
+    return []
+
+
+def drop_disabled(status: Obj, old: Any, gate: Callable[[str], bool]) -> None:
+    """Fields of gates that are off go, unless what is stored has them already."""
+    if not gate(GATE) and not any(owner.get(FIELD) for owner in _owners(old)):
+        for owner in _owners(status):
+            owner.pop(FIELD, None)
+    if not gate(MESSAGE_GATE) and not any("message" in device for device in _told(old)):
+        for device in _told(status):
+            device.pop("message", None)
+
+
+def _owners(status: Any) -> Iterator[Obj]:
+    """Whatever may have the field: the status and those of its containers."""
+    if isinstance(status, dict):
+        yield status
+    for field in (*(field for field, _ in STATUSES), EPHEMERAL):
+        yield from items(status, field)
+
+
+def _told(status: Any) -> Iterator[Obj]:
+    for owner in _owners(status):
+        for entry in items(owner, FIELD):
+            yield from items(entry, "resources")

@@ -1,0 +1,24 @@
+"""The mirror annotation, for everybody: a pod has it from its creation or never, and a mirror pod has a node."""
+
+from actors.apiserver.api.errors.causes import Cause, forbidden, invalid
+from actors.apiserver.api.objects.mirror import MIRROR, is_mirror
+from actors.apiserver.api.objects.paths import Obj, at, text
+
+FIELD = f"metadata.annotations[{MIRROR}]"
+
+
+def mirror_causes(pod: Obj) -> list[Cause]:
+    """Return what is wrong with a new pod's annotation."""
+    if not is_mirror(pod) or text(pod, "spec", "nodeName"):
+        return []
+    value = at(pod, "metadata", "annotations", MIRROR)
+    return [invalid(FIELD, value, "must set spec.nodeName if mirror pod annotation is set")]
+
+
+def mirror_change_causes(new: Obj, old: Obj) -> list[Cause]:
+    """Return what is wrong with a change of the annotation; every path that writes metadata asks this."""
+    if not is_mirror(old):
+        return [forbidden(FIELD, "may not add mirror pod annotation")] if is_mirror(new) else []
+    now = (at(new, "metadata", "annotations") or {}).get(MIRROR)
+    same = is_mirror(new) and now == at(old, "metadata", "annotations", MIRROR)
+    return [] if same else [forbidden(FIELD, "may not remove or update mirror pod annotation")]

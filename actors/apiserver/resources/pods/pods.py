@@ -1,0 +1,112 @@
+"""Pods: the row, and how their writes differ: defaults, status on its own path, graceful deletion."""
+
+from actors.apiserver.api.errors.causes import Cause
+from actors.apiserver.api.objects.paths import Obj, at, text
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.strategy import Strategy, restore_all_but
+from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
+from actors.apiserver.resources.pods import cells as pod_cells
+from actors.apiserver.resources.pods.claims import claim_causes
+from actors.apiserver.resources.pods.defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
+from actors.apiserver.resources.pods.ephemeral import created_causes, ephemeral_causes, keep_ephemeral
+from actors.apiserver.resources.pods.health import drop_disabled, health_causes
+from actors.apiserver.resources.pods.mirror import mirror_causes, mirror_change_causes
+from actors.apiserver.resources.pods.resize import keep_resize, resize_causes
+from actors.apiserver.resources.pods.rules import pod_causes, spec_change_causes
+
+TERMINAL = ("Succeeded", "Failed")
+PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}
+"""Changes a spec takes through paths of their own."""
+
+
+class PodStrategy(Strategy):
+    has_status = True
+    parts = tuple(PARTS)
+    has_generation = True
+
+    def default(self, obj: Obj) -> None:
+        apply_defaults(obj)
+
+    def prepare_create(self, obj: Obj) -> None:
+        obj.pop("status", None)
+        obj["status"] = initial_status(obj)
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        restore_all_but(new, old, "status", "metadata")
+        new["metadata"].pop("ownerReferences", None)
+        if "ownerReferences" in old["metadata"]:
+            new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+        status = new.setdefault("status", {})
+        if isinstance(status, dict):
+            status.setdefault("qosClass", at(old, "status", "qosClass") or qos_class(old))
+            drop_disabled(status, old.get("status"), self.gate)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+        return health_causes(new) + mirror_change_causes(new, old)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        return pod_causes(obj) + claim_causes(obj) + created_causes(obj) + mirror_causes(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        return (pod_causes(new) or spec_change_causes(new, old)) + mirror_change_causes(new, old)
+
+    def part(self, subresource: str, new: Obj, old: Obj) -> list[Cause]:
+        keep, causes = PARTS[subresource]
+        keep(new, old)
+        return causes(new, old)
+
+    def grace_seconds(self, obj: Obj, asked: int | None) -> int:
+        """Nobody has to wait for a pod that never reached a node, or has ended."""
+        if not text(obj, "spec", "nodeName") or text(obj, "status", "phase") in TERMINAL:
+            return 0
+        if asked is not None:
+            return 1 if asked < 0 else asked
+        stored = at(obj, "spec", "terminationGracePeriodSeconds")
+        return stored if isinstance(stored, int) else GRACE_SECONDS
+
+
+PODS = Resource(
+    group="",
+    version="v1",
+    plural="pods",
+    singular="pod",
+    kind="Pod",
+    namespaced=True,
+    strategy=PodStrategy(),
+    short_names=("po",),
+    categories=("all",),
+    columns=(
+        NAME,
+        Column("Ready", pod_cells.ready),
+        Column("Status", pod_cells.status),
+        Column("Restarts", pod_cells.restarts),
+        AGE,
+        Column("IP", pod_cells.ip, 1),
+        Column("Node", cell("spec", "nodeName", missing=NONE), 1),
+        Column("Nominated Node", cell("status", "nominatedNodeName", missing=NONE), 1),
+        Column("Readiness Gates", pod_cells.gates, 1),
+    ),
+    subresources=(
+        Subresource("attach", ("create", "get"), "PodAttachOptions", version="v1"),
+        Subresource("binding", ("create",), "Binding", version="v1"),
+        Subresource("ephemeralcontainers", STATUS_VERBS, "Pod", version="v1"),
+        Subresource("eviction", ("create",), "Eviction", "policy", "v1"),
+        Subresource("exec", ("create", "get"), "PodExecOptions", version="v1"),
+        Subresource("log", ("get",), "Pod", version="v1"),
+        Subresource("portforward", ("create", "get"), "PodPortForwardOptions", version="v1"),
+        Subresource("resize", STATUS_VERBS, "Pod", version="v1"),
+        Subresource("status", STATUS_VERBS, "Pod", version="v1"),
+    ),
+    fields={
+        "spec.nodeName": field("spec", "nodeName"),
+        "spec.host": field("spec", "nodeName"),
+        "spec.restartPolicy": field("spec", "restartPolicy"),
+        "spec.schedulerName": field("spec", "schedulerName"),
+        "spec.serviceAccountName": field("spec", "serviceAccountName"),
+        "spec.hostNetwork": lambda pod: text(pod, "spec", "hostNetwork") or "false",
+        "status.phase": field("status", "phase"),
+        "status.podIP": field("status", "podIP"),
+        "status.nominatedNodeName": field("status", "nominatedNodeName"),
+    },
+    returns_object=True,
+)

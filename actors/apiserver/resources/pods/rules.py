@@ -1,0 +1,186 @@
+"""Which pods are refused: what nodeplane's scheduler and node would stumble over, with upstream's texts."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeGuard
+
+from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from actors.apiserver.api.objects.paths import Obj, items
+from actors.apiserver.resources.pods.whole import whole_causes
+from protocols.kube.quantity import parse_quantity
+
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]?)")
+NATIVE = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
+LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+def pod_causes(pod: Obj) -> list[Cause]:
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        return [required("spec.containers")]
+    causes = _spec_causes(spec)
+    if not items(spec, "containers"):
+        causes.append(required("spec.containers"))
+    seen: set[str] = set()
+    for field in ("containers", "initContainers"):
+        causes += _list_type(spec, field)
+        for index, container in enumerate(items(spec, field)):
+            causes += _container_causes(f"spec.{field}[{index}]", container, seen)
+    if "resources" in spec:
+        causes += resource_causes("spec.resources", spec) or whole_causes(spec)
+    return causes
+
+
+def _spec_causes(spec: Obj) -> list[Cause]:
+    causes = []
+    if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
+        policies = ("Always", "OnFailure", "Never")
+        causes.append(unsupported("spec.restartPolicy", spec.get("restartPolicy"), policies))
+    grace = spec.get("terminationGracePeriodSeconds")
+    if not _is_int(grace) or grace < 0:
+        causes.append(invalid("spec.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0"))
+    for field, kind, text in (("nodeSelector", dict, "a map"), ("nodeName", str, "a string")):
+        if not isinstance(spec.get(field, kind()), kind):
+            causes.append(invalid(f"spec.{field}", spec[field], f"must be {text}"))
+    return causes
+
+
+def _list_type(spec: Obj, field: str) -> list[Cause]:
+    value = spec.get(field)
+    if value is None or (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
+        return []
+    return [invalid(f"spec.{field}", value, "must be a list of objects")]
+
+
+def _container_causes(path: str, container: Obj, seen: set[str]) -> list[Cause]:
+    causes, name = container_words(path, container), container.get("name")
+    if isinstance(name, str) and name in seen:
+        causes.append(duplicate(f"{path}.name", name))
+    elif isinstance(name, str):
+        seen.add(name)
+    return causes + resource_causes(f"{path}.resources", container)
+
+
+def container_words(path: str, container: Obj) -> list[Cause]:
+    """What holds for containers of every kind."""
+    causes, name = [], container.get("name")
+    if not name:
+        causes.append(required(f"{path}.name"))
+    elif not isinstance(name, str) or len(name) > 63 or not LABEL.fullmatch(name):
+        causes.append(invalid(f"{path}.name", name, LABEL_TEXT))
+    if not isinstance(container.get("image"), str) or not container["image"].strip():
+        causes.append(required(f"{path}.image"))
+    for field in ("command", "args"):
+        if not _is_strings(container.get(field)):
+            causes.append(invalid(f"{path}.{field}", container[field], "must be a list of strings"))
+    policy = container.get("imagePullPolicy")
+    if policy not in ("Always", "IfNotPresent", "Never"):
+        causes.append(unsupported(f"{path}.imagePullPolicy", policy, ("Always", "IfNotPresent", "Never")))
+    return causes + _env_causes(f"{path}.env", container)
+
+
+def _env_causes(path: str, container: Obj) -> list[Cause]:
+    return [
+        required(f"{path}[{index}].name") for index, env in enumerate(items(container, "env")) if not env.get("name")
+    ]
+
+
+def resource_causes(path: str, container: Obj) -> list[Cause]:
+    resources = container.get("resources")
+    if not isinstance(resources, dict):
+        return [invalid(path, resources, "must be an object")]
+    causes = []
+    for side in ("limits", "requests"):
+        values = resources.get(side, {})
+        if not isinstance(values, dict):
+            causes.append(invalid(f"{path}.{side}", values, "must be a map of quantities"))
+            continue
+        for name, value in values.items():
+            causes += _quantity_causes(f"{path}.{side}[{name}]", name, value)
+    return causes or _pair_causes(path, resources.get("requests", {}), resources.get("limits", {}))
+
+
+def _quantity_causes(path: str, name: str, value: Any) -> list[Cause]:
+    text = str(value)
+    if isinstance(value, bool) or not QUANTITY.fullmatch(text):
+        return [invalid(path, value, QUANTITY_TEXT)]
+    if text.startswith("-"):
+        return [invalid(path, text, "must be greater than or equal to 0")]
+    if is_extended(name) and not re.fullmatch(r"\+?\d+(k|M|G|[eE]\d+)?", text):
+        return [invalid(path, text, "must be an integer")]
+    return []
+
+
+def _pair_causes(path: str, requests: Obj, limits: Obj) -> list[Cause]:
+    """Devices cannot be overcommitted: an extended resource is asked for exactly as it is limited. Of others no more is
+    asked for than the limit."""
+    causes = []
+    for name in requests.keys() & limits.keys():
+        if not is_extended(name) and parse_quantity(str(requests[name])) > parse_quantity(str(limits[name])):
+            text = f"must be less than or equal to {name} limit of {limits[name]}"
+            causes.append(invalid(f"{path}.requests", str(requests[name]), text))
+    for name in _extended({**requests, **limits}):
+        if name not in limits:
+            causes.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
+        elif str(requests.get(name)) != str(limits[name]):
+            text = f"must be equal to {name} limit of {limits[name]}"
+            causes.append(invalid(f"{path}.requests", str(requests.get(name)), text))
+    return causes
+
+
+def is_extended(name: str) -> bool:
+    return name not in NATIVE and not name.startswith("hugepages-") and "/" in name
+
+
+def _extended(names: Iterable[str]) -> list[str]:
+    return [name for name in names if is_extended(name)]
+
+
+def _is_int(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_strings(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+def spec_change_causes(new: Obj, old: Obj) -> list[Cause]:
+    """A pod's spec stands, but for images, a shorter deadline, added tolerations and lifted scheduling gates."""
+    causes = _deadline_causes(new.get("spec") or {}, old.get("spec") or {})
+    if _frozen(new.get("spec") or {}) != _frozen(old.get("spec") or {}) or not _tolerations_kept(new, old):
+        text = (
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+            "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+            "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+        )
+        causes.append(forbidden("spec", text))
+    return causes
+
+
+def _frozen(spec: Obj) -> Obj:
+    mutable = ("tolerations", "activeDeadlineSeconds", "schedulingGates")
+    kept = {key: value for key, value in spec.items() if key not in mutable}
+    for field in ("containers", "initContainers"):
+        if field in kept:
+            kept[field] = [{k: v for k, v in container.items() if k != "image"} for container in items(spec, field)]
+    return kept
+
+
+def _tolerations_kept(new: Obj, old: Obj) -> bool:
+    now = items(new, "spec", "tolerations")
+    gates_before = items(old, "spec", "schedulingGates")
+    gates_lifted_only = all(gate in gates_before for gate in items(new, "spec", "schedulingGates"))
+    return all(toleration in now for toleration in items(old, "spec", "tolerations")) and gates_lifted_only
+
+
+def _deadline_causes(new: Obj, old: Obj) -> list[Cause]:
+    before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
+    if _is_int(before) and (not _is_int(after) or after > before):
+        return [invalid("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")]
+    return []

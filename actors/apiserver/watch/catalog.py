@@ -1,0 +1,84 @@
+"""What this process serves now: the table, a replica of each kind of stored object, a hub of watches for each row."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.table import Table
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.watch.alarms import Alarms
+from actors.apiserver.watch.flusher import Flusher
+from actors.apiserver.watch.hub import Hub, HubOptions
+from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.pace import Volume
+from protocols.bus import Bus, Following
+from protocols.messages.objects import OWNER, ObjectEvent, stream_of
+
+
+class CatalogOptions(msgspec.Struct, frozen=True):
+    bus: Bus
+    meter_of: Callable[[Resource], Meter]
+    nudge_of: Callable[[Resource], Callable[[int], None]]
+    """Whom a row's replica asks to hurry when somebody waits for a revision."""
+    alarms: Alarms = msgspec.field(default_factory=Alarms)
+    flusher: Flusher = msgspec.field(default_factory=Flusher)
+    volume: Volume = msgspec.field(default_factory=Volume)
+
+
+class Catalog:
+    def __init__(self, table: Table, options: CatalogOptions) -> None:
+        self.table = table
+        self._options = options
+        self._bus = options.bus
+        self.replicas: dict[str, Replica] = {}
+        """By `row.store`."""
+        self.hubs: dict[str, Hub] = {}
+        """By `row.path`."""
+        self._following: dict[str, Following[ObjectEvent]] = {}
+        for row in table.stored:
+            self.replicas[row.store] = Replica(row, options.nudge_of(row))
+        for row in table.built_in:
+            if not row.virtual:
+                self.hubs[row.path] = self._hub(row)
+
+    def start(self) -> None:
+        for replica in self.replicas.values():
+            self._follow(replica)
+
+    def serve(self, rows: Iterable[Resource]) -> None:
+        """The custom rows from now on, those that stay being the same objects as before. Watches of a row that goes, or
+        comes back different, end; objects and history of its kind are kept as long as one version of it is served."""
+        wanted = tuple(rows)
+        custom = self.table.custom
+        for row in custom:
+            if not any(row is kept for kept in wanted):
+                self.hubs.pop(row.path).retire()
+        for store in {row.store for row in custom} - {row.store for row in wanted}:
+            self._bus.unfollow(self._following.pop(store))
+            del self.replicas[store]
+        for row in wanted:
+            if row.store not in self.replicas:
+                self.replicas[row.store] = replica = Replica(row, self._options.nudge_of(row))
+                self._follow(replica)
+            if row.path not in self.hubs:
+                self.hubs[row.path] = self._hub(row)
+        self.table.replace(wanted)
+
+    def watched(self) -> Iterator[tuple[Replica, Hub]]:
+        """Rows that somebody watches."""
+        for hub in tuple(self.hubs.values()):
+            if not hub.empty.is_set():
+                yield hub.replica, hub
+
+    def _follow(self, replica: Replica) -> None:
+        row = replica.resource
+        following = self._following[row.store] = self._bus.follow(
+            owner=OWNER, stream=stream_of(row.group, row.plural), sink=replica, type=ObjectEvent
+        )
+        replica.refetch = following.refetch
+
+    def _hub(self, row: Resource) -> Hub:
+        options = self._options
+        parts = HubOptions(options.meter_of(row), options.alarms, options.flusher, options.volume)
+        return Hub(self.replicas[row.store], parts, row)

@@ -1,0 +1,1 @@
+"""Admission: rules about a permitted write that depend on its author or on other objects."""

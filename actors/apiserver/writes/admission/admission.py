@@ -1,0 +1,114 @@
+"""Admission: may the author of a permitted request write what it writes? Nodes stay with themselves, nobody grants more
+than they hold, mirror pods refer to nothing."""
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.errors.answers import Forbidden
+from actors.apiserver.api.objects.mirror import is_mirror
+from actors.apiserver.api.objects.paths import Obj, at, items
+from actors.apiserver.api.target import Target
+from actors.apiserver.api.user import User
+from actors.apiserver.authorization.authorizer import Authorizer, attributes_details, full_name
+from actors.apiserver.authorization.node_rules import Lookup, is_node, node_of
+from actors.apiserver.authorization.rbac.types import GROUP as RBAC
+from actors.apiserver.writes.admission.grants import Grants
+from actors.apiserver.writes.admission.nodes import CREATE, DELETE, UPDATE, NodeWrite, account_of, node_fault
+from actors.apiserver.writes.admission.runtime_classes import Find, apply_class, concerns, names_class
+from actors.apiserver.writes.admission.tokens import mirror_fault, mount_token, wants_pull_secrets, wants_token
+from actors.apiserver.writes.encode import fresh_copy
+from actors.apiserver.writes.loop import Mutation
+
+OPERATIONS = {"delete": DELETE, "deletecollection": DELETE, "create": CREATE}
+"""Of a verb on an object that exists, as upstream's admission names them; all others are updates."""
+
+
+class Admission(msgspec.Struct, frozen=True):
+    authorizer: Authorizer
+    nodes: Lookup
+    accounts: Lookup = lambda key: None
+    """Service accounts."""
+    runtime_class: Find | None = None
+
+    def concerns(self, user: User, target: Target) -> bool:
+        """Return whether there is anything to check or to add when this user creates such an object."""
+        row = target.resource
+        return target.verb != "create" or row.full_name == "pods" or row.group == RBAC or is_node(user)
+
+    async def prepared(self, target: Target, obj: Obj) -> None:
+        """What a new pod's RuntimeClass says becomes part of it, before anything looks at it. Raises Forbidden."""
+        row = target.resource
+        if self.runtime_class is None or (row.group, row.plural, target.subresource) != ("", "pods", ""):
+            return
+        if isinstance(obj.get("metadata"), dict) and concerns(obj):
+            name = names_class(obj)
+            fault = apply_class(obj, await self.runtime_class(name) if name else None)
+            self._refuse(_attributes("create", target, obj), fault)
+
+    def created(self, user: User, target: Target, obj: Obj) -> None:
+        """Check an object that is about to be created; a pod gets what its account has for it. Raises Forbidden."""
+        if not isinstance(obj.get("metadata"), dict):
+            return
+        wanted = _attributes("create", target, obj)
+        if target.verb != "create":  # a PUT or an apply that finds nothing
+            self.authorizer.check(user, wanted)
+        self._check(user, target, wanted, CREATE, obj, {})
+        if wanted.full_resource == "pods" and not wanted.group:
+            self._of_account(wanted, obj)
+
+    def _of_account(self, wanted: Attributes, pod: Obj) -> None:
+        if not isinstance(pod.get("spec"), dict):
+            return
+        if is_mirror(pod):
+            self._refuse(wanted, mirror_fault(pod))
+            return
+        account = self.accounts(f"{wanted.namespace}/{account_of(pod) or 'default'}")
+        if wants_token(pod, account):
+            mount_token(pod)
+        if wants_pull_secrets(pod, account):
+            pod["spec"]["imagePullSecrets"] = [dict(secret) for secret in items(account or {}, "imagePullSecrets")]
+
+    def mutation(self, user: User, target: Target, mutate: Mutation) -> Mutation:
+        """Return `mutate` with the check of what it changes, or removes. The result raises Forbidden, too."""
+        if not is_node(user) and target.resource.group != RBAC:
+            return mutate
+        operation = OPERATIONS.get(target.verb, UPDATE)
+        check = self._before if operation != UPDATE else self._after
+        return check(user, target, operation, mutate)
+
+    def _before(self, user: User, target: Target, operation: str, mutate: Mutation) -> Mutation:
+        def checked(old: Obj) -> Obj | None:
+            if is_node(user):
+                self._check(user, target, _attributes(target.verb, target, old), operation, {}, old)
+            return mutate(old)
+
+        return checked
+
+    def _after(self, user: User, target: Target, operation: str, mutate: Mutation) -> Mutation:
+        def checked(old: Obj) -> Obj | None:
+            before = fresh_copy(old)
+            new = mutate(old)
+            if new is not None:
+                self._check(user, target, _attributes("update", target, new), operation, new, before)
+            return new
+
+        return checked
+
+    def _check(self, user: User, target: Target, wanted: Attributes, operation: str, new: Obj, old: Obj) -> None:
+        if is_node(user):
+            write = NodeWrite(node_of(user), operation, wanted, new, old, self.nodes)
+            self._refuse(wanted, node_fault(write))
+        if new:
+            grant = replace(wanted, name=target.name)
+            self._refuse(wanted, Grants(self.authorizer).fault(user, grant, new, old))
+
+    def _refuse(self, wanted: Attributes, fault: str) -> None:
+        if fault:
+            raise Forbidden(f'{full_name(wanted)} "{wanted.name}" is forbidden: {fault}', attributes_details(wanted))
+
+
+def _attributes(verb: str, target: Target, obj: Obj) -> Attributes:
+    row = target.resource
+    name = target.name or str(at(obj, "metadata", "name") or "")
+    return Attributes(verb, "", row.group, row.plural, target.subresource, target.namespace, name)

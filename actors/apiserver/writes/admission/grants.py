@@ -1,0 +1,72 @@
+"""Nobody grants what they do not hold: the check of every write that changes what a role or a binding grants.
+
+As upstream's escalation checks, it judges any change of a role or binding but those the garbage collector needs, not
+only changes of `rules` and `subjects`: labels decide which roles an aggregating role gathers.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.errors.answers import NotFound
+from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.user import User
+from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer
+from actors.apiserver.authorization.rbac.cover import uncovered
+from actors.apiserver.authorization.rbac.read import read_rules
+from actors.apiserver.authorization.rbac.types import GROUP, PolicyRule, quoted
+
+ROLES = ("roles", "clusterroles")
+BINDINGS = ("rolebindings", "clusterrolebindings")
+COLLECTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+"""Metadata that the garbage collector, or the server itself, changes: it grants nothing."""
+
+
+class Grants(msgspec.Struct, frozen=True):
+    authorizer: Authorizer
+
+    def fault(self, user: User, wanted: Attributes, new: Obj, old: Obj) -> str:
+        """Return why this write would raise somebody above its author, empty if it does not.
+
+        `old` is empty for a creation. `wanted.name` is the name in the path: empty for a POST, so that a right to
+        escalate certain names is none to create them. Raises NotFound for a binding of a missing role.
+        """
+        if wanted.group != GROUP or _granting(new) == _granting(old):
+            return ""
+        if wanted.resource in BINDINGS:
+            return self._binding_fault(user, wanted, new)
+        return self._role_fault(user, wanted, new, old) if wanted.resource in ROLES else ""
+
+    def _role_fault(self, user: User, wanted: Attributes, new: Obj, old: Obj) -> str:
+        if self.authorizer.allows(user, replace(wanted, verb="escalate")):
+            return ""
+        if fault := self._excess(user, wanted.namespace, read_rules(new)):
+            return fault
+        aggregates = new.get("aggregationRule") is not None or old.get("aggregationRule") is not None
+        return self._excess(user, "", EVERYTHING) if aggregates else ""
+
+    def _binding_fault(self, user: User, wanted: Attributes, new: Obj) -> str:
+        kind, name = text(new, "roleRef", "kind"), text(new, "roleRef", "name")
+        namespace = "" if kind == "ClusterRole" else wanted.namespace
+        role = Attributes("bind", wanted.path, GROUP, f"{kind.lower()}s", "", wanted.namespace, name)
+        if self.authorizer.allows(user, role):
+            return ""
+        policy = self.authorizer.policy()
+        if policy is None or not policy.has_role(kind, name, namespace):
+            message = f'{kind.lower()}s.{GROUP} "{name}" not found'
+            raise NotFound(message, {"name": name, "group": GROUP, "kind": f"{kind.lower()}s"})
+        return self._excess(user, wanted.namespace, policy.role_rules(kind, name, namespace))
+
+    def _excess(self, user: User, namespace: str, granted: tuple[PolicyRule, ...]) -> str:
+        missing = uncovered(self.authorizer.rules(user, namespace), granted)
+        if not missing:
+            return ""
+        listed = "\n".join(rule.compact() for rule in missing)
+        who = f'user "{user.name}" (groups={quoted(user.groups)})'
+        return f"{who} is attempting to grant RBAC permissions not currently held:\n{listed}"
+
+
+def _granting(obj: Obj) -> Obj:
+    """The object without what only the garbage collector changes."""
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in COLLECTED}
+    return {**obj, "metadata": metadata}

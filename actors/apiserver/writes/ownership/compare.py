@@ -1,0 +1,157 @@
+"""Which fields of an object a write changed."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.schemas.shape import LIST, STRUCT, Shape
+from actors.apiserver.writes.ownership.fields import SELF, Fields
+from actors.apiserver.writes.ownership.parts import parts
+
+UNOWNED = frozenset(("apiVersion", "kind"))
+UNOWNED_METADATA = frozenset(
+    (
+        "creationTimestamp",
+        "generation",
+        "managedFields",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    )
+)
+
+
+class Changes(NamedTuple):
+    """`written`: fields that are new or have another value now; `removed`: fields that are gone."""
+
+    written: Fields
+    removed: Fields
+
+
+def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
+    """What was done to `old`, ({} before creation). What the server alone sets is nobody's."""
+    written: Fields = {}
+    removed: Fields = {}
+    for name, field in _fields(shape, old, new):
+        before, after = old.get(name), new.get(name)
+        if before != after:
+            if field.form == STRUCT:
+                before, after = _bare(name, before), _bare(name, after)
+            _note(f"f:{name}", before, after, field, written, removed)
+    return Changes(written, removed)
+
+
+def grown(new: Obj, shape: Shape) -> Fields:
+    """What is written of a new object: as changes({}, new, shape), without a look for what was there before."""
+    kinds, other = shape.fields, shape.item
+    written: Fields = {}
+    for name in sorted(new):
+        value, field = new[name], kinds.get(name, other)
+        if value is None or field is None or name in UNOWNED:
+            continue
+        if field.form != STRUCT:
+            written[f"f:{name}"] = _grown(value, field)
+        elif bare := _bare(name, value):
+            tree = _grown(bare, field)
+            if not tree or len(tree) > 1:
+                tree.pop(SELF, None)
+                written[f"f:{name}"] = tree
+    return written
+
+
+def owned(config: Obj, shape: Shape) -> Fields:
+    """The fields an applied configuration speaks of."""
+    found: Fields = {}
+    for name, field in _fields(shape, config):
+        value = config.get(name)
+        if value is not None:
+            tree = members(_bare(name, value) if field.form == STRUCT else value, field)
+            if tree or field.form != STRUCT:
+                found[f"f:{name}"] = tree
+    return found
+
+
+def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
+    """Every field of a value. With `inner`, what holds fields counts as one itself; elements of lists always do."""
+    below = parts(value, shape)
+    if below is None:
+        return {}
+    tree = {element: members(part, kind, inner) for element, (part, kind) in below.items()}
+    for element, node in tree.items():
+        if node and SELF not in node and (inner or element[0] != "f" or shape.form != STRUCT):
+            tree[element] = {SELF: {}, **node}
+    return tree
+
+
+def _fields(shape: Shape, *objects: Obj) -> Iterable[tuple[str, Shape]]:
+    """Those the objects have, if the kind has them, too, or keeps others."""
+    kinds, other = shape.fields, shape.item
+    found = []
+    for name in sorted(set().union(*objects)):
+        field = kinds.get(name, other)
+        if field is not None and name not in UNOWNED:
+            found.append((name, field))
+    return found
+
+
+def _bare(name: str, value: Any) -> Any:
+    """Top-level structs are always there; of metadata only what clients set is of interest."""
+    if not isinstance(value, dict):
+        return {}
+    if name == "metadata":
+        if UNOWNED_METADATA.issuperset(value):
+            return {}
+        return {key: part for key, part in value.items() if key not in UNOWNED_METADATA}
+    return value
+
+
+def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, removed: Fields) -> None:
+    """Put the difference of one field under its element."""
+    if old == new:
+        return
+    if old is None:
+        written[element] = _grown(new, shape)
+        return
+    before, after = parts(old, shape), parts(new, shape)
+    if (before is None and old) or (after is None and new) or (before is None and after is None):
+        (removed if new is None else written)[element] = {}
+        return
+    sub_written: Fields = {}
+    sub_removed: Fields = {}
+    before, after = before or {}, after or {}
+    for part, (value, kind) in after.items():
+        was = before.get(part)
+        _note(part, None if was is None else was[0], value, kind, sub_written, sub_removed)
+    for part, (value, kind) in before.items():
+        if part not in after:
+            sub_removed[part] = _whole(value, kind)
+    if new is None:
+        removed[element] = {SELF: {}, **sub_removed}
+        return
+    if sub_written:
+        written[element] = sub_written
+    if sub_removed:
+        removed[element] = sub_removed
+
+
+def _grown(value: Any, shape: Shape) -> Fields:
+    """All of a field that was not there before: its parts(), of which structs and maps need no list."""
+    if type(value) is not dict or not value or shape.leaf or shape.form == LIST:
+        below = parts(value, shape)
+        return {} if below is None else {SELF: {}, **{at: _grown(part, kind) for at, (part, kind) in below.items()}}
+    tree: Fields = {SELF: {}}
+    kinds, other = shape.fields, shape.item
+    for key, part in value.items():
+        kind = kinds.get(key, other)
+        if part is not None and kind is not None:
+            tree[f"f:{key}"] = {} if type(part) is str else _grown(part, kind)
+    return tree
+
+
+def _whole(value: Any, shape: Shape) -> Fields:
+    tree = members(value, shape, inner=True)
+    return {SELF: {}, **tree} if tree else {}

@@ -1,0 +1,1 @@
+"""Field validation: unknown and duplicate fields, wrong types."""

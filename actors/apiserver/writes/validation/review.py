@@ -1,0 +1,171 @@
+"""fieldValidation of one request: what it refuses, and what it only warns of."""
+
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from actors.apiserver.api.encoding.decode import JSON_TYPES, YAML_TYPES, read_yaml_body
+from actors.apiserver.api.errors.answers import BadRequest, Invalid
+from actors.apiserver.api.errors.causes import invalid, invalid_object
+from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.schemas.registry import kind_shape
+from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.api.target import Target
+from actors.apiserver.writes.validation.duplicates import duplicates, is_json
+from actors.apiserver.writes.validation.errors import WrongType
+from actors.apiserver.writes.validation.walk import clean, clean_part
+from protocols.kube.status import StatusError
+
+IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
+SHOWN_PATCH = 4096
+
+
+class Review:
+    """Made for one request; `warnings` is what its answer carries. Unknown fields are dropped in every mode.
+
+    `with review:` also who is refused learns what was warned of; strict ones are refused for it.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._of_text: list[str] = []
+        self._of_fields: dict[str, None] = {}
+        """In order, once each. Kept over the attempts of a write: cleaning a part once leaves nothing to find again."""
+
+    @property
+    def warnings(self) -> list[str]:
+        return [*self._of_text, *self._of_fields]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(fault, StatusError):
+            fault.warnings = self.warnings if self._mode == WARN else ()
+
+    def text(self, raw: bytes, media: str, decoded: Any) -> None:
+        """Look for keys the body names twice."""
+        if self._mode == IGNORE:
+            return
+        if media in JSON_TYPES or media.endswith("+json") or (_is_yaml(media) and is_json(raw)):
+            paths = duplicates(raw, decoded, thorough=self._mode == STRICT)
+            self._of_text = [f'duplicate field "{path}"' for path in paths]
+        elif _is_yaml(media):
+            found = read_yaml_body(raw).repeated
+            self._of_text = ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
+
+    def body(self, obj: Obj, sent: "BodyKind") -> None:
+        """A whole object of this kind. Raises BadRequest; says nothing of objects of another kind."""
+        if sent.clean is None or not sent.is_of(obj):
+            return
+        try:
+            if unknown := sent.clean(obj):
+                self._note(unknown)
+        except WrongType as error:
+            raise _refused(sent, str(error)) from None
+        if self._mode == STRICT and self.warnings:
+            raise _refused(sent, f"strict decoding error: {', '.join(self.warnings)}")
+
+    def configuration(self, obj: Obj, target: Target) -> None:
+        """What is applied: unknown fields are refused in every mode, for nobody could own them. Raises BadRequest."""
+        clean = body_kind(target.resource, "").clean
+        try:
+            unknown = clean(obj) if clean is not None else []
+        except WrongType as error:
+            raise BadRequest(f"failed to create typed patch object ({_subject(target)}): {error}") from None
+        if unknown:
+            text = "\n".join(f"  .{path}: field not declared in schema" for path in unknown)
+            raise BadRequest(f"failed to create typed patch object ({_subject(target)}): errors:\n{text}")
+        if self._mode == STRICT and self.warnings:
+            raise BadRequest(f"error strict decoding YAML: {', '.join(self.warnings)}")
+
+    def patched(self, new: Obj, old: Obj, target: Target, patch: bytes) -> None:
+        """What a patch made: only the parts it changed. Raises Invalid."""
+        clean_field = _part_cleaner(target)
+        if clean_field is None:
+            return
+        try:
+            self._note([path for field in _changed(new, old) for path in clean_field(new, field)])
+        except WrongType as error:
+            raise _bad_patch(patch, str(error)) from None
+        if self._mode == STRICT and self.warnings:
+            raise _bad_patch(patch, f"strict decoding error: {', '.join(self.warnings)}")
+
+    def _note(self, unknown: list[str]) -> None:
+        if self._mode != IGNORE:
+            self._of_fields.update(dict.fromkeys(f'unknown field "{path}"' for path in unknown))
+
+
+def _is_yaml(media: str) -> bool:
+    return media in YAML_TYPES or media.endswith("+yaml")
+
+
+class BodyKind(NamedTuple):
+    """What is sent to a path. `clean` takes out of it what its kind does not have; None = nothing is known of it."""
+
+    kind: str
+    version: str
+    api_version: str
+    clean: Callable[[Obj], list[str]] | None
+
+    def is_of(self, obj: Obj) -> bool:
+        """Also what says nothing of itself is."""
+        return (obj.get("kind") or self.kind) == self.kind and (
+            obj.get("apiVersion") or self.api_version
+        ) == self.api_version
+
+
+@functools.lru_cache(maxsize=256)
+def body_kind(resource: Resource, subresource: str) -> BodyKind:
+    sub = resource.subresource(subresource) if subresource else None
+    if sub is None:
+        group, version, kind = resource.group, resource.version, resource.kind
+    else:
+        group, version, kind = sub.group, sub.version or resource.version, sub.kind
+    clean = _cleaner(resource, group, version, kind)
+    return BodyKind(kind, version, f"{group}/{version}" if group else version, clean)
+
+
+def _subject(target: Target) -> str:
+    name = f"{target.namespace}/{target.name}" if target.namespace else target.name
+    return f"{name}; {target.resource.api_version}, Kind={target.resource.kind}"
+
+
+def _cleaner(resource: Resource, group: str, version: str, kind: str) -> Callable[[Obj], list[str]] | None:
+    if resource.custom is not None and (group, version, kind) == (resource.group, resource.version, resource.kind):
+        return resource.custom.clean
+    shape = kind_shape(group, version, kind)
+    return None if shape is None else functools.partial(clean, shape=shape)
+
+
+def _part_cleaner(target: Target) -> Callable[[Obj, str], list[str]] | None:
+    if target.resource.custom is not None:
+        return target.resource.custom.clean_part
+    shape = target.resource.shape
+    return None if shape is None else lambda obj, field: _part(obj, shape, field)
+
+
+def _changed(new: Obj, old: Obj) -> list[str]:
+    return [field for field, value in new.items() if value != old.get(field)]
+
+
+def _part(new: Obj, shape: Shape, field: str) -> list[str]:
+    if field in shape.fields and new[field] is None:
+        del new[field]
+        return []
+    if field in shape.fields:
+        return clean_part(new[field], shape, field)
+    del new[field]
+    return [field]
+
+
+def _refused(sent: BodyKind, text: str) -> BadRequest:
+    return BadRequest(f'{sent.kind} in version "{sent.version}" cannot be handled as a {sent.kind}: {text}')
+
+
+def _bad_patch(patch: bytes, text: str) -> Invalid:
+    return invalid_object("", "", "", [invalid("patch", patch[:SHOWN_PATCH].decode(errors="replace"), text)])

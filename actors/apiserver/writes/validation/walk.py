@@ -1,0 +1,175 @@
+"""One walk over an object beside its shape: unknown fields are taken out and told, wrong types are refused, nulls are
+read as Go's decoder reads them, so that no code behind it meets one: a field that is null is absent, an element of a
+list or map that is null is empty.
+
+Runs on every write, so the common case costs one look-up and one comparison of types for each field.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from actors.apiserver.api.schemas import shape as forms
+from actors.apiserver.api.schemas.shape import ANY, BYTES, LIST, MAP, STRUCT, TEXT, Shape
+from actors.apiserver.writes.validation.errors import WrongType
+from actors.apiserver.writes.validation.told import go_type, json_type
+from protocols.kube.quantity import is_quantity
+
+MAX_TOLD = 100
+"""Unknown fields told of one object; the rest is dropped all the same."""
+MAP_KEY = "\0"
+"""Before a step of a path that is a key of a map: upstream's type errors leave it out."""
+EXACT: dict[str, type[Any]] = {
+    TEXT: str,
+    forms.BOOL: bool,
+    BYTES: str,
+    ANY: dict,
+    STRUCT: dict,
+    MAP: dict,
+    LIST: list,
+}
+PLAIN = (TEXT, BYTES)
+EMPTY: dict[str, Callable[[], Any]] = {
+    **EXACT,
+    forms.INT32: int,
+    forms.INT64: int,
+    forms.INT_OR_STRING: int,
+    forms.QUANTITY: lambda: "0",
+}
+RANGES = {forms.INT32: 2**31, forms.INT64: 2**63}
+QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+LAYOUTS = {forms.TIME: "2006-01-02T15:04:05Z07:00", forms.MICROTIME: "2006-01-02T15:04:05.000000Z07:00"}
+Path = tuple["Path", str | int] | tuple[()]
+"""What is above, and the step below it: a number in a list, a name elsewhere."""
+
+
+def clean(obj: dict[str, Any], shape: Shape) -> list[str]:
+    """Take out of `obj` what `shape` does not have; the paths of what went. Raises WrongType."""
+    unknown: list[str] = []
+    _struct(obj, shape, (), unknown)
+    return unknown
+
+
+def clean_part(value: Any, owner: Shape, field: str) -> list[str]:
+    """The same for one field of a struct."""
+    unknown: list[str] = []
+    _value(value, owner.fields[field], ((), field), owner, unknown)
+    return unknown
+
+
+def _struct(obj: dict[str, Any], shape: Shape, path: Path, unknown: list[str]) -> None:
+    fields = shape.fields
+    strange, absent = [], []
+    for key, value in obj.items():
+        field = fields.get(key)
+        if field is None:
+            strange.append(key)
+        elif value is None:
+            if field.form != forms.JSON:
+                absent.append(key)
+        elif type(value) is not str or field.form != TEXT:
+            _value(value, field, (path, key), shape, unknown)
+    for key in strange:
+        del obj[key]
+        if len(unknown) < MAX_TOLD:
+            unknown.append(shown((path, key)))
+    for key in absent:
+        del obj[key]
+
+
+def _value(value: Any, shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+    """`owner`: the struct whose field this is, or is part of."""
+    if value is None:
+        return
+    form = shape.form
+    wanted = EXACT.get(form)
+    if wanted is None:
+        _scalar(value, form, path, owner)
+    elif type(value) is not wanted:
+        if form != ANY:
+            raise _wrong(value, shape, path, owner)
+    elif form == STRUCT:
+        _struct(value, shape, path, unknown)
+    elif form == MAP:
+        _map(value, shape, path, owner, unknown)
+    elif form == LIST:
+        _list(value, shape, path, owner, unknown)
+
+
+def _map(value: dict[str, Any], shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+    item = shape.item
+    assert item is not None
+    plain = item.form in PLAIN
+    for key, part in value.items():
+        if part is None:
+            value[key] = _empty(item)
+        elif not plain or type(part) is not str:
+            _value(part, item, (path, MAP_KEY + key), owner, unknown)
+
+
+def _list(value: list[Any], shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+    item = shape.item
+    assert item is not None
+    plain = item.form in PLAIN
+    for index, part in enumerate(value):
+        if part is None:
+            value[index] = _empty(item)
+        elif not plain or type(part) is not str:
+            _value(part, item, (path, index), owner, unknown)
+
+
+def _empty(item: Shape) -> Any:
+    """What an element that is null becomes. What has no empty value in JSON stays null."""
+    make = EMPTY.get(item.form)
+    return None if make is None else make()
+
+
+def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
+    if form == forms.JSON:
+        return
+    kind, limit = type(value), RANGES.get(form)
+    if limit is not None:
+        fits = kind is int and -limit <= value < limit
+    elif form == forms.INT_OR_STRING:
+        fits = kind is str or (kind is int and -(2**31) <= value < 2**31)
+    elif form == forms.QUANTITY:
+        if kind in (dict, list, bool) or (kind is str and not is_quantity(value)):
+            raise WrongType(f"{QUANTITY_TEXT}: {_place(value, path)}")
+        return
+    else:
+        fits = kind is str
+        if fits and not TIME.fullmatch(value):
+            raise WrongType(f'parsing time "{value}" as "{LAYOUTS[form]}": cannot parse it: {_place(value, path)}')
+    if not fits:
+        raise _wrong(value, Shape(form), path, owner)
+
+
+def _wrong(value: Any, shape: Shape, path: Path, owner: Shape) -> WrongType:
+    """In the words of Go's decoder, which clients know."""
+    steps = [step for step in _steps(path) if not step.startswith(("[", MAP_KEY))]
+    field = f"{owner.name.rpartition('.')[2]}.{'.'.join(steps)}"
+    return WrongType(
+        f"json: cannot unmarshal {json_type(value, shape)} into Go struct field {field} of type {go_type(shape)}"
+    )
+
+
+def _steps(path: Path) -> list[str]:
+    steps: list[str] = []
+    while path:
+        path, step = path
+        steps.append(f"[{step}]" if isinstance(step, int) else step)
+    return steps[::-1]
+
+
+def _place(value: Any, path: Path) -> str:
+    """Beyond upstream's words: where, and what."""
+    return f"{shown(path)}: {value!r:.64}"
+
+
+def shown(path: Path) -> str:
+    """`spec.containers[0].image`."""
+    text = ""
+    for step in _steps(path):
+        text += step if step.startswith("[") else f".{step.removeprefix(MAP_KEY)}"
+    return text.removeprefix(".")
