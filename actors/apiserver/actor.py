@@ -40,7 +40,8 @@ from actors.apiserver.http.fairness.metrics import FlowMetrics
 from actors.apiserver.http.nodes.client import NodeClient, NodeClientOptions
 from actors.apiserver.http.nodes.connecting import Connecting
 from actors.apiserver.http.nodes.usage import Usage
-from actors.apiserver.http.routing.handler import Handler
+from actors.apiserver.http.routing.handler import Handler, HandlerOptions
+from actors.apiserver.http.routing.route import Endpoints
 from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.routing.server import Server, ServerOptions
 from actors.apiserver.http.routing.stalled import StalledRequests, cause_of
@@ -229,23 +230,27 @@ class ApiServer:
         runtime_class = partial(self._look.newest, "runtimeclasses", "")
         admission = Admission(gate.authorizer, self._look.of("nodes"), self._look.of("serviceaccounts"), runtime_class)
         writing = Writing(creator, loop, reader, admission)
-        return Handler(
-            table=self._catalog.table,
-            gate=gate,
-            static=Static(self._catalog.table, Health(self._checks()), OpenId(gate.authority, address), address),
+        endpoints = Endpoints(
             reading=Reading(reader),
             writing=writing,
+            scaling=Scaling(reader, writing),
+            evicting=Evicting(loop, admission),
             watching=self._watching,
             connecting=self._connecting,
             reviews=Reviews(gate.authorizer, gate.authority),
             usage=Usage(self._nodes, self._all_nodes, self._look.of("pods")),
-            evicting=Evicting(loop, admission),
             tokens=Tokens(gate.authority, gate.authorizer, self._catalog.table, self._look.stored),
-            metrics=self._metrics.requests,
-            serving=self._serving,
-            scaling=Scaling(reader, writing),
-            seats=Seats(FlowControl(self._metrics.flows), self._long_running, self._stalled, self.replicas),
         )
+        options = HandlerOptions(
+            table=self._catalog.table,
+            gate=gate,
+            endpoints=endpoints,
+            static=Static(self._catalog.table, Health(self._checks()), OpenId(gate.authority, address), address),
+            serving=self._serving,
+            seats=Seats(FlowControl(self._metrics.flows), self._long_running, self._stalled, self.replicas),
+            metrics=self._metrics.requests,
+        )
+        return Handler(options)
 
     def _all_nodes(self) -> Iterator[Obj]:
         return (stored.obj for stored in self.replicas["nodes"].objects.below(""))

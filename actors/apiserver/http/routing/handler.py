@@ -1,9 +1,10 @@
-"""One request from its first line to its answer: who, what, may they, do it; every fault becomes a Status."""
+"""The life of one request, from its first line to the response."""
 
 import asyncio
 import time
 from functools import partial
 
+import msgspec
 from aiohttp import hdrs, web
 from msgspec.structs import replace
 
@@ -15,7 +16,6 @@ from actors.apiserver.api.numbers import request_seconds
 from actors.apiserver.api.query import ListOptions, flag, list_options
 from actors.apiserver.api.selection import equalities, selection
 from actors.apiserver.api.table import Table
-from actors.apiserver.api.target import Target
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.gate import Gate, Identity
@@ -23,19 +23,11 @@ from actors.apiserver.http.connection.long import LongResponse
 from actors.apiserver.http.connection.messages import Reply, Request, Response
 from actors.apiserver.http.connection.pretty import indented, is_for_people
 from actors.apiserver.http.connection.takeover import Detached
-from actors.apiserver.http.endpoints.evicting import Evicting
-from actors.apiserver.http.endpoints.reading import Reading
-from actors.apiserver.http.endpoints.reviews import Reviews
-from actors.apiserver.http.endpoints.scaling import Scaling
 from actors.apiserver.http.endpoints.static import Static
-from actors.apiserver.http.endpoints.tokens import Tokens
-from actors.apiserver.http.endpoints.watching import Watching
-from actors.apiserver.http.endpoints.writing import Writing
-from actors.apiserver.http.nodes.connecting import Connecting, connect_verb
-from actors.apiserver.http.nodes.usage import Usage
+from actors.apiserver.http.nodes.connecting import connect_verb
 from actors.apiserver.http.routing.call import Call
 from actors.apiserver.http.routing.refusal import CLIENT_LEFT, refusal
-from actors.apiserver.http.routing.route import Action, Route, Routes, attributes_of
+from actors.apiserver.http.routing.route import Endpoints, Route, Routes, attributes_of
 from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.telemetry.audit import is_audited
 from actors.apiserver.http.telemetry.request_metrics import RequestMetrics
@@ -51,42 +43,26 @@ SIZED = ("get", "list", "head")
 NO_OPTIONS = ListOptions()
 
 
+class HandlerOptions(msgspec.Struct, frozen=True):
+    table: Table
+    gate: Gate
+    endpoints: Endpoints
+    static: Static
+    serving: Serving
+    seats: Seats
+    metrics: RequestMetrics
+
+
 class Handler:
-    def __init__(
-        self,
-        table: Table,
-        gate: Gate,
-        static: Static,
-        reading: Reading,
-        writing: Writing,
-        watching: Watching,
-        connecting: Connecting,
-        reviews: Reviews,
-        usage: Usage,
-        tokens: Tokens,
-        evicting: Evicting,
-        metrics: RequestMetrics,
-        serving: Serving,
-        scaling: Scaling,
-        seats: Seats,
-    ) -> None:
-        self._serving, self._seats = serving, seats
-        self._scales = {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}
-        self._routes, self._gate, self._static = Routes(table, self._action), gate, static
+    """Serve one request: authenticate, authorize, route, act; every error becomes a Status."""
+
+    def __init__(self, options: HandlerOptions) -> None:
+        self._gate, self._authorizer = options.gate, options.gate.authorizer
+        self._routes = Routes(options.table, options.endpoints.action)
+        self._watching, self._connecting = options.endpoints.watching, options.endpoints.connecting
+        self._static, self._serving = options.static, options.serving
+        self._seats, self._metrics = options.seats, options.metrics
         self._deadlines = Deadlines()
-        self._authorizer = gate.authorizer
-        self._virtual = {"create": reviews.create, "get": usage.get, "list": usage.every}
-        self._posts = {"eviction": evicting.create, "token": tokens.create}
-        self._watching, self._connecting, self._metrics = watching, connecting, metrics
-        self._verbs: dict[str, Action] = {
-            "get": reading.get,
-            "list": reading.list,
-            "create": writing.create,
-            "update": writing.update,
-            "patch": writing.patch,
-            "delete": writing.delete,
-            "deletecollection": writing.deletecollection,
-        }
 
     async def __call__(self, http: web.BaseRequest) -> Response:
         call, code, answered = Call(http), CLIENT_LEFT, True
@@ -184,13 +160,6 @@ class Handler:
             if request.http.transport is not None:
                 request.http.transport.abort()
             raise Unauthorized from None
-
-    def _action(self, target: Target) -> Action:
-        if target.resource.virtual:
-            return self._virtual[target.verb]
-        if target.subresource == "scale":
-            return self._scales[target.verb]
-        return self._posts.get(target.subresource) or self._verbs[target.verb]
 
     async def _answer_static(self, call: Call, user: User) -> Response:
         http = call.http

@@ -12,6 +12,15 @@ from actors.apiserver.api.selection import Selection, selection
 from actors.apiserver.api.table import Table
 from actors.apiserver.api.target import Target, parse_target
 from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.endpoints.evicting import Evicting
+from actors.apiserver.http.endpoints.reading import Reading
+from actors.apiserver.http.endpoints.reviews import Reviews
+from actors.apiserver.http.endpoints.scaling import Scaling
+from actors.apiserver.http.endpoints.tokens import Tokens
+from actors.apiserver.http.endpoints.watching import Watching
+from actors.apiserver.http.endpoints.writing import Writing
+from actors.apiserver.http.nodes.connecting import Connecting
+from actors.apiserver.http.nodes.usage import Usage
 from actors.apiserver.http.telemetry.audit import Subject
 from actors.apiserver.http.telemetry.request_metrics import Place, place_of
 
@@ -32,6 +41,42 @@ class Route(msgspec.Struct):
     """Of everything that is asked of the resource."""
     subject: Subject | None = None
     """Of the audit log; made when first needed."""
+
+
+class Endpoints(msgspec.Struct, frozen=True):
+    """Everything that answers resource requests."""
+
+    reading: Reading
+    writing: Writing
+    scaling: Scaling
+    evicting: Evicting
+    watching: Watching
+    connecting: Connecting
+    reviews: Reviews
+    usage: Usage
+    tokens: Tokens
+
+    def action(self, target: Target) -> Action:
+        """Return what answers a target. Raises KeyError for a verb that its resource does not list."""
+        if target.resource.virtual:
+            return {"create": self.reviews.create, "get": self.usage.get, "list": self.usage.every}[target.verb]
+        if target.subresource == "eviction":
+            return self.evicting.create
+        if target.subresource == "token":
+            return self.tokens.create
+        if target.subresource == "scale":
+            scaling = self.scaling
+            return {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}[target.verb]
+        reading, writing = self.reading, self.writing
+        return {
+            "get": reading.get,
+            "list": reading.list,
+            "create": writing.create,
+            "update": writing.update,
+            "patch": writing.patch,
+            "delete": writing.delete,
+            "deletecollection": writing.deletecollection,
+        }[target.verb]
 
 
 class Routes:
