@@ -11,14 +11,14 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.table import Table
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.resource import Table
 from actors.apiserver.api.workers import prepare_process
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_graph import NodeGraph
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.feed import PolicyFeed
-from actors.apiserver.authorization.rbac.types import GROUP as RBAC
+from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
 from actors.apiserver.custom.definitions import definitions
 from actors.apiserver.custom.definitions.keeper import Keeper, names_of
 from actors.apiserver.custom.serving.serving import Serving
@@ -51,9 +51,8 @@ from actors.apiserver.http.telemetry.watch_metrics import WatchMeter, WatchMetri
 from actors.apiserver.reads.lookups import Lookups
 from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.replica.freshener import Freshener
 from actors.apiserver.replica.metrics import ReplicaCollector, Standing
-from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.replica import Freshener, Replica
 from actors.apiserver.resources import (
     classes,
     configmaps,
@@ -76,9 +75,8 @@ from actors.apiserver.resources.rbac.bootstrap import Bootstrap
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
-from actors.apiserver.watch.alarms import Alarms
 from actors.apiserver.watch.catalog import Catalog, CatalogOptions
-from actors.apiserver.watch.flusher import Flusher
+from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop

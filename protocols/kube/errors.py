@@ -1,5 +1,5 @@
 """Faults of reading Kubernetes conventions, and of speaking to an API server. What a server of ours answers is made in
-one place only: actors/apiserver/api/errors/answers.py and causes.py."""
+one place only: actors/apiserver/api/errors.py and causes.py."""
 
 from typing import Any, ClassVar
 

@@ -3,9 +3,9 @@
 import copy
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.writes.validation.walk import clean
+from actors.apiserver.writes.fields import clean
 
 GROUP = "resource.k8s.io"
 LABELLED = {"key": "k", "effect": "NoSchedule"}

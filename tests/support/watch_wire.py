@@ -1,7 +1,7 @@
 """A watch's connection without a socket, and a flusher without an event loop."""
 
 from actors.apiserver.watch.begin import Opened
-from actors.apiserver.watch.flusher import Due, Flusher
+from actors.apiserver.watch.timers import Due, Flusher
 
 
 class ByHand(Flusher):

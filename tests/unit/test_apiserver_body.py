@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from actors.apiserver.api.encoding.decode import decode_json, decode_object, decode_yaml
 from actors.apiserver.api.encoding.yaml_text import read_yaml
-from actors.apiserver.api.errors.answers import BadRequest
-from actors.apiserver.api.numbers import integer, request_seconds, resource_version
-from actors.apiserver.api.query import write_options
+from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.query import integer, request_seconds, resource_version, write_options
 from actors.apiserver.http.connection.body import BODY_LIMIT
 from actors.apiserver.http.connection.messages import Reply
 from protocols.kube.jsons import DEPTH_LIMIT

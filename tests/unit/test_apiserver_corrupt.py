@@ -3,9 +3,9 @@
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.objects.stored import corruption
-from actors.apiserver.replica.change import Change
+from actors.apiserver.api.stored import corruption
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.window import Change
 from protocols.bus import Event, Op
 from protocols.messages.objects import (
     ADDED,

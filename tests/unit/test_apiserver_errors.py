@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api import object_errors as faults
-from actors.apiserver.api.errors import answers as errors
-from actors.apiserver.api.errors import causes
-from actors.apiserver.api.errors.faults import as_fault
+from actors.apiserver.api import causes, errors
+from actors.apiserver.api import target as faults
+from actors.apiserver.api.errors import as_fault
 from actors.apiserver.api.target import unknown_path, verb_not_supported
 from actors.apiserver.http.routing.refusal import status_reply
 from actors.apiserver.replica.replica import Replica

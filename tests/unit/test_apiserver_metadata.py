@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.writes.metadata_rules import common_causes, finalizer_name_causes
+from actors.apiserver.writes.metadata import common_causes, finalizer_name_causes
 from protocols.kube.name_rules import QUALIFIED_TEXT, VALUE_TEXT
 
 OWNER = {"apiVersion": "apps/v1", "kind": "A", "name": "a", "uid": "u"}

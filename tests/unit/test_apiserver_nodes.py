@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import NotFound
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.errors import NotFound
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.stored import Stored
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.authorization.node_graph import NodeGraph, references
 from actors.apiserver.writes.admission.nodes import NodeWrite, node_fault, node_may_label
 

@@ -8,7 +8,7 @@ from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.yaml_text import NotPlain, read_yaml
 from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, STRUCT, Shape
 from actors.apiserver.custom.printing.jsonpath import JsonPath, PathInvalid
-from actors.apiserver.writes.validation.walk import clean
+from actors.apiserver.writes.fields import clean
 from protocols.kube.formats import duration_nanos
 from protocols.kube.quantity import parse_quantity
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.objects import FEW, MANY, Objects
 
 KEYS = st.sampled_from([f"{namespace}/{name}" for namespace in ("a", "b", "b-c") for name in range(12)])

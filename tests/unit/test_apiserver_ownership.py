@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.writes.ownership.apply import applied
+from actors.apiserver.writes.ownership.apply import ConfigInvalid, Owned, applied
 from actors.apiserver.writes.ownership.compare import changes, grown, members, owned
 from actors.apiserver.writes.ownership.entries import (
     APPLY,
@@ -20,10 +20,9 @@ from actors.apiserver.writes.ownership.entries import (
     Entries,
     fields_of,
     sent_entries,
+    tracked,
 )
-from actors.apiserver.writes.ownership.errors import ConfigInvalid, Owned
 from actors.apiserver.writes.ownership.fields import hit, minus, paths, shown, union
-from actors.apiserver.writes.ownership.track import tracked
 
 ONE, TWO = Author("one", APPLY, "v1"), Author("two", APPLY, "v1")
 EDITOR = Author("editor", UPDATE, "v1")
@@ -79,7 +78,7 @@ def whole(value: Any) -> Any:
 
 
 def value_at(obj: Any, path: tuple[str, ...], shape: Shape) -> Any:
-    from actors.apiserver.writes.ownership.parts import parts
+    from actors.apiserver.writes.ownership.compare import parts
 
     for element in path:
         if shape.form == "struct" and obj is not None:

@@ -9,17 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import Forbidden, NotFound, TooManyRequests, Unauthorized
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.errors import Forbidden, NotFound, TooManyRequests, Unauthorized
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.target import Attributes, Target
 from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.cover import uncovered
-from actors.apiserver.authorization.rbac.match import rule_allows
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.types import PolicyRule
+from actors.apiserver.authorization.rbac.rules import PolicyRule, rule_allows
 from actors.apiserver.resources.rbac.defaults import default_objects, missing_in
 from actors.apiserver.writes.admission.admission import Admission
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.authorization.rbac.cover import uncovered
-from actors.apiserver.authorization.rbac.match import resource_matches, rule_allows
-from actors.apiserver.authorization.rbac.types import PolicyRule
+from actors.apiserver.authorization.rbac.rules import PolicyRule, resource_matches, rule_allows
 from protocols.budget import BudgetSpent
 
 Rules = tuple[PolicyRule, ...]

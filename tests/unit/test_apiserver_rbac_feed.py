@@ -5,9 +5,9 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.rbac.feed import KINDS, LONG, PolicyFeed
-from actors.apiserver.replica.change import Change
+from actors.apiserver.replica.window import Change
 
 
 class Roles:

@@ -7,10 +7,9 @@ from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import NotFound
-from actors.apiserver.api.table import Table
-from actors.apiserver.api.target import Target, parse_target
+from actors.apiserver.api.errors import NotFound
+from actors.apiserver.api.resource import Table
+from actors.apiserver.api.target import Attributes, Target, parse_target
 from actors.apiserver.http.routing.route import KEPT, SHORT, Action, Routes
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import Conflict, Forbidden, Invalid, Unauthorized
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, Unauthorized
+from actors.apiserver.api.stored import encode_object, same
+from actors.apiserver.api.target import Attributes, Target
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
@@ -17,7 +17,6 @@ from actors.apiserver.http.authentication.authenticate import user_of
 from actors.apiserver.resources.cells import short_duration
 from actors.apiserver.resources.pods.cells import ready, restarts, status
 from actors.apiserver.writes.delete import DeleteOptions, deleted
-from actors.apiserver.writes.encode import encode_object, same
 from actors.apiserver.writes.update import updated
 
 PODS, NODES, LEASES = TABLE.of("pods"), TABLE.of("nodes"), TABLE.of("leases")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.errors.answers import Forbidden
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.errors import Forbidden
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.admission import Admission

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.errors.answers import Invalid, Unauthorized
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.errors import Invalid, Unauthorized
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.http.authentication.authenticate import bearer, user_of
 from actors.apiserver.http.authentication.tokens.authority import AuthorityOptions, TokenAuthority

@@ -2,7 +2,7 @@
 
 import uuid
 
-from actors.apiserver.api.objects.uid import new_uid
+from actors.apiserver.api.uid import new_uid
 
 
 def test_they_are_uuids_of_version_4_and_never_the_same() -> None:

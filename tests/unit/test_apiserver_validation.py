@@ -14,9 +14,8 @@ from actors.apiserver.api.encoding.yaml_text import read_yaml
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.writes.validation.duplicates import duplicates
-from actors.apiserver.writes.validation.errors import WrongType
-from actors.apiserver.writes.validation.walk import clean
+from actors.apiserver.writes.fields import WrongType, clean
+from actors.apiserver.writes.validation import duplicates
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)

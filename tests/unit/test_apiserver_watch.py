@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
-from actors.apiserver.api.errors.answers import Expired
-from actors.apiserver.api.objects.stored import Stored, splice_version
+from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.query import ListOptions
 from actors.apiserver.api.selection import selection
-from actors.apiserver.replica.change import Change
+from actors.apiserver.api.stored import Stored, splice_version
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.replica.window import Window
+from actors.apiserver.replica.window import Change, Window
 from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
-from actors.apiserver.watch.scope import Scope
-from actors.apiserver.watch.transitions import transition
+from actors.apiserver.watch.scope import Scope, transition
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, DELETED, FLOOR, FLOOR_KEY, MODIFIED, STORED, ObjectEvent
 from tests.support.watch_wire import ByHand, Wire

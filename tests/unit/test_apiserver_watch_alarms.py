@@ -2,7 +2,7 @@
 
 import asyncio
 
-from actors.apiserver.watch.alarms import FEW, Alarms
+from actors.apiserver.watch.timers import FEW, Alarms
 
 
 class Sleeper:

@@ -3,9 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.watch.flusher import Due
-from actors.apiserver.watch.pace import SHARE, Pace, Volume
-from actors.apiserver.watch.sweep import TURN, Sweep
+from actors.apiserver.watch.bookmarks import SHARE, TURN, Pace, Sweep, Volume
+from actors.apiserver.watch.timers import Due
 from actors.apiserver.watch.watcher import Watcher
 from actors.store.model.options import StoreOptions
 from actors.watchcache.cache.options import WatchcacheOptions

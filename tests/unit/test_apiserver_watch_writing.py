@@ -9,19 +9,16 @@ from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import PLAIN
-from actors.apiserver.api.objects.stored import Stored
 from actors.apiserver.api.query import ListOptions
 from actors.apiserver.api.selection import selection
-from actors.apiserver.replica.change import Change
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.watch.alarms import Alarms
+from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.begin import Opened, open_watch
-from actors.apiserver.watch.flusher import chunk
 from actors.apiserver.watch.hub import Hub, HubOptions
-from actors.apiserver.watch.index import NODE, Index
-from actors.apiserver.watch.meter import Meter
-from actors.apiserver.watch.scope import Scope
-from actors.apiserver.watch.watcher import QUEUE_LIMIT
+from actors.apiserver.watch.scope import NODE, Index, Scope
+from actors.apiserver.watch.timers import Alarms, chunk
+from actors.apiserver.watch.watcher import QUEUE_LIMIT, Meter
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, ObjectEvent
 from tests.support.watch_wire import ByHand, Wire, unchunk

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from actors.apiserver.api import workers
-from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.workers import LONG, LOOP_UNITS, QUEUED_PER_USER, Workers, beside
 from protocols.budget import Budget, BudgetSpent, DeadlinePassed, spend, within
 

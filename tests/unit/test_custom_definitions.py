@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.custom.definitions.definition import CLEANUP, read_definition
 from actors.apiserver.custom.definitions.definitions import DefinitionStrategy
 from actors.apiserver.custom.definitions.keeper import names_of
@@ -17,7 +17,6 @@ from actors.apiserver.custom.definitions.names import Seen, new_status
 from actors.apiserver.custom.definitions.warnings import OF_SET
 from actors.apiserver.custom.serving.kind import priority
 from actors.apiserver.custom.serving.rows import rows_of
-from actors.apiserver.writes.encode import encode_object
 
 TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object"}}}

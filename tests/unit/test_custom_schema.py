@@ -15,8 +15,8 @@ from actors.apiserver.custom.schema.ownership import shape_of
 from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
 from actors.apiserver.custom.schema.prune import pruned
 from actors.apiserver.custom.schema.validate import schema_causes
+from actors.apiserver.writes.ownership.apply import merged
 from actors.apiserver.writes.ownership.compare import changes
-from actors.apiserver.writes.ownership.merge import merged
 from protocols.budget import Budget, BudgetSpent, within
 
 SPEC: dict[str, Any] = {

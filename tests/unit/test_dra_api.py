@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.resources.dra.patches import PatchStrategy
 from actors.apiserver.resources.dra.rules import RuleStrategy
 from actors.apiserver.resources.dra.slices import SliceStrategy
+from actors.apiserver.writes.fields import WrongType, clean
 from actors.apiserver.writes.metadata import stamp_new
 from actors.apiserver.writes.update import updated
-from actors.apiserver.writes.validation.errors import WrongType
-from actors.apiserver.writes.validation.walk import clean
 from tests.support.dra_rows import body, created, row
 
 SEMVER = "must be a string compatible with semver.org spec 2.0.0"

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored
-from actors.apiserver.writes.encode import encode_object
-from actors.apiserver.writes.validation.errors import WrongType
-from actors.apiserver.writes.validation.walk import clean
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.stored import Stored, encode_object
+from actors.apiserver.writes.fields import WrongType, clean
 from protocols.dra.allocator import claim_of
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
 from tests.support.dra_rows import SLICE, body, row

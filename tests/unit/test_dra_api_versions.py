@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.resources.dra.devices import in_version
-from actors.apiserver.writes.encode import encode_object
-from actors.apiserver.writes.validation.walk import clean
+from actors.apiserver.writes.fields import clean
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
 from tests.support.dra_rows import GROUP, LABELLED, SLICE, body, created, row
 

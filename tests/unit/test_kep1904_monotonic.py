@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import PLAIN
-from actors.apiserver.api.errors.answers import Expired
+from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.query import ListOptions
 from actors.apiserver.api.selection import selection
 from actors.apiserver.replica.replica import Replica

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.user import User
 from actors.apiserver.http.authentication.gate import Identity
 from actors.apiserver.http.routing.call import Call

@@ -3,7 +3,7 @@
 import pytest
 from multidict import MultiDict
 
-from actors.apiserver.api.errors.answers import ApiFault, BadRequest, Invalid, ServiceUnavailable
+from actors.apiserver.api.errors import ApiFault, BadRequest, Invalid, ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location, log_location, stream_location
 
 NODE = {

@@ -1,16 +1,54 @@
-"""What a served resource is: all the API server knows of one kind of object."""
+"""Served resources, and the table of them."""
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from actors.apiserver.api.face import SAME, Face
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.strategy import Strategy
+
+
+class Face:
+    """The default: objects look as they are stored."""
+
+    changes: ClassVar[bool] = False
+    """False: view() gives its argument back, always."""
+
+    def view(self, stored: Stored) -> Stored:
+        return stored
+
+    def to_stored(self, obj: Obj) -> Obj:
+        """An object of this version as it is to be stored."""
+        return obj
+
+    def outdated(self, stored: Stored) -> bool:
+        """Whether a write that changes nothing must still be stored, for the form of the store has changed."""
+        return False
+
+
+class ChangingFace(Face):
+    """Makes each view once, for as long as nobody asks for another."""
+
+    changes: ClassVar[bool] = True
+
+    def view(self, stored: Stored) -> Stored:
+        held = stored.view
+        if held is None or held[0] is not self:
+            made = self.make(stored)
+            held = stored.view = (self, None if made is stored else made)
+        return held[1] or stored
+
+    def make(self, stored: Stored) -> Stored:
+        return stored
+
+
+SAME = Face()
+
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
@@ -139,3 +177,39 @@ class CustomKind(Protocol):
 
     def component(self) -> tuple[str, Obj]:
         """Name and schema in OpenAPI."""
+
+
+class Table:
+    """Rows by (group, version, plural). The ones it is made of stay first; custom ones come and go behind them."""
+
+    def __init__(self, rows: Iterable[Resource]) -> None:
+        self.built_in = tuple(rows)
+        self.stored = tuple(row for row in self.built_in if not row.virtual and not row.stored_as)
+        """One for each kind of stored object."""
+        self.replace(())
+
+    def replace(self, custom: Iterable[Resource]) -> None:
+        """The custom rows from now on."""
+        self.custom = tuple(custom)
+        self.rows = (*self.built_in, *self.custom)
+        self._by_plural = {row.plural: row for row in reversed(self.rows)}
+        self._by_path = {(row.group, row.version, row.plural): row for row in reversed(self.rows)}
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        return self._by_path.get((group, version, plural))
+
+    def of(self, plural: str) -> Resource:
+        """The row of a plural; for our own use, where the plural is known to be unique."""
+        return self._by_plural[plural]
+
+    def versions(self) -> dict[str, list[str]]:
+        """Versions by group, preferred first, groups in table order."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows:
+            versions = found.setdefault(row.group, [])
+            if row.version not in versions:
+                versions.append(row.version)
+        return found
+
+    def in_version(self, group: str, version: str) -> list[Resource]:
+        return [row for row in self.rows if (row.group, row.version) == (group, version)]

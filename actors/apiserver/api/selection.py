@@ -3,10 +3,10 @@
 import functools
 from collections.abc import Callable, Mapping
 
-from actors.apiserver.api.errors.answers import BadRequest
-from actors.apiserver.api.objects.paths import Obj, at
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.stored import Stored
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.selectors import FieldTerm, parse_field_selector, parse_label_selector
 

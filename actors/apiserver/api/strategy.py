@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.api.errors.causes import Cause
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause
+from actors.apiserver.api.objects import Obj
 
 
 class Strategy:

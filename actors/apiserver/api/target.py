@@ -1,12 +1,31 @@
-"""What a request's path and method name: a resource, an object, a subresource, or something else."""
+"""Targets: the resource, object or subresource that a request's path and method name."""
 
 from urllib.parse import unquote
 
 import msgspec
 
-from actors.apiserver.api.errors.answers import BadRequest, MethodNotAllowed, NotFound
-from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.table import Table
+from actors.apiserver.api.errors import AlreadyExists, BadRequest, Conflict, Forbidden, MethodNotAllowed, NotFound
+from actors.apiserver.api.resource import Resource, Table
+from protocols.kube.status import StatusError
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """What a request wants, as authorization sees it."""
+
+    verb: str
+    path: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Equality terms of the field selector."""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
 
 COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -98,3 +117,38 @@ def verb_not_supported(resource: Resource, verb: str) -> MethodNotAllowed:
 
 def unknown_path() -> NotFound:
     return NotFound("the server could not find the requested resource")
+
+
+MODIFIED_TEXT = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def details(resource: Resource, name: str) -> dict[str, object]:
+    return {"name": name, "group": resource.group, "kind": resource.plural}
+
+
+def not_found(resource: Resource, name: str) -> NotFound:
+    return NotFound(f'{resource.full_name} "{name}" not found', details(resource, name))
+
+
+def already_exists(resource: Resource, name: str, terminating: bool = False) -> AlreadyExists:
+    prefix = "object is being deleted: " if terminating else ""
+    return AlreadyExists(f'{prefix}{resource.full_name} "{name}" already exists', details(resource, name))
+
+
+def name_exhausted(resource: Resource, name: str) -> AlreadyExists:
+    text = "already exists, the server was not able to generate a unique name for the object"
+    return AlreadyExists(f'{resource.full_name} "{name}" {text}', details(resource, name), retry_after=1)
+
+
+def conflict(resource: Resource, name: str, text: str = MODIFIED_TEXT) -> Conflict:
+    message = f'Operation cannot be fulfilled on {resource.full_name} "{name}": {text}'
+    return Conflict(message, details(resource, name))
+
+
+def forbidden(resource: Resource, name: str, text: str) -> Forbidden:
+    return Forbidden(f'{resource.full_name} "{name}" is forbidden: {text}', details(resource, name))
+
+
+def may_be_stale(fault: StatusError) -> bool:
+    """Whether newer data could have led to another answer."""
+    return fault.code in (404, 409, 422, 403)

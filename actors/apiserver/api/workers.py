@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.errors import TooManyRequests
 from protocols.budget import Budget, BudgetSpent, within
 
 THREADS = 2

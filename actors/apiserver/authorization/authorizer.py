@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import Forbidden, TooManyRequests, Unauthorized
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.errors import Forbidden, TooManyRequests, Unauthorized
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.node_rules import READ, NodeRules, node_of
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.types import Decision, PolicyRule
+from actors.apiserver.authorization.rbac.rules import Decision, PolicyRule
 
 MASTERS = "system:masters"
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")

@@ -4,9 +4,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from actors.apiserver.api.objects.mirror import is_mirror
-from actors.apiserver.api.objects.paths import Obj, items, text
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.objects import Obj, is_mirror, items, text
+from actors.apiserver.api.stored import Stored
 
 REMEMBERED = 4096
 """Positive answers kept, each checked again when used."""

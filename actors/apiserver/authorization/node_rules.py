@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.objects import Obj, text
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
 
 NODES = "system:nodes"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.authorization.node_rules import Lookup
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Storage

@@ -1,24 +1,62 @@
-"""GET and LIST: from the replica when it is fresh enough for what was asked, else from the store."""
+"""GET and LIST: from the replica when it is fresh enough for the request, else from the store."""
 
 import asyncio
+import base64
+import binascii
 import time
 
 import msgspec
 from msgspec.structs import replace
 
-from actors.apiserver.api.errors.answers import BadRequest, CorruptObject, TooLargeVersion
-from actors.apiserver.api.object_errors import not_found
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored, corruption
-from actors.apiserver.api.query import EXACT, NOT_OLDER_THAN, ListOptions
+from actors.apiserver.api.errors import BadRequest, CorruptObject, TooLargeVersion
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.query import EXACT, INT64_MAX, NOT_OLDER_THAN, ListOptions
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.selection import Selection
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.stored import Stored, corruption
+from actors.apiserver.api.target import Target, not_found
 from actors.apiserver.reads.metrics import ReadMetrics
-from actors.apiserver.reads.token import LATEST, decode_token, encode_token
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Compacted, Storage
 from protocols.errors import NodeplaneError
+
+VERSION = "meta.k8s.io/v1"
+LATEST = -1
+"""In place of a revision: go on from the key, at whatever is current."""
+
+
+class Token(msgspec.Struct, frozen=True):
+    v: str
+    rv: int
+    start: str
+
+
+def encode_token(rv: int, start: str) -> str:
+    raw = msgspec.json.encode(Token(VERSION, rv, start))
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def decode_token(text: str) -> Token:
+    """Raises BadRequest; the key cannot leave the resource's prefix, it is only ever appended to it."""
+    try:
+        raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+        token = msgspec.json.decode(raw, type=Token)
+    except (msgspec.DecodeError, binascii.Error, UnicodeError, ValueError) as error:
+        raise _invalid(f": {error}") from None
+    if token.v != VERSION:
+        raise _invalid(f": server does not recognize this encoded version {token.v:.64}")
+    if token.rv == 0 or token.rv > INT64_MAX:
+        raise _invalid(f": incorrect encoded start resourceVersion (version {VERSION})")
+    if not token.start:
+        raise _invalid(f": encoded start key empty (version {VERSION})")
+    if token.start.startswith("/") or {".", ".."} & set(token.start.split("/")):
+        raise _invalid(f": {token.start:.256}")
+    return Token(token.v, max(token.rv, LATEST), token.start)
+
+
+def _invalid(why: str) -> BadRequest:
+    return BadRequest(f"invalid continue token: continue key is not valid{why}")
+
 
 TURN_SECONDS = 0.01
 """Time that objects are matched in one turn of the loop: some need to be decoded."""

@@ -8,28 +8,41 @@ that differs, a digest that differs), forgets all it has, and ends its watches: 
 """
 
 import asyncio
+import heapq
+import itertools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from actors.apiserver.api.errors.answers import TooLargeVersion, TooManyRequests
-from actors.apiserver.api.objects.stored import Stored, corruption
+from actors.apiserver.api.errors import TooLargeVersion, TooManyRequests
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.replica.change import Change
-from actors.apiserver.replica.corrupt import Corrupt
-from actors.apiserver.replica.objects import Objects
+from actors.apiserver.api.stored import Stored, corruption
+from actors.apiserver.replica.objects import Corrupt, Objects
 from actors.apiserver.replica.resync import Resync, changes_between, read_snapshot, same
-from actors.apiserver.replica.waiters import Waiters
-from actors.apiserver.replica.window import Window
-from protocols.bus import Event
-from protocols.messages.objects import DELETED, DIGEST, DIGEST_MASK, MODIFIED, ObjectEvent, fingerprint
+from actors.apiserver.replica.window import Change, Window
+from protocols.bus import Bus, Event
+from protocols.errors import NodeplaneError
+from protocols.messages.objects import (
+    DELETED,
+    DIGEST,
+    DIGEST_MASK,
+    FRESHEN,
+    MODIFIED,
+    OWNER,
+    Freshen,
+    ObjectEvent,
+    fingerprint,
+)
+from protocols.messages.supervisor import Empty
 
 log = logging.getLogger(__name__)
 FRESH_TIMEOUT = 3.0
 PATIENCE = 0.003
 """Seconds for a revision to come by itself, as it does after a write, before the watch cache is asked for it."""
+Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
 
 
 class Replica:
@@ -243,3 +256,49 @@ class Replica:
 
 def _nobody() -> None:
     """Not connected to a watch cache."""
+
+
+class Waiters:
+    """Bound to the running loop; each waiter is woken once, at its revision or at its deadline."""
+
+    def __init__(self) -> None:
+        self.pending: list[tuple[int, int, asyncio.Future[None]]] = []
+        """A heap; empty: there is nothing to advance."""
+        self._order = itertools.count()
+
+    async def wait(self, rv: int, timeout: float) -> bool:
+        """True when `advance` reached `rv` in time."""
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self.pending, (rv, next(self._order), future))
+        done, _ = await asyncio.wait([future], timeout=timeout)
+        future.cancel()
+        return bool(done)
+
+    def advance(self, rv: int) -> None:
+        while self.pending and (self.pending[0][0] <= rv or self.pending[0][2].done()):
+            future = heapq.heappop(self.pending)[2]
+            if not future.done():
+                future.set_result(None)
+
+
+class Freshener:
+    """For one store: one question at a time is enough, about the highest revision wanted."""
+
+    def __init__(self, bus: Bus, store: int, spawn: Spawn) -> None:
+        self._bus, self._store, self._spawn = bus, store, spawn
+        self._wanted = 0
+        self._asking: asyncio.Task[None] | None = None
+
+    def nudge(self, revision: int) -> None:
+        idle = self._asking is None or self._asking.done()
+        self._wanted = revision if idle else max(self._wanted, revision)
+        if idle:
+            self._asking = self._spawn(self._ask(), "freshen")
+
+    async def _ask(self) -> None:
+        asked = 0
+        while asked < self._wanted:
+            asked = self._wanted
+            question = Freshen(asked, self._store)
+            with suppress(NodeplaneError):
+                await self._bus.call(OWNER, FRESHEN, question, Empty, timeout=FRESH_TIMEOUT)

@@ -4,9 +4,9 @@ from collections.abc import Container
 
 import msgspec
 
-from actors.apiserver.api.objects.stored import Stored
-from actors.apiserver.replica.change import Change
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.objects import Objects
+from actors.apiserver.replica.window import Change
 from protocols.messages.objects import ADDED, DELETED, FLOOR_KEY, HISTORY_MARK, MODIFIED, ObjectEvent
 
 

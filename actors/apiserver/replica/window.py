@@ -1,10 +1,28 @@
-"""Recent changes, from which a watch resumes: grows while busy, shrinks when calm, forgets the oldest first."""
+"""Changes of objects, and the window of recent ones from which watches resume."""
 
 from bisect import bisect_right
 from collections import deque
 
-from actors.apiserver.replica.change import Change
+from actors.apiserver.api.stored import Stored
 from protocols.messages.objects import WINDOW_BYTES
+
+
+class Change:
+    """`before` None = created, `after` None = deleted."""
+
+    __slots__ = ("after", "at", "before", "encoded", "key", "rv", "size")
+
+    def __init__(self, key: str, rv: int, before: Stored | None, after: Stored | None, at: float = 0.0) -> None:
+        self.key = key
+        self.rv = rv
+        self.before = before
+        self.after = after
+        self.at = at
+        self.size = (len(before.raw) if before else 0) + (len(after.raw) if after else 0)
+        """Bytes of the object before and after."""
+        self.encoded: dict[object, bytes] = {}
+        """Bytes by (event type, form): one encoding serves every watcher that wants it."""
+
 
 LOWEST, HIGHEST = 100, 102_400
 FRESH_SECONDS = 75.0

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.objects import Obj, text
 from actors.apiserver.api.resource import Column
 
 NONE = "<none>"

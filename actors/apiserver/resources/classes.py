@@ -1,7 +1,7 @@
 """Classes that pods name: stored for those who read them. What a RuntimeClass adds to a pod is in admission."""
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell

@@ -1,7 +1,7 @@
 """ConfigMaps: plain data, immutable when they say so."""
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, too_long
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.causes import Cause, forbidden, invalid, too_long
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME

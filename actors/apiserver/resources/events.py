@@ -1,7 +1,7 @@
 """Events: short-lived reports about other objects; each write gives one another hour."""
 
-from actors.apiserver.api.errors.causes import Cause, invalid
-from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.objects import Obj, text
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import UNKNOWN, age_of, cell, field, name

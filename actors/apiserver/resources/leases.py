@@ -1,7 +1,7 @@
 """Leases: heartbeats; a PUT may create one, and must say which version it replaces."""
 
-from actors.apiserver.api.errors.causes import Cause, invalid
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell

@@ -1,6 +1,6 @@
 """Namespaces: live while `spec.finalizers` holds them, Terminating after a delete until the content is gone."""
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, field

@@ -1,7 +1,7 @@
 """Services and their endpoints: stored for those who read and write them; nothing here proxies or allocates."""
 
-from actors.apiserver.api.errors.causes import Cause, invalid, required
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.causes import Cause, invalid, required
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.api.face import ChangingFace
-from actors.apiserver.api.objects.paths import Obj, at, text
-from actors.apiserver.api.objects.stored import Stored
-from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.objects import Obj, at, text
+from actors.apiserver.api.resource import ChangingFace, Column, Resource
+from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import field
 from actors.apiserver.resources.events import EVENTS, INVOLVED, TTL, EventStrategy
-from actors.apiserver.writes.encode import encode_object
 
 GROUP = "events.k8s.io"
 NAMES = {

@@ -3,8 +3,8 @@
 import base64
 import binascii
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, forbidden, invalid
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell

@@ -1,6 +1,6 @@
 """ServiceAccounts: identities of pods; their tokens are asked for by name and stored nowhere."""
 
-from actors.apiserver.api.objects.paths import items
+from actors.apiserver.api.objects import items
 from actors.apiserver.api.resource import Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME

@@ -1,7 +1,7 @@
 """Volumes that outlive pods, and what storage drivers tell of themselves: nobody here provisions or binds them."""
 
-from actors.apiserver.api.errors.causes import Cause, required
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.causes import Cause, required
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell

@@ -1,17 +1,21 @@
-"""How a watch begins: from the window, from the state, or from now, as facts of the request decide."""
+"""How a watch begins: from the window, from the current state, or at a revision yet to come."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 
 import msgspec
 
-from actors.apiserver.api.errors.answers import Expired
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.query import ListOptions
-from actors.apiserver.replica.change import Change
-from actors.apiserver.watch.encode import bookmark_bytes, event_bytes
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.stored import Stored
+from actors.apiserver.replica.window import Change
+from actors.apiserver.watch.channel import bookmark_bytes, event_bytes
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import PAUSE, Watcher
+from protocols.errors import NodeplaneError
 from protocols.messages.objects import ADDED
 
 LOOKED_AT = 250
@@ -91,3 +95,47 @@ def _changed(hub: Hub, watcher: Watcher, changes: list[Change]) -> Iterator[byte
         if number % LOOKED_AT == 0:
             yield PAUSE
     hub.meter.replayed(sent, size)
+
+
+PATIENCE_S = 2.0
+"""Seconds after which the store is asked."""
+
+Reached = Callable[[Resource, int], Awaitable[bool]]
+"""True when the store that holds the resource has come to the revision. Raises NodeplaneError while it is away."""
+
+
+class FutureWatches:
+    """Memory is bounded by the number of open watches."""
+
+    def __init__(self, reached: Reached) -> None:
+        self._reached = reached
+        self._waiting: dict[Watcher, Hub] = {}
+        self._checking: asyncio.Task[None] | None = None
+
+    def add(self, hub: Hub, watcher: Watcher) -> None:
+        if watcher.start <= hub.replica.mark:
+            return
+        self._waiting[watcher] = hub
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.get_running_loop().create_task(self._run())
+
+    def close(self) -> None:
+        if self._checking is not None:
+            self._checking.cancel()
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(PATIENCE_S)
+            for watcher, hub in tuple(self._waiting.items()):
+                with suppress(NodeplaneError):
+                    if not await self._stays(watcher, hub):
+                        del self._waiting[watcher]
+
+    async def _stays(self, watcher: Watcher, hub: Hub) -> bool:
+        """False once nothing is to be waited for; the watch may be over then."""
+        if watcher.done or watcher.start <= hub.replica.mark:
+            return False
+        if not await self._reached(hub.resource, watcher.start):
+            hub.expire(watcher)
+            return False
+        return True

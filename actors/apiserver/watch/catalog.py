@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.table import Table
+from actors.apiserver.api.resource import Resource, Table
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.watch.alarms import Alarms
-from actors.apiserver.watch.flusher import Flusher
+from actors.apiserver.watch.bookmarks import Volume
 from actors.apiserver.watch.hub import Hub, HubOptions
-from actors.apiserver.watch.meter import Meter
-from actors.apiserver.watch.pace import Volume
+from actors.apiserver.watch.timers import Alarms, Flusher
+from actors.apiserver.watch.watcher import Meter
 from protocols.bus import Bus, Following
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 

@@ -10,7 +10,7 @@ from email.utils import formatdate
 
 import msgspec
 
-from actors.apiserver.api.encoding.headers import Headers, written
+from actors.apiserver.api.encoding.negotiate import Headers, written
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.watcher import Watcher
 from protocols.tls import is_trusted

@@ -5,21 +5,16 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from actors.apiserver.api.errors.answers import Expired
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.errors import Expired
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.watch.alarms import Alarms
-from actors.apiserver.watch.channel import Channel, ChannelOptions
-from actors.apiserver.watch.encode import error_bytes
-from actors.apiserver.watch.flusher import Flusher
-from actors.apiserver.watch.index import NODE, Index
-from actors.apiserver.watch.meter import Meter
-from actors.apiserver.watch.pace import Pace, Volume
-from actors.apiserver.watch.scope import Scope
-from actors.apiserver.watch.sweep import Sweep
-from actors.apiserver.watch.watcher import Watcher
+from actors.apiserver.replica.window import Change
+from actors.apiserver.watch.bookmarks import Pace, Sweep, Volume
+from actors.apiserver.watch.channel import Channel, ChannelOptions, error_bytes
+from actors.apiserver.watch.scope import NODE, Index, Scope
+from actors.apiserver.watch.timers import Alarms, Flusher
+from actors.apiserver.watch.watcher import Meter, Watcher
 
 HISTORY_REPLACED = "The resourceVersion for the provided watch is too old: the history it is of was replaced."
 

@@ -1,13 +1,30 @@
-"""One open watch: what it may be sent, in which order, and how it ends. It owns no socket: a Wire does."""
+"""One open watch: its queue, its order, its end. It owns no socket; a Wire does."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from actors.apiserver.replica.change import Change
-from actors.apiserver.watch.flusher import Flusher, chunk
-from actors.apiserver.watch.meter import Meter
+from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.scope import Scope
+from actors.apiserver.watch.timers import Flusher, chunk
+
+
+class Meter:
+    def sent(self, watches: int, size: int) -> None:
+        """An event of `size` bytes was queued for so many watches."""
+
+    def replayed(self, events: int, size: int) -> None:
+        """Events written at the beginning of a watch."""
+
+    def slow(self) -> None:
+        """A watch was ended because its client does not keep up."""
+
+    def expired(self) -> None:
+        """A watch was refused: its version is older than the window."""
+
+    def last_bookmark(self, told: bool) -> None:
+        """A leaving process had a bookmark for a watch; `told`: it was written, not left behind a reader that lags."""
+
 
 QUEUE_LIMIT = 1000
 """Events a client may lag behind live ones before its watch is ended."""

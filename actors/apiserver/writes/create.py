@@ -2,19 +2,22 @@
 
 from functools import partial
 
-from actors.apiserver.api.errors.answers import Forbidden, MethodNotAllowed
-from actors.apiserver.api.errors.causes import invalid_object
-from actors.apiserver.api.object_errors import already_exists, details, name_exhausted, not_found
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.causes import invalid_object
+from actors.apiserver.api.errors import Forbidden, MethodNotAllowed
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.stored import Stored, encode_object
+from actors.apiserver.api.target import Target, already_exists, details, name_exhausted, not_found
 from actors.apiserver.api.workers import beside
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Storage, Taken
-from actors.apiserver.writes.encode import encode_object
-from actors.apiserver.writes.metadata import check_body, generated_name, metadata_causes, stamp_new
-from actors.apiserver.writes.metadata_rules import finalizer_name_causes
+from actors.apiserver.writes.metadata import (
+    check_body,
+    finalizer_name_causes,
+    generated_name,
+    metadata_causes,
+    stamp_new,
+)
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 
 NAME_ATTEMPTS = 8

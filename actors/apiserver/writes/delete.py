@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api import object_errors as faults
-from actors.apiserver.api.errors.answers import BadRequest, Conflict
-from actors.apiserver.api.errors.causes import invalid, invalid_options, unsupported
-from actors.apiserver.api.numbers import integer
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api import target as faults
+from actors.apiserver.api.causes import invalid, invalid_options, unsupported
+from actors.apiserver.api.errors import BadRequest, Conflict
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.query import integer
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target
 from actors.apiserver.writes.update import finished, is_namespace

@@ -8,14 +8,12 @@ from functools import partial
 
 import msgspec
 
-from actors.apiserver.api.object_errors import conflict, may_be_stale, not_found
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored, decode_stored
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
+from actors.apiserver.api.target import Target, conflict, may_be_stale, not_found
 from actors.apiserver.api.workers import beside
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Changed, Storage
-from actors.apiserver.writes.encode import encode_object, same
 from protocols.kube.status import StatusError
 
 ATTEMPTS = 20

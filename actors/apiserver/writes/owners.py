@@ -1,20 +1,49 @@
-"""metadata.managedFields on the way in: by whom a write is, and what becomes of everybody's fields."""
+"""managedFields of a write: its author, and the owners of every field afterwards."""
 
 from collections.abc import Callable
 
-from actors.apiserver.api.errors.answers import BadRequest, Conflict
-from actors.apiserver.api.objects.paths import Obj
+import msgspec
+
+from actors.apiserver.api.errors import BadRequest, Conflict
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.query import WriteOptions
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.target import Target
-from actors.apiserver.writes.last_applied import allowed_anyway
 from actors.apiserver.writes.metadata import FIELD
-from actors.apiserver.writes.ownership.apply import Applied, applied
-from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries
-from actors.apiserver.writes.ownership.errors import ConfigInvalid, Owned
-from actors.apiserver.writes.ownership.fields import shown
-from actors.apiserver.writes.ownership.merge import without_nulls
-from actors.apiserver.writes.ownership.track import tracked
+from actors.apiserver.writes.ownership.apply import Applied, ConfigInvalid, Owned, applied, without_nulls
+from actors.apiserver.writes.ownership.compare import owned
+from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries, tracked
+from actors.apiserver.writes.ownership.fields import Fields, shown
+from protocols.kube.jsons import read_json
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+MANAGER = "kubectl"
+
+
+def allowed_anyway(conflict: Owned, manager: str, live: Obj, shape: Shape) -> bool:
+    """Whether all that is in conflict was kubectl's own, by its annotation."""
+    text = at(live, "metadata", "annotations", ANNOTATION)
+    if manager != MANAGER or not isinstance(text, str):
+        return False
+    try:
+        before = read_json(text)
+    except msgspec.DecodeError:
+        return False
+    if not isinstance(before, dict):
+        return False
+    mine = owned(without_nulls(before), shape)
+    own = ("f:metadata", "f:annotations", f"f:{ANNOTATION}")
+    return all(path == own or _within(mine, path) for _, path in conflict.fields)
+
+
+def _within(fields: Fields, path: tuple[str, ...]) -> bool:
+    node: Fields | None = fields
+    for element in path:
+        node = (node or {}).get(element)
+        if node is None:
+            return False
+    return True
+
 
 Owners = Callable[[Obj, Obj, object], Entries]
 """From the object to store, the one stored before ({} = none) and what the client sent as managedFields."""

@@ -3,19 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+from actors.apiserver.api.causes import forbidden, invalid_options, required
 from actors.apiserver.api.encoding.decode import as_object, decode_json, decode_yaml
-from actors.apiserver.api.errors.answers import BadRequest, UnsupportedMediaType
-from actors.apiserver.api.errors.causes import forbidden, invalid_options, required
-from actors.apiserver.api.errors.faults import as_fault
-from actors.apiserver.api.object_errors import conflict
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_fault
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.query import WriteOptions
-from actors.apiserver.api.target import Target
-from actors.apiserver.writes.encode import fresh_copy
+from actors.apiserver.api.stored import fresh_copy
+from actors.apiserver.api.target import Target, conflict
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.update import updated
-from actors.apiserver.writes.validation.review import Review
+from actors.apiserver.writes.validation import Review
 from protocols.kube.errors import KubeError
 from protocols.kube.patch_json import apply_json_patch
 from protocols.kube.patch_merge import apply_merge_patch

@@ -1,14 +1,21 @@
 """PUT, and what PATCH makes of an object: the new object checked against the old one."""
 
 from collections.abc import Callable
+from typing import Any
 
-from actors.apiserver.api.errors.answers import BadRequest
-from actors.apiserver.api.errors.causes import Cause, invalid, invalid_object
-from actors.apiserver.api.object_errors import conflict
-from actors.apiserver.api.objects.paths import Obj, at
-from actors.apiserver.api.target import Target
-from actors.apiserver.writes.encode import fresh_copy
-from actors.apiserver.writes.metadata import carry_over, check_body, finalizer_causes, metadata_causes
+from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
+from actors.apiserver.api.errors import BadRequest, Conflict
+from actors.apiserver.api.objects import MIRROR, Obj, at, is_mirror, items, now
+from actors.apiserver.api.stored import fresh_copy
+from actors.apiserver.api.target import Target, conflict
+from actors.apiserver.writes.metadata import (
+    carry_over,
+    check_body,
+    check_kind,
+    check_metadata,
+    finalizer_causes,
+    metadata_causes,
+)
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 
 
@@ -82,3 +89,54 @@ def _count_generation(target: Target, new: Obj, old: Obj) -> None:
 
 def replace_mutation(target: Target, body: Obj, owners: Owners) -> Callable[[Obj], Obj | None]:
     return lambda old: updated(target, fresh_copy(body), old, owners=owners)
+
+
+def bound(target: Target, binding: Obj, pod: Obj) -> Obj:
+    """The pod on its node. Raises Conflict when it is bound, leaving or gated."""
+    _check(target, binding)
+    wanted, metadata = binding["metadata"], pod["metadata"]
+    for field in ("uid", "resourceVersion"):
+        if wanted.get(field) and wanted[field] != metadata.get(field):
+            raise conflict(target.resource, target.name)
+    spec = pod.setdefault("spec", {})
+    if metadata.get("deletionTimestamp"):
+        raise _refused(target, f"pod {target.name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise _refused(target, f'pod {target.name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise _refused(target, f"pod {target.name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = binding["target"]["name"]
+    if is_mirror(binding):
+        raise BadRequest(f"a binding may not set the annotation {MIRROR}: mirror pods are created on their node")
+    if wanted.get("annotations"):
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **wanted["annotations"]}
+    _set_scheduled(pod)
+    return pod
+
+
+def _check(target: Target, binding: Obj) -> None:
+    check_kind(binding, "Binding", "v1")
+    metadata = check_metadata(binding)
+    if metadata.get("name") and metadata["name"] != target.name:
+        text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
+        raise BadRequest(text)
+    node: Any = binding.get("target")
+    causes = []
+    if not isinstance(node, dict) or not isinstance(node.get("name"), str) or not node["name"]:
+        causes.append(required("target.name"))
+    elif node.get("kind") not in (None, "", "Node"):
+        causes.append(unsupported("target.kind", node["kind"], ("Node", "<empty>")))
+    if causes:
+        raise invalid_object("Binding", "", target.name, causes)
+
+
+def _set_scheduled(pod: Obj) -> None:
+    status = pod.setdefault("status", {})
+    others = [c for c in items(status, "conditions") if c.get("type") != "PodScheduled"]
+    mine = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
+    status["conditions"] = [*others, mine]
+
+
+def _refused(target: Target, text: str) -> Conflict:
+    message = f'Operation cannot be fulfilled on pods/binding "{target.name}": {text}'
+    return Conflict(message, {"name": target.name, "kind": "pods/binding"})

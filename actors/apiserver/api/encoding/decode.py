@@ -7,7 +7,7 @@ import msgspec
 import yaml
 
 from actors.apiserver.api.encoding.yaml_text import Document, read_yaml
-from actors.apiserver.api.errors.answers import BadRequest, UnsupportedMediaType
+from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType
 from protocols.kube import protobuf
 from protocols.kube.errors import BodyInvalid
 from protocols.kube.jsons import DEPTH_LIMIT, check_depth, read_json

@@ -1,10 +1,10 @@
-"""Which form of an answer the client asked for in its Accept header."""
+"""Content negotiation, and headers as they are sent."""
 
 import functools
 
 import msgspec
 
-from actors.apiserver.api.errors.answers import BadRequest, NotAcceptable
+from actors.apiserver.api.errors import BadRequest, NotAcceptable
 from protocols.kube import protobuf
 
 JSON = "application/json"
@@ -118,3 +118,14 @@ def _wants_aggregated(accept: str) -> bool:
         elif media in (JSON, "*/*"):
             return False
     return False
+
+
+Headers = tuple[tuple[str, str], ...]
+
+
+def written(headers: Headers) -> str:
+    """As they are sent. Raises ValueError for one of several lines."""
+    told = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    if told.count("\n") != len(headers) or told.count("\r") != len(headers):
+        raise ValueError("a header with a line break")
+    return told

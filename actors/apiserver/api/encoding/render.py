@@ -7,9 +7,9 @@ import msgspec
 import yaml
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.stored import Stored
 from protocols.budget import spend
 from protocols.kube import protobuf
 

@@ -1,10 +1,77 @@
-"""Shapes of kinds by group and version. The tables are imported and read when somebody asks for the first time."""
+"""Schemas of kinds by group and version, parsed from their tables at the first use."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from actors.apiserver.api.schemas.parse import PLAIN, empty_struct, fill, lines
-from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, SCALARS, STRUCT, TEXT, Shape
+
+PLAIN = {form: Shape(form) for form in (*SCALARS, ANY, JSON)}
+Lookup = Callable[[str], Shape]
+"""A struct by the name a field's type gives it."""
+
+
+def lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    """(header, fields) of each type."""
+    for line in text.strip().replace("\n    ", " ").splitlines():
+        header, *fields = line.split()
+        yield header.removesuffix(":"), fields
+
+
+def empty_struct(package: str, header: str) -> Shape:
+    made = Shape(STRUCT, name=f"{package}.{header.rstrip('*+')}", atomic=header.endswith("*"))
+    made.gvk = header.endswith("+")
+    return made
+
+
+def fill(struct: Shape, fields: Iterable[str], lookup: Lookup) -> None:
+    required = []
+    if struct.gvk:
+        struct.fields.update(apiVersion=PLAIN[TEXT], kind=PLAIN[TEXT])
+    for field in fields:
+        name, _, kind = field.partition(":")
+        if name.endswith("!"):
+            name = name[:-1]
+            required.append(name)
+        struct.fields[name] = shape_of(kind, lookup)
+    struct.required = tuple(required)
+
+
+def shape_of(kind: str, lookup: Lookup) -> Shape:
+    if kind[0] == "[":
+        return _list(kind, lookup)
+    if kind[0] == "{":
+        inner, _, whole = kind[1:].rpartition("}")
+        return Shape(MAP, item=shape_of(inner, lookup), atomic=bool(whole))
+    if kind in PLAIN:
+        return PLAIN[kind]
+    form, slash, default = kind.partition("/")
+    if slash:
+        made = Shape(form)
+        made.default = default
+        return made
+    return lookup(kind)
+
+
+def _list(kind: str, lookup: Lookup) -> Shape:
+    inner, _, rest = kind[1:].partition("]")
+    keyed, _, patch = rest.partition("^")
+    keyed = keyed.removeprefix("=")
+    made = Shape(LIST, item=shape_of(inner, lookup))
+    made.scalar_set = keyed == "set"
+    made.keys = tuple(keyed.split(",")) if keyed and not made.scalar_set else ()
+    made.patch = _patch(patch, made)
+    return made
+
+
+def _patch(text: str, made: Shape) -> tuple[str, str]:
+    strategy, _, key = text.partition(",")
+    key = key or (made.keys[0] if made.keys else "")
+    if strategy == "none":
+        return "", ""
+    if strategy == "retain":
+        return "merge,retainKeys", key
+    return ("merge", key) if strategy or made.keys or made.scalar_set else ("", "")
+
 
 API = "io.k8s.api."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -44,29 +111,18 @@ def _alias(package: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
-    from actors.apiserver.api.schemas import (
-        cluster,
-        core_containers,
-        core_objects,
-        core_pod,
-        core_volumes,
-        extensions,
-        meta,
-        others,
-        resource,
-    )
+    from actors.apiserver.api.schemas import cluster, core, others, resource
 
-    core = (core_objects.CORE_OBJECTS, core_pod.CORE_POD, core_containers.CORE_CONTAINERS, core_volumes.CORE_VOLUMES)
-    core_texts = (*core, cluster.CORE_STORAGE)
-    texts: dict[str, tuple[str, ...]] = {META: (meta.META,), f"{API}core.v1": core_texts}
+    core_texts = (core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, cluster.CORE_STORAGE)
+    texts: dict[str, tuple[str, ...]] = {META: (others.META,), f"{API}core.v1": core_texts}
     texts[f"{API}resource.v1"] = (resource.RESOURCE,)
     texts[f"{API}resource.v1beta2"] = (resource.RESOURCE_BETA2,)
     texts[f"{API}resource.v1beta1"] = (resource.RESOURCE_BETA1,)
     texts[f"{API}resource.v1alpha3"] = (resource.RESOURCE_ALPHA,)
     for name in ("discovery", "node", "scheduling", "storage"):
         texts[f"{API}{name}.v1"] = (getattr(cluster, name.upper()),)
-    texts[f"{API}apiextensions.v1"] = (extensions.EXTENSIONS,)
-    texts[f"{API}autoscaling.v1"] = (extensions.AUTOSCALING,)
+    texts[f"{API}apiextensions.v1"] = (others.EXTENSIONS,)
+    texts[f"{API}autoscaling.v1"] = (others.AUTOSCALING,)
     for name in ("authentication", "authorization", "coordination", "events", "policy", "rbac"):
         texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
     texts[f"{API}metrics.v1beta1"] = (others.METRICS,)

@@ -7,8 +7,7 @@ the same held rules cover are one case, and each case is judged by one AND of bi
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from actors.apiserver.authorization.rbac.match import ANY
-from actors.apiserver.authorization.rbac.types import PolicyRule
+from actors.apiserver.authorization.rbac.rules import ANY, PolicyRule
 from protocols.budget import BudgetSpent, spend
 
 SHOWN = 100

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
-from actors.apiserver.api.objects.stored import Stored
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.read import read_role
-from actors.apiserver.authorization.rbac.types import Role
-from actors.apiserver.replica.change import Change
+from actors.apiserver.authorization.rbac.rules import Role, read_role
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.window import Change
 
 KINDS = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 ROLES = ("Role", "ClusterRole")

@@ -4,12 +4,19 @@ from collections.abc import Iterator
 
 import msgspec
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
-from actors.apiserver.authorization.rbac.match import rule_allows
-from actors.apiserver.authorization.rbac.read import read_binding, read_role
-from actors.apiserver.authorization.rbac.types import Binding, Decision, PolicyRule, Role, Subject
+from actors.apiserver.authorization.rbac.rules import (
+    Binding,
+    Decision,
+    PolicyRule,
+    Role,
+    Subject,
+    read_binding,
+    read_role,
+    rule_allows,
+)
 
 Bindings = dict[Subject, dict[str, Binding]]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.objects import Obj, at, items, text
 from protocols.kube.custom import condition
 
 Raw = dict[str, Any]

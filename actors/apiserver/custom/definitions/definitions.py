@@ -1,7 +1,7 @@
 """CustomResourceDefinitions. Their conditions are written by the keeper of every process (see custom/keeper.py)."""
 
-from actors.apiserver.api.errors.causes import Cause, invalid
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.custom.definitions.definition import CLEANUP
@@ -9,7 +9,7 @@ from actors.apiserver.custom.definitions.rules import changed_causes, definition
 from actors.apiserver.custom.definitions.tidy import tidy
 from actors.apiserver.custom.definitions.warnings import definition_warnings
 from actors.apiserver.resources.cells import CREATED, NAME
-from actors.apiserver.writes.validation.errors import WrongType
+from actors.apiserver.writes.fields import WrongType
 from protocols.kube.custom import condition
 from protocols.kube.resources import DEFINITIONS as ROW
 

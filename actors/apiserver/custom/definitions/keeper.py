@@ -9,18 +9,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from actors.apiserver.api.objects.paths import Obj, at
-from actors.apiserver.api.objects.stored import Stored, decode_stored
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.api.target import Target
 from actors.apiserver.custom.definitions.definition import CLEANUP, Names
 from actors.apiserver.custom.definitions.names import Seen, Taken, new_status, taken
-from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.window import Change
 from actors.apiserver.storage.storage import Changed, Storage
 from actors.apiserver.writes.delete import DeleteOptions, deleted
-from actors.apiserver.writes.encode import encode_object
 from protocols.errors import NodeplaneError
 from protocols.kube.custom import declared
 from protocols.kube.resources import DEFINITIONS

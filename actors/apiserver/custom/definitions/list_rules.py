@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required, unsupported
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.custom.schema.node import LIST_KEYS, LIST_TYPE, MAP_TYPE
 
 Raw = dict[str, Any]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.custom.definitions.definition import CLEANUP, Names, read_names, written_names
 from actors.apiserver.custom.definitions.rules import APPROVAL, approval, is_protected
 from protocols.kube.custom import condition

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, invalid
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.objects import Obj, at
 
 MOST = 2**31 - 1
 

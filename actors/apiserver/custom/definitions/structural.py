@@ -5,7 +5,8 @@ The words are upstream's.
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required, unsupported
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
+from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.custom.definitions.list_rules import list_faults, map_faults
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.embedded import embedded_causes
@@ -22,7 +23,6 @@ from actors.apiserver.custom.schema.node import (
 from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
 from actors.apiserver.custom.schema.prune import OF_EVERY_OBJECT, pruned
 from actors.apiserver.custom.schema.validate import part_causes
-from actors.apiserver.writes.encode import fresh_copy
 
 Raw = dict[str, Any]
 TYPES = ("array", "boolean", "integer", "number", "object", "string")

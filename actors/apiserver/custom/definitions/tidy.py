@@ -3,7 +3,7 @@
 from typing import Any
 
 from actors.apiserver.api.schemas.registry import registry
-from actors.apiserver.writes.validation.walk import clean
+from actors.apiserver.writes.fields import clean
 
 PROPS = "io.k8s.api.apiextensions.v1.JSONSchemaProps"
 MAPS = ("properties", "patternProperties", "definitions")

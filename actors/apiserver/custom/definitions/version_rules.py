@@ -4,8 +4,8 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required, too_many
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, too_many
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.custom.definitions.structural import schema_faults
 from actors.apiserver.custom.rule.path import found_at, path_fault, spelled
 from protocols.kube.name_faults import dns1035_faults

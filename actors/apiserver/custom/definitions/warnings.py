@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.custom.schema.node import LIST_TYPE
 from protocols.kube.formats import is_known
 from protocols.kube.name_faults import qualified_faults

@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.objects import Obj, text
 from actors.apiserver.api.resource import Column
 from actors.apiserver.custom.printing.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.custom.printing.printing import printed

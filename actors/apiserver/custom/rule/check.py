@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required, unsupported
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.custom.rule.kind import LIMIT, Kind, kind_of
 from actors.apiserver.custom.rule.messages import Messages
 from actors.apiserver.custom.rule.path import path_fault

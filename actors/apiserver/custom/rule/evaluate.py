@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.custom.rule.kind import kind_of
 from actors.apiserver.custom.rule.path import below
 from actors.apiserver.custom.rule.programs import program

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.custom.schema.node import MISSING, Node
-from actors.apiserver.writes.encode import fresh_copy
 
 
 def has_defaults(node: Node) -> bool:

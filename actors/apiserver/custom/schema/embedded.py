@@ -5,13 +5,12 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.errors.causes import Cause, invalid, required
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, invalid, required
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.registry import META, registry
 from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.writes.metadata_rules import common_causes, finalizer_name_causes
-from actors.apiserver.writes.validation.errors import WrongType
-from actors.apiserver.writes.validation.walk import clean
+from actors.apiserver.writes.fields import WrongType, clean
+from actors.apiserver.writes.metadata import common_causes, finalizer_name_causes
 from protocols.kube.name_faults import dns1035_faults, label_faults
 
 MIXED = "may have mixed case, but should otherwise match: "

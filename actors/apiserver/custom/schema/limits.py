@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.errors.causes import Cause, invalid, too_long, unsupported
+from actors.apiserver.api.causes import Cause, invalid, too_long, unsupported
 from actors.apiserver.custom.schema.node import Node
 from protocols.kube.formats import fits
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.custom.schema.node import Node
 
 MAX_TOLD = 100

@@ -6,8 +6,8 @@ elsewhere.
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, invalid, required
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, duplicate, invalid, required
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.custom.schema.limits import has_type, limit_causes, type_invalid, type_of
 from actors.apiserver.custom.schema.node import MISSING, Node
 from protocols.budget import spend

@@ -1,14 +1,13 @@
 """Custom objects in one of their versions: what is stored, with this version's name, defaults, and without what its
 schema no longer has."""
 
-from actors.apiserver.api.face import ChangingFace
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored, decode_stored
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.resource import ChangingFace
+from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.nulls import drop_nulls
 from actors.apiserver.custom.schema.prune import pruned
 from actors.apiserver.custom.serving.kind import Kind
-from actors.apiserver.writes.encode import encode_object, same
 
 HEAD = 256
 

@@ -4,7 +4,7 @@ import functools
 import re
 from collections.abc import Mapping
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.registry import META, registry
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.custom.definitions.definition import Definition, Version
@@ -15,7 +15,7 @@ from actors.apiserver.custom.schema.nulls import drop_nulls
 from actors.apiserver.custom.schema.openapi import openapi_schema
 from actors.apiserver.custom.schema.ownership import shape_of
 from actors.apiserver.custom.schema.prune import pruned, pruned_part
-from actors.apiserver.writes.validation.walk import clean_part
+from actors.apiserver.writes.fields import clean_part
 
 VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 

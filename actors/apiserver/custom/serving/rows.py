@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import STATUS_VERBS, Resource, Subresource
 from actors.apiserver.custom.definitions.definition import Definition, Version
 from actors.apiserver.custom.definitions.scale_rules import value_at

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from actors.apiserver.api.objects.stored import Stored
 from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.custom.definitions.definition import Definition, read_definition
 from actors.apiserver.custom.serving.kind import priority
 from actors.apiserver.custom.serving.rows import rows_of
-from actors.apiserver.replica.change import Change
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.catalog import Catalog
 from protocols.errors import NodeplaneError
 from protocols.kube.resources import DEFINITIONS

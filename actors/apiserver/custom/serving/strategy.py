@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, invalid
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.custom.definitions.scale_rules import scale_causes
 from actors.apiserver.custom.definitions.warnings import finalizer_warnings

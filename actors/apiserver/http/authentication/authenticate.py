@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from actors.apiserver.api.errors.answers import Unauthorized
+from actors.apiserver.api.errors import Unauthorized
 from actors.apiserver.api.user import ANONYMOUS, AUTHENTICATED, User
 from protocols.errors import NodeplaneError
 

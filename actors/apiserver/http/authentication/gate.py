@@ -6,7 +6,7 @@ import time
 import msgspec
 from aiohttp import hdrs, web
 
-from actors.apiserver.api.errors.answers import Unauthorized
+from actors.apiserver.api.errors import Unauthorized
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.http.authentication.authenticate import bearer, user_of

@@ -4,11 +4,11 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import BadRequest
+from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.authorization.rbac.read import ACCOUNT
+from actors.apiserver.authorization.rbac.rules import ACCOUNT
 
 USER, GROUP, UID, EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "impersonate-extra-"
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from aiohttp import hdrs, web
 
 from actors.apiserver.api.encoding.decode import decode_object, media_type
-from actors.apiserver.api.errors.answers import BadRequest, BodyTooLarge
+from actors.apiserver.api.errors import BadRequest, BodyTooLarge
 from actors.apiserver.api.workers import beside
 
 BODY_LIMIT = 3 * 1024 * 1024

@@ -8,8 +8,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from actors.apiserver.api.encoding.headers import Headers
-from actors.apiserver.api.encoding.negotiate import Form
+from actors.apiserver.api.encoding.negotiate import Form, Headers
 from actors.apiserver.api.query import ListOptions
 from actors.apiserver.api.selection import Selection
 from actors.apiserver.api.target import Target

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from actors.apiserver.api.errors.answers import ServiceUnavailable
+from actors.apiserver.api.errors import ServiceUnavailable
 
 
 class Detached(web.StreamResponse):

@@ -7,7 +7,7 @@ from aiohttp import hdrs, web
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import HttpVersion, HttpVersion10, HttpVersion11
 
-from actors.apiserver.api.encoding.headers import Headers, written
+from actors.apiserver.api.encoding.negotiate import Headers, written
 
 REASONS = {status.value: status.phrase for status in HTTPStatus}
 

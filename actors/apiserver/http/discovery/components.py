@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.descriptions import description
 from actors.apiserver.api.schemas.shape import LIST, MAP, STRUCT, Shape
 

@@ -1,8 +1,7 @@
 """What is served, told in the two forms clients ask for: resource lists, and aggregated discovery."""
 
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.resource import Resource, Subresource
-from actors.apiserver.api.table import Table
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.resource import Resource, Subresource, Table
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

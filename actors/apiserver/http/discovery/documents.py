@@ -4,11 +4,10 @@ import hashlib
 
 import msgspec
 
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.resource import Resource, Table
 from actors.apiserver.api.schemas.registry import META, kind_shape, registry
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.api.table import Table
 from actors.apiserver.http.discovery.components import components
 from actors.apiserver.http.discovery.operations import paths, root_of
 

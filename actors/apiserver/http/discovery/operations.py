@@ -1,6 +1,6 @@
 """Paths and operations of one resource."""
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.http.discovery.components import reference
 

@@ -3,7 +3,7 @@
 kubectl asks for a kind it does not find in v3; from an empty document it goes on to say what it misses.
 """
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 
 V2: Obj = {"swagger": "2.0", "info": {"title": "nodeplane", "version": "unversioned"}, "paths": {}}
 V2_PROTOBUF = b"\x0a\x032.0" + b"\x12\x18\x0a\x09nodeplane\x12\x0bunversioned" + b"\x42\x00"

@@ -1,9 +1,8 @@
 """POST pods/NAME/eviction: a pod is asked to leave; there are no disruption budgets here that could say no."""
 
 from actors.apiserver.api.encoding.render import dump
-from actors.apiserver.api.errors.answers import BadRequest
-from actors.apiserver.api.objects.clock import now
-from actors.apiserver.api.objects.paths import Obj, items
+from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.objects import Obj, items, now
 from actors.apiserver.api.target import Target
 from actors.apiserver.http.connection.body import read_object
 from actors.apiserver.http.connection.messages import Reply, Request

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.apiserver.api.errors.answers import ServiceUnavailable
+from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.api.target import unknown_path
 from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.http.authentication.tokens.claims import ISSUER

@@ -4,7 +4,7 @@ from itertools import chain
 
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
-from actors.apiserver.api.numbers import resource_version
+from actors.apiserver.api.query import resource_version
 from actors.apiserver.api.workers import beside, workers
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.reads.reader import Reader

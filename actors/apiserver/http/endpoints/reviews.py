@@ -3,12 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.render import dump
-from actors.apiserver.api.errors.answers import BadRequest, TooManyRequests
-from actors.apiserver.api.errors.causes import invalid, invalid_object
-from actors.apiserver.api.objects.clock import now
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.errors import BadRequest, TooManyRequests
+from actors.apiserver.api.objects import Obj, at, items, now, text
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
 from actors.apiserver.api.workers import beside, workers
 from actors.apiserver.authorization.authorizer import Authorizer

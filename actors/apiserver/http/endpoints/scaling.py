@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.decode import decode_json, media_type
 from actors.apiserver.api.encoding.render import dump
-from actors.apiserver.api.errors.answers import BadRequest
-from actors.apiserver.api.errors.causes import invalid, invalid_object
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.query import write_options
+from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target
 from actors.apiserver.custom.definitions.scale_rules import value_at
 from actors.apiserver.custom.printing.printing import printed
@@ -16,12 +17,11 @@ from actors.apiserver.http.connection.body import read_body, read_object
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import updaters
 from actors.apiserver.writes.patch import check_media, patcher
 from actors.apiserver.writes.update import updated
-from actors.apiserver.writes.validation.review import Review, body_kind
+from actors.apiserver.writes.validation import Review, body_kind
 
 IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

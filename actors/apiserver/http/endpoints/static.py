@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.apiserver.api.encoding.negotiate import wants_aggregated
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.table import Table
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.resource import Table
 from actors.apiserver.api.target import unknown_path
 from actors.apiserver.http.connection.messages import Reply
 from actors.apiserver.http.discovery import discovery

@@ -4,14 +4,12 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from actors.apiserver.api.attributes import Attributes
 from actors.apiserver.api.encoding.render import dump
-from actors.apiserver.api.errors.answers import BadRequest, Conflict, Forbidden, ServiceUnavailable
-from actors.apiserver.api.object_errors import details, not_found
-from actors.apiserver.api.objects.clock import now
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
+from actors.apiserver.api.objects import Obj, at, items, now, text
 from actors.apiserver.api.query import write_options
-from actors.apiserver.api.table import Table
+from actors.apiserver.api.resource import Table
+from actors.apiserver.api.target import Attributes, details, not_found
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import is_node, node_of
 from actors.apiserver.http.authentication.tokens.authority import TokenAuthority

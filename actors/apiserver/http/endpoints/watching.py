@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from actors.apiserver.api.encoding.headers import Headers
-from actors.apiserver.api.errors.answers import MethodNotAllowed, ServiceUnavailable
-from actors.apiserver.api.errors.causes import forbidden, invalid_options
+from actors.apiserver.api.causes import forbidden, invalid_options
+from actors.apiserver.api.encoding.negotiate import Headers
+from actors.apiserver.api.errors import MethodNotAllowed, ServiceUnavailable
 from actors.apiserver.http.connection.messages import Reply, Request, Response
 from actors.apiserver.http.connection.takeover import Detached, take_over
 from actors.apiserver.http.fairness.long_running import WATCH, LongRunning
 from actors.apiserver.http.telemetry.watch_metrics import WatchMetrics
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.watch.begin import Opened, open_watch
+from actors.apiserver.watch.begin import FutureWatches, Opened, open_watch
+from actors.apiserver.watch.channel import error_bytes
 from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
-from actors.apiserver.watch.encode import error_bytes
-from actors.apiserver.watch.future import FutureWatches
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
 from protocols.kube.status import StatusError

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from aiohttp import hdrs
 from msgspec.structs import replace
 
-from actors.apiserver.api.attributes import Attributes
+from actors.apiserver.api.causes import invalid, invalid_options
 from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import dump, render_list, render_object, render_stored
-from actors.apiserver.api.errors.answers import NotFound, StoreReadError
-from actors.apiserver.api.errors.causes import invalid, invalid_options
-from actors.apiserver.api.object_errors import conflict, forbidden, not_found
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored, corruption
+from actors.apiserver.api.errors import NotFound, StoreReadError
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.query import WriteOptions, write_options
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.stored import Stored, corruption
+from actors.apiserver.api.target import Attributes, Target, conflict, forbidden, not_found
 from actors.apiserver.api.user import User
 from actors.apiserver.api.workers import beside
 from actors.apiserver.http.connection.body import read_body, read_object, understood
@@ -24,7 +22,6 @@ from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.storage.storage import Changed
 from actors.apiserver.writes.admission.admission import Admission
-from actors.apiserver.writes.binding import bound
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
 from actors.apiserver.writes.loop import Mutation, Outcome, WriteLoop
@@ -36,8 +33,8 @@ from actors.apiserver.writes.patch import (
     apply_mutation,
     patch_mutation,
 )
-from actors.apiserver.writes.update import replace_mutation
-from actors.apiserver.writes.validation.review import Review, body_kind
+from actors.apiserver.writes.update import bound, replace_mutation
+from actors.apiserver.writes.validation import Review, body_kind
 
 log = logging.getLogger("apiserver")
 MOST_CORRUPT = 10

@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Any, NamedTuple
 
-from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.user import User
 from actors.apiserver.http.fairness.dispatcher import NOTHING, Dispatcher, Flow, Level, Outcome, State, Ticket
 from actors.apiserver.http.fairness.levels import (

@@ -6,7 +6,7 @@ They take no seats once they have begun, as upstream; `apiserver_longrunning_req
 import resource
 from collections.abc import Callable
 
-from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.user import User
 from actors.apiserver.http.fairness.levels import GLOBAL_DEFAULT, WORKLOAD_LOW, standing_of
 

@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from actors.apiserver.api.errors.answers import ServiceUnavailable
+from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location
 from protocols.messages.node import serving_name
 from protocols.streams.channels import LARGEST_MESSAGE

@@ -6,8 +6,8 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from actors.apiserver.api.errors.answers import BadRequest, ServiceUnavailable
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.http.connection.messages import Request
 from actors.apiserver.http.nodes.client import NodeClient

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 from multidict import MultiMapping
 
-from actors.apiserver.api.errors.answers import BadRequest, ServiceUnavailable
-from actors.apiserver.api.errors.causes import Cause, invalid, invalid_object
-from actors.apiserver.api.numbers import integer
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.causes import Cause, invalid, invalid_object
+from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
+from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.query import integer
 
 CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 REACHABLE = ("InternalDNS", "InternalIP")

@@ -11,8 +11,8 @@ import aiohttp
 import msgspec
 
 from actors.apiserver.api.encoding.render import dump
-from actors.apiserver.api.errors.answers import ApiFault, NotFound
-from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.errors import ApiFault, NotFound
+from actors.apiserver.api.objects import Obj, text
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, address

@@ -9,13 +9,12 @@ from aiohttp import hdrs, web
 from msgspec.structs import replace
 
 from actors.apiserver.api import workers
-from actors.apiserver.api.attributes import Attributes
 from actors.apiserver.api.encoding.negotiate import check_form, negotiate
-from actors.apiserver.api.errors.answers import MethodNotAllowed, NotFound, Unauthorized
-from actors.apiserver.api.numbers import request_seconds
-from actors.apiserver.api.query import ListOptions, flag, list_options
+from actors.apiserver.api.errors import MethodNotAllowed, NotFound, Unauthorized
+from actors.apiserver.api.query import ListOptions, flag, list_options, request_seconds
+from actors.apiserver.api.resource import Table
 from actors.apiserver.api.selection import equalities, selection
-from actors.apiserver.api.table import Table
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.gate import Gate, Identity

@@ -6,8 +6,7 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from actors.apiserver.api.errors.answers import BadRequest, InternalError, RequestTimeout
-from actors.apiserver.api.errors.faults import as_fault
+from actors.apiserver.api.errors import BadRequest, InternalError, RequestTimeout, as_fault
 from actors.apiserver.http.connection.messages import Reply, Response
 from actors.apiserver.http.routing.call import Call
 from protocols.errors import NodeplaneError

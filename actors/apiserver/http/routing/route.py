@@ -6,11 +6,10 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import ApiFault
+from actors.apiserver.api.errors import ApiFault
+from actors.apiserver.api.resource import Table
 from actors.apiserver.api.selection import Selection, selection
-from actors.apiserver.api.table import Table
-from actors.apiserver.api.target import Target, parse_target
+from actors.apiserver.api.target import Attributes, Target, parse_target
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.http.endpoints.evicting import Evicting
 from actors.apiserver.http.endpoints.reading import Reading

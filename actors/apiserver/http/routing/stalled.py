@@ -13,7 +13,7 @@ from types import FrameType
 
 from aiohttp import web
 
-from actors.apiserver.api.errors.answers import TooManyRequests
+from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.target import Target
 from actors.apiserver.api.user import User
 from actors.apiserver.http.routing.call import Call

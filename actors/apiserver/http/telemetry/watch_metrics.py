@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target
 from actors.apiserver.http.telemetry.request_metrics import Place, RequestMetrics, place_of
-from actors.apiserver.watch.meter import Meter
+from actors.apiserver.watch.watcher import Meter
 from protocols.actor.histogram import WeightedHistogram
 from protocols.actor.tally import Count
 

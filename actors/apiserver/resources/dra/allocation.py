@@ -3,8 +3,8 @@
 import ipaddress
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, unsupported
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.resources.dra.lists import each, rows, table
 from actors.apiserver.resources.dra.names import driver_causes, label_causes, pool_causes
 from actors.apiserver.resources.dra.requests import REFERENCE, references_causes

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.strategy import Strategy, restore
 from actors.apiserver.resources.dra.allocation import drop_strays, status_causes
 from actors.apiserver.resources.dra.lists import rows, table

@@ -1,7 +1,7 @@
 """DeviceClass: selectors and configuration under a name. Free to change at any time."""
 
-from actors.apiserver.api.errors.causes import Cause, invalid
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.selectors import Budget, config_causes, selectors_causes, spec_of
 from protocols.kube.name_rules import QUALIFIED, SUBDOMAIN

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, invalid, required, too_many
+from actors.apiserver.api.causes import Cause, invalid, required, too_many
 from actors.apiserver.resources.dra.lists import each, repeated, rows, table
 from actors.apiserver.resources.dra.names import keyed, label_causes
 

@@ -3,7 +3,7 @@ that have it."""
 
 from msgspec.structs import replace
 
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
 from actors.apiserver.resources.dra.claims import ClaimStrategy, TemplateStrategy

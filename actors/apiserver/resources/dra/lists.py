@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, too_many
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, duplicate, too_many
+from actors.apiserver.api.objects import Obj
 
 Check = Callable[[str, Any], list[Cause]]
 

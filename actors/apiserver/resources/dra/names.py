@@ -2,7 +2,7 @@
 
 import re
 
-from actors.apiserver.api.errors.causes import Cause, invalid, required, too_long
+from actors.apiserver.api.causes import Cause, invalid, required, too_long
 from protocols.kube.name_rules import (
     LABEL,
     LABEL_TEXT,

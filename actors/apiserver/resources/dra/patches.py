@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.lists import rows, table
 from actors.apiserver.resources.dra.names import (

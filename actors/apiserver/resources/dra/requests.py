@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, invalid, required, unsupported
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, invalid, required, unsupported
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.resources.dra.lists import each, repeated, rows, table
 from actors.apiserver.resources.dra.names import class_causes, full_causes, keyed, label_causes, qualified_causes
 from actors.apiserver.resources.dra.selectors import Budget, opaque_causes, selectors_causes

@@ -1,7 +1,7 @@
 """DeviceTaintRule: one taint for the devices that names select."""
 
-from actors.apiserver.api.errors.causes import Cause, required
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.causes import Cause, required
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.lists import each, table
 from actors.apiserver.resources.dra.names import driver_causes, label_causes, pool_causes

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required, too_long
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.resources.dra.lists import each, table
 from actors.apiserver.resources.dra.names import driver_causes
 from protocols.cel.errors import CompileError, TooComplex, TooLong

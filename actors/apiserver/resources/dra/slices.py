@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, invalid, required, too_many
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, invalid, required, too_many
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.counters import consumption_causes, counter_sets_causes
 from actors.apiserver.resources.dra.lists import each, repeated, rows, table

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, invalid, required, unsupported
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, invalid, required, unsupported
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.resources.dra.lists import each, rows, table
 from actors.apiserver.resources.dra.names import label_key_causes, label_value_causes
 from actors.apiserver.resources.dra.values import EFFECTS

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.api.objects.clock import now
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, unsupported
+from actors.apiserver.api.objects import Obj, now
 from actors.apiserver.resources.dra.lists import each, table
 from actors.apiserver.resources.dra.names import label_key_causes, label_value_causes
 from protocols.cel.semver import parse_version

@@ -5,12 +5,11 @@ Everything is filled, checked and stored in the form of v1; paths in errors are 
 
 from collections.abc import Callable
 
-from actors.apiserver.api.errors.causes import Cause
-from actors.apiserver.api.face import ChangingFace
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.objects.stored import Stored, decode_stored
+from actors.apiserver.api.causes import Cause
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.resource import ChangingFace
+from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.writes.encode import encode_object
 from protocols.dra.versions import GROUP, Convert, same
 
 

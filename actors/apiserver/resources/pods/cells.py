@@ -1,6 +1,6 @@
 """Cells of the pods table: the Status word and what stands beside it."""
 
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.resources.cells import NONE, age_of
 
 TERMINAL = ("Succeeded", "Failed")

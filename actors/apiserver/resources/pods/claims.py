@@ -1,8 +1,7 @@
 """Claims that a pod names, and containers that use them: what is refused of them, in upstream's words."""
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, not_found, required
-from actors.apiserver.api.objects.mirror import is_mirror
-from actors.apiserver.api.objects.paths import Obj, items
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, not_found, required
+from actors.apiserver.api.objects import Obj, is_mirror, items
 from actors.apiserver.resources.dra.names import class_causes, label_causes
 
 SOURCES = ("resourceClaimName", "resourceClaimTemplateName")

@@ -1,7 +1,6 @@
 """What a pod means where its author said nothing."""
 
-from actors.apiserver.api.objects.mirror import is_mirror
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.objects import Obj, at, is_mirror, items, text
 from actors.apiserver.resources.pods.whole import default_whole, has_whole
 
 GRACE_SECONDS = 30

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, not_found
-from actors.apiserver.api.objects.mirror import is_mirror
-from actors.apiserver.api.objects.paths import Obj, at, items
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, not_found
+from actors.apiserver.api.objects import Obj, at, is_mirror, items
 from actors.apiserver.resources.pods.defaults import default_words
 from actors.apiserver.resources.pods.rules import container_words
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
+from actors.apiserver.api.objects import Obj, at, items, text
 
 FIELD = "allocatedResourcesStatus"
 GATE, MESSAGE_GATE = "ResourceHealthStatus", "ResourceHealthStatusMessage"

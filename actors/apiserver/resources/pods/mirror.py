@@ -1,8 +1,7 @@
 """The mirror annotation, for everybody: a pod has it from its creation or never, and a mirror pod has a node."""
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid
-from actors.apiserver.api.objects.mirror import MIRROR, is_mirror
-from actors.apiserver.api.objects.paths import Obj, at, text
+from actors.apiserver.api.causes import Cause, forbidden, invalid
+from actors.apiserver.api.objects import MIRROR, Obj, at, is_mirror, text
 
 FIELD = f"metadata.annotations[{MIRROR}]"
 

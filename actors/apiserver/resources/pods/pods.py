@@ -1,7 +1,7 @@
 """Pods: the row, and how their writes differ: defaults, status on its own path, graceful deletion."""
 
-from actors.apiserver.api.errors.causes import Cause
-from actors.apiserver.api.objects.paths import Obj, at, text
+from actors.apiserver.api.causes import Cause
+from actors.apiserver.api.objects import Obj, at, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from copy import deepcopy
 
-from actors.apiserver.api.errors.causes import Cause, forbidden, invalid
-from actors.apiserver.api.objects.mirror import is_mirror
-from actors.apiserver.api.objects.paths import Obj, at, items
+from actors.apiserver.api.causes import Cause, forbidden, invalid
+from actors.apiserver.api.objects import Obj, at, is_mirror, items
 from actors.apiserver.resources.pods.defaults import default_requests, qos_class
 from actors.apiserver.resources.pods.rules import resource_causes
 from actors.apiserver.resources.pods.whole import has_whole

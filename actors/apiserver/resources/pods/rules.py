@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
-from actors.apiserver.api.errors.causes import Cause, duplicate, forbidden, invalid, required, unsupported
-from actors.apiserver.api.objects.paths import Obj, items
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from actors.apiserver.api.objects import Obj, items
 from actors.apiserver.resources.pods.whole import whole_causes
 from protocols.kube.quantity import parse_quantity
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from actors.apiserver.api.errors.causes import Cause, invalid, unsupported
-from actors.apiserver.api.objects.paths import Obj, at, items
+from actors.apiserver.api.causes import Cause, invalid, unsupported
+from actors.apiserver.api.objects import Obj, at, items
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import Quantity, parse_quantity
 

@@ -5,9 +5,9 @@ import logging
 from typing import Any
 
 from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.stored import encode_object
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Changed, Storage, Taken
-from actors.apiserver.writes.encode import encode_object
 from actors.apiserver.writes.metadata import stamp_new
 from protocols.errors import NodeplaneError
 

@@ -5,7 +5,7 @@ Written when missing; rules that a stored one lacks are added unless its autoupd
 
 from typing import Any
 
-from actors.apiserver.authorization.rbac.types import GROUP, PolicyRule
+from actors.apiserver.authorization.rbac.rules import GROUP, PolicyRule
 
 LABEL = "kubernetes.io/bootstrapping"
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver.api.errors.causes import Cause, invalid, required, unsupported
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.causes import Cause, invalid, required, unsupported
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.authorization.rbac.types import GROUP
+from actors.apiserver.authorization.rbac.rules import GROUP
 from actors.apiserver.resources.cells import AGE, CREATED, NAME
 
 SUBJECTS = ("Group", "ServiceAccount", "User")

@@ -4,20 +4,18 @@ than they hold, mirror pods refer to nothing."""
 import msgspec
 from msgspec.structs import replace
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import Forbidden
-from actors.apiserver.api.objects.mirror import is_mirror
-from actors.apiserver.api.objects.paths import Obj, at, items
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.errors import Forbidden
+from actors.apiserver.api.objects import Obj, at, is_mirror, items
+from actors.apiserver.api.stored import fresh_copy
+from actors.apiserver.api.target import Attributes, Target
 from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import Authorizer, attributes_details, full_name
 from actors.apiserver.authorization.node_rules import Lookup, is_node, node_of
-from actors.apiserver.authorization.rbac.types import GROUP as RBAC
+from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
 from actors.apiserver.writes.admission.grants import Grants
 from actors.apiserver.writes.admission.nodes import CREATE, DELETE, UPDATE, NodeWrite, account_of, node_fault
 from actors.apiserver.writes.admission.runtime_classes import Find, apply_class, concerns, names_class
 from actors.apiserver.writes.admission.tokens import mirror_fault, mount_token, wants_pull_secrets, wants_token
-from actors.apiserver.writes.encode import fresh_copy
 from actors.apiserver.writes.loop import Mutation
 
 OPERATIONS = {"delete": DELETE, "deletecollection": DELETE, "create": CREATE}

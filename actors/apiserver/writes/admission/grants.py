@@ -7,14 +7,13 @@ only changes of `rules` and `subjects`: labels decide which roles an aggregating
 import msgspec
 from msgspec.structs import replace
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import NotFound
-from actors.apiserver.api.objects.paths import Obj, text
+from actors.apiserver.api.errors import NotFound
+from actors.apiserver.api.objects import Obj, text
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer
 from actors.apiserver.authorization.rbac.cover import uncovered
-from actors.apiserver.authorization.rbac.read import read_rules
-from actors.apiserver.authorization.rbac.types import GROUP, PolicyRule, quoted
+from actors.apiserver.authorization.rbac.rules import GROUP, PolicyRule, quoted, read_rules
 
 ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")

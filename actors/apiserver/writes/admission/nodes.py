@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.apiserver.api.attributes import Attributes
-from actors.apiserver.api.errors.answers import NotFound
-from actors.apiserver.api.objects.mirror import MIRROR, is_mirror
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.errors import NotFound
+from actors.apiserver.api.objects import MIRROR, Obj, at, is_mirror, items, text
+from actors.apiserver.api.target import Attributes
 from actors.apiserver.authorization.node_graph import references
 from actors.apiserver.authorization.node_rules import LEASE_NAMESPACE, Lookup
 

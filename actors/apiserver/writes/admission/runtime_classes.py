@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from actors.apiserver.api.objects.paths import Obj, at, items
+from actors.apiserver.api.objects import Obj, at, items
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import Quantity, parse_quantity
 

@@ -7,7 +7,7 @@ false; here most pods never ask the API anything, and each such volume is two re
 import secrets
 from typing import Any
 
-from actors.apiserver.api.objects.paths import Obj, at, items, text
+from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.authorization.node_graph import references
 
 PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -1,16 +1,153 @@
-"""Server-side apply: a manager says all it wants of an object, and takes back what it no longer says."""
+"""Server-side apply: merge a configuration, prune abandoned fields, report conflicts."""
+
+from typing import Any, ClassVar
 
 import msgspec
 
-from actors.apiserver.api.objects.paths import Obj
-from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.writes.ownership.compare import changes, owned
-from actors.apiserver.writes.ownership.entries import UPDATE, Author, Entries, fields_of, with_fields
-from actors.apiserver.writes.ownership.errors import Owned
-from actors.apiserver.writes.ownership.fields import Fields, hit, paths, union
-from actors.apiserver.writes.ownership.merge import merged
-from actors.apiserver.writes.ownership.prune import pruned
-from actors.apiserver.writes.ownership.track import taken, tracked
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.schemas.shape import LIST, STRUCT, Shape
+from actors.apiserver.writes.ownership.compare import changes, element_of, owned, parts
+from actors.apiserver.writes.ownership.entries import UPDATE, Author, Entries, fields_of, taken, tracked, with_fields
+from actors.apiserver.writes.ownership.fields import Fields, hit, member, paths, union
+from protocols.errors import NodeplaneError
+
+
+class ConfigInvalid(NodeplaneError):
+    """Raised when an applied configuration has unknown fields, or list elements that cannot be told apart."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class Owned(NodeplaneError):
+    """Raised when an apply would change what others own, and was not forced. `fields`: paths by owner."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "ABORTED"
+
+    def __init__(self, fields: "list[tuple[dict[str, object], tuple[str, ...]]]") -> None:
+        super().__init__("fields are owned by other managers")
+        self.fields = fields
+
+
+GONE = object()
+
+
+def pruned(obj: Obj, dropped: Fields, kept: Fields, shape: Shape) -> Obj:
+    """`dropped`: what the manager owned until now; `kept`: what anybody owns from now on."""
+    made = dict(obj)
+    for element, node in dropped.items():
+        name = element[2:]
+        field, value = shape.child(name), made.get(name)
+        if field is None or value is None:
+            continue
+        rest = _rest(value, field, node, kept.get(element), whole=field.form != STRUCT)
+        if rest is GONE:
+            del made[name]
+        else:
+            made[name] = rest
+    return made
+
+
+def _rest(value: Any, shape: Shape, dropped: Fields, kept: Fields | None, whole: bool) -> Any:
+    """What stays of one part. `whole`: it goes as a whole, with what is in it, when nobody keeps any of it."""
+    if kept is None and whole:
+        return GONE
+    below = parts(value, shape)
+    if below is None:
+        return value
+    stays = {}
+    for element, (part, kind) in below.items():
+        node = dropped.get(element)
+        if node is None:
+            stays[element] = part
+            continue
+        goes = shape.form == STRUCT or member(node)
+        rest = _rest(part, kind, node, (kept or {}).get(element), goes)
+        if rest is not GONE:
+            stays[element] = rest
+    return _assembled(value, shape, below, stays)
+
+
+def _assembled(value: Any, shape: Shape, below: dict[str, Any], stays: dict[str, Any]) -> Any:
+    if len(stays) == len(below) and all(stays[element] is part for element, (part, _) in below.items()):
+        return value
+    if shape.form == LIST:
+        return list(stays.values())
+    gone = {element[2:] for element in below if element not in stays}
+    return {key: stays.get(f"f:{key}", part) for key, part in value.items() if key not in gone}
+
+
+def without_nulls(value: Any) -> Any:
+    """null names no value: a configuration says nothing by it."""
+    if isinstance(value, dict):
+        return {key: without_nulls(part) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [without_nulls(part) for part in value if part is not None]
+    return value
+
+
+def merged(live: Obj, config: Obj, shape: Shape) -> Obj:
+    """Raises ConfigInvalid. Shares what did not change with its arguments."""
+    made: Obj = _merge(live, config, shape, "")
+    return made
+
+
+def _merge(live: Any, config: Any, shape: Shape, path: str) -> Any:
+    if shape.leaf:
+        return config
+    if shape.form == LIST and isinstance(config, list):
+        return _merge_list(live, config, shape, path)
+    if not isinstance(config, dict):
+        return config  # of a wrong type, which is found when the result is looked at, or of a type nobody declared
+    made = dict(live) if isinstance(live, dict) else {}
+    for key, value in config.items():
+        child = shape.child(key)
+        if child is None:
+            raise ConfigInvalid(f"{path}.{key}: field not declared in schema")
+        made[key] = _merge(made.get(key), value, child, f"{path}.{key}")
+    return made
+
+
+def _merge_list(live: Any, config: list[Any], shape: Shape, path: str) -> list[Any]:
+    """In the configuration's order; elements only the object has stay before those they stood before."""
+    wanted = _by_element(config, shape, path)
+    had = [(element_of(part, shape), part) for part in (live if isinstance(live, list) else ())]
+    stands = {element: part for element, part in reversed(had) if element is not None}
+    assert shape.item is not None
+    made, placed = [], set()
+
+    def place(element: str) -> None:
+        placed.add(element)
+        before = stands.get(element)
+        assert shape.item is not None
+        made.append(_merge(before, wanted[element], shape.item, path) if shape.keys else wanted[element])
+
+    order = iter(wanted)
+    for element, part in had:
+        if element not in wanted:
+            made.append(part)
+            continue
+        while element not in placed:
+            place(next(order))
+    for element in order:
+        place(element)
+    return made
+
+
+def _by_element(config: list[Any], shape: Shape, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for index, part in enumerate(config):
+        element = element_of(part, shape)
+        if element is None:
+            keys = ", ".join(f'"{key}"' for key in shape.keys)
+            text = "associative list with keys has an element that omits all key fields"
+            raise ConfigInvalid(f"{path}: element {index}: {text} [{keys}] (and doesn't have default values for any)")
+        if element in found:
+            raise ConfigInvalid(f"{path}: duplicate entries for key {element[2:]}")
+        found[element] = part
+    return found
+
 
 BEFORE = "before-first-apply"
 """Owner of what stood in an object when nobody had been recorded yet."""

@@ -1,11 +1,13 @@
-"""metadata.managedFields: one entry for each manager, operation, version and subresource."""
+"""Entries of managedFields: read, merged, updated by a write."""
 
 from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects.clock import now
-from actors.apiserver.writes.ownership.fields import SELF, Fields, union
+from actors.apiserver.api.objects import Obj, now
+from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.writes.ownership.compare import Changes, changes, grown
+from actors.apiserver.writes.ownership.fields import SELF, Fields, minus, union
 from protocols.kube.jsons import read_json
 
 APPLY, UPDATE = "Apply", "Update"
@@ -132,3 +134,28 @@ def _normal_element(element: str) -> str:
     if element[0] == "k" and not isinstance(value, dict):
         raise ValueError(element)
     return element[:2] + msgspec.json.encode(value, order="sorted").decode()
+
+
+def tracked(old: Obj, new: Obj, shape: Shape, author: Author, entries: Entries) -> Entries:
+    """Entries after `author` made `new` of `old` ({} before creation)."""
+    if not (old or entries):
+        fields = grown(new, shape)
+        return [author.entry(fields, now())] if fields else []
+    done = changes(old, new, shape)
+    if not (done.written or done.removed):
+        return entries
+    mine = union(fields_of(entries, author), done.written)
+    return with_fields(taken(entries, author, done), author, minus(mine, done.removed))
+
+
+def taken(entries: Entries, author: Author, done: Changes) -> Entries:
+    """What others owned until somebody changed it."""
+    touched = union(done.written, done.removed)
+    return [made for entry in entries if (made := entry if author.is_of(entry) else _less(entry, touched))]
+
+
+def _less(entry: Entry, touched: dict[str, object]) -> Entry | None:
+    fields = minus(entry["fieldsV1"], touched)
+    if not fields:
+        return None
+    return entry if fields == entry["fieldsV1"] else {**entry, "fieldsV1": fields}

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.user import User
 from actors.apiserver.http.authentication.tokens.claims import (
     ISSUER,

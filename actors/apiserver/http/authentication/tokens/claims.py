@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects.paths import Obj, at, text
+from actors.apiserver.api.objects import Obj, at, text
 from actors.apiserver.api.user import User
-from actors.apiserver.authorization.rbac.read import account_name
+from actors.apiserver.authorization.rbac.rules import account_name
 from actors.apiserver.http.authentication.tokens.jwt import BadToken
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"

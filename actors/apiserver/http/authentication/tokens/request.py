@@ -2,8 +2,8 @@
 
 import msgspec
 
-from actors.apiserver.api.errors.causes import Cause, invalid, invalid_object, required, unsupported
-from actors.apiserver.api.objects.paths import Obj, at, text
+from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
+from actors.apiserver.api.objects import Obj, at, text
 from actors.apiserver.http.authentication.tokens.claims import BOUND, ISSUER
 
 SHORTEST, USUAL, LONGEST = 600, 3600, 2**32

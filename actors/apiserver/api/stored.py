@@ -1,11 +1,11 @@
-"""One object at one revision: stored bytes, decoded only when a selector or a table asks."""
+"""Stored objects: bytes at a revision, decoded only when a selector or a table needs them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects.paths import Obj, at
+from actors.apiserver.api.objects import Obj, at
 from protocols.kube.jsons import read_json
 
 RETAINED_BYTES = 64 * 1024
@@ -143,3 +143,30 @@ def splice_version(raw: bytes, rv: int) -> bytes | None:
     if not found or len(head) > _HEAD or head.find(b"{", 1) >= 0 or rest.startswith(b"}"):
         return None
     return b'%b"metadata":{"resourceVersion":"%d",%b' % (head, rv, rest)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+_FIRST: Obj = {"kind": "", "apiVersion": "", "metadata": {}}
+
+
+def encode_object(obj: Obj) -> bytes:
+    ordered = _FIRST | obj
+    if "resourceVersion" in obj["metadata"]:
+        ordered["metadata"] = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    return _encode(ordered)
+
+
+def fresh_copy(obj: Obj) -> Obj:
+    """A copy that shares nothing; several times faster than copy.deepcopy."""
+    made: Obj = read_json(_encode(obj))
+    return made
+
+
+def same(new: Obj, old: Obj) -> bool:
+    """Equal but for the resourceVersion, whatever the order of keys."""
+    left, right = {**new["metadata"]}, {**old["metadata"]}
+    left.pop("resourceVersion", None)
+    right.pop("resourceVersion", None)
+    return left == right and {**new, "metadata": 0} == {**old, "metadata": 0}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.apiserver.api.errors.answers import Invalid
+from actors.apiserver.api.errors import Invalid
 
 MAX_TOLD = 100
 """Causes in one 422: three megabytes of mistakes must not become two hundred of answer."""

@@ -1,5 +1,8 @@
-"""Objects as plain JSON, and safe steps into what clients wrote: any field may be missing or of the wrong type."""
+"""Kubernetes objects as plain JSON: access to fields, times, mirror pods."""
 
+import time
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 Obj = dict[str, Any]
@@ -27,3 +30,21 @@ def items(obj: Any, *path: str) -> list[Obj]:
     """The list of objects at `path`; whatever else stands there reads as empty."""
     value = at(obj, *path)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def now() -> str:
+    return _told(int(time.time()))
+
+
+@lru_cache(maxsize=2)
+def _told(second: int) -> str:
+    """Made once a second, however many objects are written in it."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+MIRROR = "kubernetes.io/config.mirror"
+
+
+def is_mirror(pod: Obj) -> bool:
+    """Return whether the pod carries the mirror annotation, whatever its value."""
+    return MIRROR in (at(pod, "metadata", "annotations") or {})

@@ -1,22 +1,85 @@
-"""fieldValidation of one request: what it refuses, and what it only warns of."""
+"""fieldValidation: errors and warnings about unknown and duplicate fields."""
 
 import functools
+import json
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple
 
+import msgspec
+
+from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.decode import JSON_TYPES, YAML_TYPES, read_yaml_body
-from actors.apiserver.api.errors.answers import BadRequest, Invalid
-from actors.apiserver.api.errors.causes import invalid, invalid_object
-from actors.apiserver.api.objects.paths import Obj
+from actors.apiserver.api.errors import BadRequest, Invalid
+from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.target import Target
-from actors.apiserver.writes.validation.duplicates import duplicates, is_json
-from actors.apiserver.writes.validation.errors import WrongType
-from actors.apiserver.writes.validation.walk import clean, clean_part
+from actors.apiserver.writes.fields import WrongType, clean, clean_part
 from protocols.kube.status import StatusError
+
+MAX_TOLD = 100
+_encode = msgspec.json.Encoder().encode
+
+
+def is_json(raw: bytes) -> bool:
+    """Whether text that was read as YAML is JSON in truth, as kubectl's is."""
+    if raw.lstrip()[:1] != b"{":
+        return False
+    try:
+        msgspec.json.decode(raw, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def duplicates(raw: bytes, decoded: Any, thorough: bool) -> list[str]:
+    """Paths of duplicate keys in sound JSON. Text that is its own re-encoding has none; unless `thorough`, text that
+    is, without its spaces, as long as its own re-encoding is taken as clean, too: a duplicate makes it longer, and only
+    exotic numbers or escapes could hide that."""
+    again = _encode(decoded)
+    if again == raw or (not thorough and len(again) == len(msgspec.json.format(raw, indent=-1))):
+        return []
+    try:
+        marked = json.loads(raw, object_pairs_hook=_pairs, parse_int=_unread, parse_float=_unread)
+    except RecursionError:
+        return []
+    found: list[str] = []
+    _collect(marked, "", found)
+    return found[:MAX_TOLD]
+
+
+def _unread(text: str) -> None:
+    """Numbers do not matter here, and reading some takes long."""
+
+
+class _Marked(dict[str, Any]):
+    """An object in which keys were repeated."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    marked, seen = _Marked(made), set()
+    repeated = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]  # add is None
+    marked.repeated = tuple(dict.fromkeys(repeated))
+    return marked
+
+
+def _collect(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, dict):
+        if isinstance(value, _Marked):
+            found += [f"{path}.{key}".removeprefix(".") for key in value.repeated]
+        for key, part in value.items():
+            _collect(part, f"{path}.{key}", found)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            _collect(part, f"{path}[{index}]", found)
+
 
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 SHOWN_PATCH = 4096

@@ -1,19 +1,54 @@
-"""One walk over an object beside its shape: unknown fields are taken out and told, wrong types are refused, nulls are
-read as Go's decoder reads them, so that no code behind it meets one: a field that is null is absent, an element of a
-list or map that is null is empty.
-
-Runs on every write, so the common case costs one look-up and one comparison of types for each field.
-"""
+"""Check the fields of objects against a schema, and remove unknown ones."""
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from actors.apiserver.api.schemas import shape as forms
 from actors.apiserver.api.schemas.shape import ANY, BYTES, LIST, MAP, STRUCT, TEXT, Shape
-from actors.apiserver.writes.validation.errors import WrongType
-from actors.apiserver.writes.validation.told import go_type, json_type
+from protocols.errors import NodeplaneError
 from protocols.kube.quantity import is_quantity
+
+
+class WrongType(NodeplaneError):
+    """Raised when a value is not of the type its field has."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+NAMES = {
+    forms.TEXT: "string",
+    forms.BOOL: "bool",
+    forms.INT32: "int32",
+    forms.INT64: "int64",
+    forms.BYTES: "[]uint8",
+    forms.TIME: "v1.Time",
+    forms.MICROTIME: "v1.MicroTime",
+    forms.QUANTITY: "resource.Quantity",
+    forms.INT_OR_STRING: "intstr.IntOrString",
+    forms.ANY: "runtime.RawExtension",
+    forms.JSON: "v1.JSON",
+}
+
+
+def go_type(shape: Shape) -> str:
+    if shape.form == forms.LIST and shape.item is not None:
+        return f"[]{go_type(shape.item)}"
+    if shape.form == forms.MAP and shape.item is not None:
+        return f"map[string]{go_type(shape.item)}"
+    if shape.form == forms.STRUCT:
+        return ".".join(shape.name.split(".")[-2:])
+    return NAMES[shape.form]
+
+
+def json_type(value: Any, wanted: Shape) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return f"number {value}" if wanted.form in (forms.INT32, forms.INT64) else "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
 
 MAX_TOLD = 100
 """Unknown fields told of one object; the rest is dropped all the same."""

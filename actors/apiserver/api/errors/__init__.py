@@ -1,1 +1,0 @@
-"""Errors of the API as Status objects, and the causes inside a 422."""

@@ -1,1 +1,0 @@
-"""Objects as plain JSON: paths into them, stored bytes, clocks, UIDs."""

@@ -1,1 +1,0 @@
-"""Field validation: unknown and duplicate fields, wrong types."""
