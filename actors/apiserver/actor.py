@@ -51,8 +51,8 @@ from actors.apiserver.http.telemetry.watch_metrics import WatchMeter, WatchMetri
 from actors.apiserver.reads.lookups import Lookups
 from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.replica.metrics import ReplicaCollector, Standing
-from actors.apiserver.replica.replica import Freshener, Replica
+from actors.apiserver.replica.metrics import ReplicaCollector, ReplicaStatus
+from actors.apiserver.replica.replica import ProgressRequester, Replica
 from actors.apiserver.resources import (
     classes,
     configmaps,
@@ -130,13 +130,13 @@ class ApiServer:
         self._storage = Storage(self._stores, self._metrics.store)
         self._efficient = context.settings.gate("EfficientWatchResumption")
         numbers = range(len(context.settings.stores))
-        self._fresheners = [Freshener(context.bus, number, context.spawn) for number in numbers]
+        self._progress = [ProgressRequester(context.bus, number, context.spawn) for number in numbers]
         for row in TABLE.built_in:
             row.strategy.gate = context.settings.gate
         self._catalog = Catalog(Table(TABLE.built_in), self._catalog_options())
         self.replicas = self._catalog.replicas
-        context.registry.register(ReplicaCollector(self._standings))
-        self._look = Lookups(self.replicas, self._storage)
+        context.registry.register(ReplicaCollector(self._replica_statuses))
+        self._lookups = Lookups(self.replicas, self._storage)
         self._gate = Gate(
             self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log", context.registry)
         )
@@ -146,7 +146,7 @@ class ApiServer:
         self._monitor = LoopMonitor(self._monitor_options())
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
-        self._connecting = Connecting(reader, self._nodes, self._look.of("nodes"))
+        self._connecting = Connecting(reader, self._nodes, self._lookups.of("nodes"))
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
         self._keeper = self._definitions_keeper()
         self._server = self._listener(self._handler(reader))
@@ -183,7 +183,7 @@ class ApiServer:
 
     def _distrust(self) -> None:
         for hub in self._catalog.hubs.values():
-            hub.distrust()
+            hub.end_untrusted()
 
     async def _become_ready(self) -> None:
         for row in self._catalog.table.stored:
@@ -210,7 +210,7 @@ class ApiServer:
         return CatalogOptions(
             bus=self._context.bus,
             meter_of=lambda row: WatchMeter(self._metrics.watches, row),
-            nudge_of=lambda row: self._fresheners[self._stores.number_of(row)].nudge,
+            progress_of=lambda row: self._progress[self._stores.number_of(row)].request_progress,
             alarms=Alarms(),
             flusher=Flusher(),
         )
@@ -225,8 +225,10 @@ class ApiServer:
         creator = Creator(self._storage, self.replicas["namespaces"])
         address = self._context.settings.api_url.removeprefix("https://")
         gate = self._gate
-        runtime_class = partial(self._look.newest, "runtimeclasses", "")
-        admission = Admission(gate.authorizer, self._look.of("nodes"), self._look.of("serviceaccounts"), runtime_class)
+        runtime_class = partial(self._lookups.newest, "runtimeclasses", "")
+        admission = Admission(
+            gate.authorizer, self._lookups.of("nodes"), self._lookups.of("serviceaccounts"), runtime_class
+        )
         writing = Writing(creator, loop, reader, admission)
         endpoints = Endpoints(
             reading=Reading(reader),
@@ -236,8 +238,8 @@ class ApiServer:
             watching=self._watching,
             connecting=self._connecting,
             reviews=Reviews(gate.authorizer, gate.authority),
-            usage=Usage(self._nodes, self._all_nodes, self._look.of("pods")),
-            tokens=Tokens(gate.authority, gate.authorizer, self._catalog.table, self._look.stored),
+            usage=Usage(self._nodes, self._all_nodes, self._lookups.of("pods")),
+            tokens=Tokens(gate.authority, gate.authorizer, self._catalog.table, self._lookups.stored),
         )
         options = HandlerOptions(
             table=self._catalog.table,
@@ -256,12 +258,12 @@ class ApiServer:
     def _authorizer(self) -> Authorizer:
         pods = self.replicas["pods"].objects
         graph = NodeGraph(pods=lambda namespace: pods.below(f"{namespace}/"), pod=pods.get)
-        nodes = NodeRules(self._look.of("pods"), self._look.of("resourceslices"), graph.uses)
+        nodes = NodeRules(self._lookups.of("pods"), self._lookups.of("resourceslices"), graph.uses)
         by_kind = {replica.resource.kind: replica for replica in self.replicas.values()}
         return Authorizer(nodes, PolicyFeed(by_kind).policy)
 
     def _authority(self) -> TokenAuthority:
-        pki, look = self._context.layout.pki, self._look
+        pki, look = self._context.layout.pki, self._lookups
         options = AuthorityOptions(pki / "sa.key", pki / "tokens.csv", shown=look.shown, stored=look.stored)
         return TokenAuthority(options)
 
@@ -276,10 +278,10 @@ class ApiServer:
     async def _check_leaving(self) -> str:
         return "this process is leaving" if self._watching.closing else ""
 
-    def _standings(self) -> Iterable[Standing]:
+    def _replica_statuses(self) -> Iterable[ReplicaStatus]:
         newest = self._metrics.store.newest
         for replica in tuple(self.replicas.values()):
-            yield Standing(replica, newest.get(self._stores.number_of(replica.resource), 0))
+            yield ReplicaStatus(replica, newest.get(self._stores.number_of(replica.resource), 0))
 
     def _monitor_options(self) -> LoopMonitorOptions:
         context = self._context

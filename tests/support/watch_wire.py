@@ -1,15 +1,15 @@
 """A watch's connection without a socket, and a flusher without an event loop."""
 
 from actors.apiserver.watch.begin import Opened
-from actors.apiserver.watch.timers import Due, Flusher
+from actors.apiserver.watch.timers import Flushable, Flusher
 
 
 class ByHand(Flusher):
     def __init__(self) -> None:
         super().__init__()
-        self.due: list[Due] = []
+        self.due: list[Flushable] = []
 
-    def want(self, due: Due) -> None:
+    def schedule(self, due: Flushable) -> None:
         self.due.append(due)
 
     def turn(self) -> None:

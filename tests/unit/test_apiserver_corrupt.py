@@ -75,7 +75,7 @@ def test_state_with_corrupt_objects_is_no_contradiction() -> None:
     watched.snapshot(held, 7, 7)
     watched.snapshot({**held, "d/new": (8, BAD)}, 9, 9)
     watched.digest({**held, "d/new": (8, BAD)})
-    assert (watched.fetches, watched.replica.forgotten, watched.told) == (0, 0, [])
+    assert (watched.fetches, watched.replica.histories_replaced, watched.told) == (0, 0, [])
 
 
 def test_corrupt_objects_of_a_store_that_went_back_are_forgotten() -> None:
@@ -97,7 +97,7 @@ def test_object_that_became_corrupt_meanwhile_is_deleted_and_named(floor: int) -
     assert [(key, after) for _, key, _, after in watched.told] == [("d/a", False)]
     assert watched.replica.corrupt.below("") == ["/registry/configmaps/d/a"]
     watched.digest({"d/a": (7, BAD)})
-    assert (watched.fetches, watched.replica.forgotten) == (0, 0)
+    assert (watched.fetches, watched.replica.histories_replaced) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api import causes, errors
 from actors.apiserver.api import target as faults
-from actors.apiserver.api.errors import as_fault
+from actors.apiserver.api.errors import as_api_error
 from actors.apiserver.api.target import unknown_path, verb_not_supported
 from actors.apiserver.http.routing.refusal import status_reply
 from actors.apiserver.replica.replica import Replica
@@ -76,7 +76,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("error", "code", "reason", "message", "details"), FORMS, ids=lambda value: str(value)[:30])
-def test_shape(error: errors.ApiFault, code: int, reason: str, message: str, details: dict[str, Any] | None) -> None:
+def test_shape(error: errors.ApiError, code: int, reason: str, message: str, details: dict[str, Any] | None) -> None:
     expected: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     expected |= {"message": message, "reason": reason, "code": code}
     if details is not None:
@@ -131,7 +131,7 @@ def test_causes(cause: causes.Cause, reason: str, message: str) -> None:
     ],
 )
 def test_faults_of_the_conventions_become_answers(kind: type[Any], code: int, reason: str) -> None:
-    made = as_fault(kind("why"))
+    made = as_api_error(kind("why"))
     lead = "the server rejected our request due to an error in our request: " if code == 422 else ""
     assert (made.code, made.reason, str(made)) == (code, reason, f"{lead}why")
 
@@ -140,7 +140,7 @@ def test_faults_of_the_conventions_become_answers(kind: type[Any], code: int, re
     "error",
     [errors.TooManyRequests("later", retry_after=1), errors.TooLargeVersion(200, 150), errors.ServiceUnavailable("x")],
 )
-def test_who_shall_come_back_is_told_when(error: errors.ApiFault) -> None:
+def test_who_shall_come_back_is_told_when(error: errors.ApiError) -> None:
     reply = status_reply(error)
     assert reply.status in (429, 503, 504)
     assert int(reply.headers["Retry-After"]) > 0

@@ -109,7 +109,7 @@ def test_replica_of_a_store_that_went_on_forgets_nothing(before: list[Write], mo
     follow(replica, Store(before))
     follow(replica, after := Store(before + more))
     assert shown(replica) == stored(after)
-    assert replica.forgotten == 0
+    assert replica.histories_replaced == 0
 
 
 @pytest.mark.parametrize("jammed", [False, True])

@@ -5,7 +5,7 @@ import asyncio
 from actors.apiserver.watch.timers import FEW, Alarms
 
 
-class Sleeper:
+class AlarmTarget:
     def __init__(self) -> None:
         self.woken = asyncio.Event()
 
@@ -16,7 +16,7 @@ class Sleeper:
 
 def test_alarms_of_a_storm_of_watches_leave_no_slots_behind() -> None:
     async def story() -> None:
-        alarms, sleepers = Alarms(), [Sleeper() for _ in range(5000)]
+        alarms, sleepers = Alarms(), [AlarmTarget() for _ in range(5000)]
         now = asyncio.get_running_loop().time()
         slots = [alarms.set(sleeper, now + 1000 + number) for number, sleeper in enumerate(sleepers)]
         for sleeper, slot in zip(sleepers, slots, strict=True):
@@ -29,7 +29,7 @@ def test_alarms_of_a_storm_of_watches_leave_no_slots_behind() -> None:
 
 def test_alarm_that_stays_when_others_are_cancelled_rings_in_its_time() -> None:
     async def story() -> None:
-        alarms, stays, others = Alarms(), Sleeper(), [Sleeper() for _ in range(500)]
+        alarms, stays, others = Alarms(), AlarmTarget(), [AlarmTarget() for _ in range(500)]
         loop = asyncio.get_running_loop()
         first = loop.time() + 0.02
         slots = [alarms.set(other, first + number) for number, other in enumerate(others)]

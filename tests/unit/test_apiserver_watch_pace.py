@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.watch.bookmarks import SHARE, TURN, Pace, Sweep, Volume
-from actors.apiserver.watch.timers import Due
+from actors.apiserver.watch.bookmarks import SHARE, TURN, BookmarkPacer, BookmarkSweep, ChangeVolume
+from actors.apiserver.watch.timers import Flushable
 from actors.apiserver.watch.watcher import Watcher
 from actors.store.model.options import StoreOptions
 from actors.watchcache.cache.options import WatchcacheOptions
@@ -19,8 +19,8 @@ STEPS = st.lists(st.tuples(st.integers(1, 3000), st.integers(0, 3 * MIB), st.int
 
 @given(STEPS)
 def test_bookmarks_stay_within_a_quarter_of_the_history(steps: list[tuple[int, int, int]]) -> None:
-    volume = Volume()
-    pace, other = Pace(volume), Pace(volume)
+    volume = ChangeVolume()
+    pace, other = BookmarkPacer(volume), BookmarkPacer(volume)
     mark = told = own = everything = 0
     for revisions, mine, others in steps:
         mark, own, everything = mark + revisions, own + mine, everything + mine + others
@@ -53,8 +53,8 @@ class Marks:
 
 def test_sweep_reaches_each_watch_once_a_few_hundred_a_turn() -> None:
     flusher, marks = ByHand(), Marks()
-    sweep: Due = Sweep(marks, flusher)
-    assert isinstance(sweep, Sweep)
+    sweep: Flushable = BookmarkSweep(marks, flusher)
+    assert isinstance(sweep, BookmarkSweep)
     watchers = [object() for _ in range(2 * TURN + 1)]
     sweep.begin(watchers)  # type: ignore[arg-type]  # anything will do
     flusher.turn()

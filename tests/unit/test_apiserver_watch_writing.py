@@ -261,7 +261,7 @@ def test_chunk_says_its_size_in_hex() -> None:
 def test_alarms_ring_once_in_time_and_not_when_cancelled() -> None:
     rung: list[str] = []
 
-    class Sleeper:
+    class AlarmTarget:
         def __init__(self, name: str) -> None:
             self.name = name
 
@@ -274,7 +274,7 @@ def test_alarms_ring_once_in_time_and_not_when_cancelled() -> None:
 
     async def story() -> None:
         alarms, now = Alarms(), asyncio.get_running_loop().time()
-        late, never, soon = Sleeper("late"), Sleeper("never"), Sleeper("soon")
+        late, never, soon = AlarmTarget("late"), AlarmTarget("never"), AlarmTarget("soon")
         alarms.set(late, now + 0.3)
         slot = alarms.set(never, now + 0.01)
         alarms.set(soon, now + 0.02)

@@ -7,7 +7,7 @@ import pytest
 
 from actors.apiserver.api import workers
 from actors.apiserver.api.errors import TooManyRequests
-from actors.apiserver.api.workers import LONG, LOOP_UNITS, QUEUED_PER_USER, Workers, beside
+from actors.apiserver.api.workers import LONG, LOOP_UNITS, QUEUED_PER_USER, Workers, offload
 from protocols.budget import Budget, BudgetSpent, DeadlinePassed, spend, within
 
 
@@ -17,8 +17,8 @@ def _thread() -> str:
 
 def test_beside_short_work_stays_in_the_loop_and_long_work_leaves_it() -> None:
     async def main() -> None:
-        assert await beside(LONG, _thread) == _thread()
-        assert await beside(LONG + 1, _thread) != _thread()
+        assert await offload(LONG, _thread) == _thread()
+        assert await offload(LONG + 1, _thread) != _thread()
 
     asyncio.run(main())
 
@@ -32,7 +32,7 @@ def test_beside_short_work_that_spends_too_much_starts_over_in_a_thread() -> Non
             spend(LOOP_UNITS + 1)
             return "done"
 
-        assert await beside(1, costly) == "done"
+        assert await offload(1, costly) == "done"
         assert tried[0] == _thread() != tried[1]
 
     asyncio.run(main())
@@ -41,7 +41,7 @@ def test_beside_short_work_that_spends_too_much_starts_over_in_a_thread() -> Non
 def test_beside_work_beyond_any_budget_is_refused() -> None:
     async def main() -> None:
         with pytest.raises(BudgetSpent):
-            await beside(1, lambda: spend(10**12))
+            await offload(1, lambda: spend(10**12))
 
     asyncio.run(main())
 

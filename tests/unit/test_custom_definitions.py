@@ -413,13 +413,13 @@ def test_a_version_shows_what_is_stored_with_its_own_name_and_defaults() -> None
     stored = Stored(
         "a", 7, encode_object({"kind": "AS", "apiVersion": "example.com/v1", "metadata": {"name": "a"}, "old": "x"})
     )
-    assert first.face.view(stored) is stored
-    shown = second.face.view(stored).obj
+    assert first.converter.view(stored) is stored
+    shown = second.converter.view(stored).obj
     assert (shown["apiVersion"], shown["size"], "old" in shown) == ("example.com/v2", 3, False)
     assert shown["metadata"]["resourceVersion"] == "7"
-    assert second.face.view(stored) is second.face.view(stored)
-    assert second.face.to_stored(shown)["apiVersion"] == "example.com/v1"
-    assert not second.face.outdated(stored)
+    assert second.converter.view(stored) is second.converter.view(stored)
+    assert second.converter.to_stored(shown)["apiVersion"] == "example.com/v1"
+    assert not second.converter.outdated(stored)
     assert first.shape is not None
 
 

@@ -143,7 +143,7 @@ def shown(plural: str, version: str) -> Obj:
     """A sound spec, as this version has it."""
     stored, spec = SOUND[plural]
     raw = encode_object(body(row(plural, stored), spec))
-    return dict(row(plural, version).face.view(Stored("x", 1, raw)).obj["spec"])
+    return dict(row(plural, version).converter.view(Stored("x", 1, raw)).obj["spec"])
 
 
 @pytest.mark.parametrize(("plural", "version"), VERSIONS)
@@ -172,7 +172,7 @@ def test_spoiled_objects_are_told_of(plural: str, version: str, data: st.DataObj
     strategy.prepare_create(obj)
     causes = strategy.validate_create(obj)
     if not causes and plural in READERS:
-        READERS[plural](resource.face.to_stored(obj))  # type: ignore[operator]  # one of these functions
+        READERS[plural](resource.converter.to_stored(obj))  # type: ignore[operator]  # one of these functions
     strategy.check_namespace(obj, {"metadata": {}})
     strategy.default(old)
     strategy.prepare_update(obj, old)

@@ -245,11 +245,11 @@ def test_older_versions_show_and_store_the_same(asked: list[Obj], found: list[Ob
             assert shown["apiVersion"] == f"{GROUP}/{version}"
             assert old.shape is not None
             assert clean(copy.deepcopy(shown), old.shape) == []
-            assert old.face.to_stored(shown) == stored
+            assert old.converter.to_stored(shown) == stored
 
 
 def shown_by(resource: Resource, stored: Obj) -> Obj:
-    shown = resource.face.view(Stored("x", 7, encode_object(stored))).obj
+    shown = resource.converter.view(Stored("x", 7, encode_object(stored))).obj
     del shown["metadata"]["resourceVersion"]
     return shown
 

@@ -3,7 +3,7 @@
 import pytest
 from multidict import MultiDict
 
-from actors.apiserver.api.errors import ApiFault, BadRequest, Invalid, ServiceUnavailable
+from actors.apiserver.api.errors import ApiError, BadRequest, Invalid, ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location, log_location, stream_location
 
 NODE = {
@@ -61,7 +61,7 @@ def test_a_forward_has_no_container() -> None:
         ("exec", {"command": "ls"}, BadRequest, "at least 1 of stdin, stdout, stderr"),
     ],
 )
-def test_refusals(call: str, query: dict[str, str], kind: type[ApiFault], says: str) -> None:
+def test_refusals(call: str, query: dict[str, str], kind: type[ApiError], says: str) -> None:
     with pytest.raises(kind, match=says):
         _located(call, MultiDict(query))
 

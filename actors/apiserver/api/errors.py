@@ -13,7 +13,7 @@ ALWAYS_DETAILED = (404, 405, 422)
 """kubectl looks into the details of these without asking whether there are any."""
 
 
-class ApiFault(StatusError):
+class ApiError(StatusError):
     """Base of all: a StatusError with a class, so that code and type checker can tell them apart."""
 
     http: ClassVar[int] = 500
@@ -37,7 +37,7 @@ class ApiFault(StatusError):
         super().__init__(status)
 
 
-class BadRequest(ApiFault):
+class BadRequest(ApiError):
     """Raised when a query, selector, token or body cannot be understood."""
 
     http: ClassVar[int] = 400
@@ -45,7 +45,7 @@ class BadRequest(ApiFault):
     why: ClassVar[str] = "BadRequest"
 
 
-class Unauthorized(ApiFault):
+class Unauthorized(ApiError):
     """Raised when a request names no known user."""
 
     http: ClassVar[int] = 401
@@ -56,7 +56,7 @@ class Unauthorized(ApiFault):
         super().__init__("Unauthorized")
 
 
-class Forbidden(ApiFault):
+class Forbidden(ApiError):
     """Raised when no rule lets the user do this, or the namespace does not let objects in."""
 
     http: ClassVar[int] = 403
@@ -64,7 +64,7 @@ class Forbidden(ApiFault):
     why: ClassVar[str] = "Forbidden"
 
 
-class NotFound(ApiFault):
+class NotFound(ApiError):
     """Raised when the object, or the path, does not exist."""
 
     http: ClassVar[int] = 404
@@ -72,7 +72,7 @@ class NotFound(ApiFault):
     why: ClassVar[str] = "NotFound"
 
 
-class MethodNotAllowed(ApiFault):
+class MethodNotAllowed(ApiError):
     """Raised when the path exists and does not know the verb."""
 
     http: ClassVar[int] = 405
@@ -80,7 +80,7 @@ class MethodNotAllowed(ApiFault):
     why: ClassVar[str] = "MethodNotAllowed"
 
 
-class NotAcceptable(ApiFault):
+class NotAcceptable(ApiError):
     """Raised when the client accepts none of the forms we can write."""
 
     http: ClassVar[int] = 406
@@ -91,7 +91,7 @@ class NotAcceptable(ApiFault):
         super().__init__(f"only the following media types are accepted: {offered}")
 
 
-class AlreadyExists(ApiFault):
+class AlreadyExists(ApiError):
     """Raised by create when the name is taken."""
 
     http: ClassVar[int] = 409
@@ -99,7 +99,7 @@ class AlreadyExists(ApiFault):
     why: ClassVar[str] = "AlreadyExists"
 
 
-class Conflict(ApiFault):
+class Conflict(ApiError):
     """Raised when a precondition or the resourceVersion does not hold."""
 
     http: ClassVar[int] = 409
@@ -107,7 +107,7 @@ class Conflict(ApiFault):
     why: ClassVar[str] = "Conflict"
 
 
-class Expired(ApiFault):
+class Expired(ApiError):
     """Raised when the revision asked for is older than what is kept."""
 
     http: ClassVar[int] = 410
@@ -115,7 +115,7 @@ class Expired(ApiFault):
     why: ClassVar[str] = "Expired"
 
 
-class BodyTooLarge(ApiFault):
+class BodyTooLarge(ApiError):
     """Raised when a request body, or a JSON patch, passes its limit."""
 
     http: ClassVar[int] = 413
@@ -123,7 +123,7 @@ class BodyTooLarge(ApiFault):
     why: ClassVar[str] = "RequestEntityTooLarge"
 
 
-class UnsupportedMediaType(ApiFault):
+class UnsupportedMediaType(ApiError):
     """Raised when a body comes in a form we cannot read."""
 
     http: ClassVar[int] = 415
@@ -134,7 +134,7 @@ class UnsupportedMediaType(ApiFault):
         super().__init__(f"the body of the request was in an unknown format - accepted media types include: {offered}")
 
 
-class Invalid(ApiFault):
+class Invalid(ApiError):
     """Raised when an object, or an option, breaks a rule; its causes name each field."""
 
     http: ClassVar[int] = 422
@@ -142,7 +142,7 @@ class Invalid(ApiFault):
     why: ClassVar[str] = "Invalid"
 
 
-class TooManyRequests(ApiFault):
+class TooManyRequests(ApiError):
     """Raised while a replica has not synced yet: come back, keep your place."""
 
     http: ClassVar[int] = 429
@@ -150,7 +150,7 @@ class TooManyRequests(ApiFault):
     why: ClassVar[str] = "TooManyRequests"
 
 
-class InternalError(ApiFault):
+class InternalError(ApiError):
     """Raised when a fault is ours; the log has more."""
 
     def __init__(self, message: str) -> None:
@@ -166,13 +166,13 @@ class CorruptObject(InternalError):
         super().__init__(f"{code}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
 
 
-class StoreReadError(ApiFault):
+class StoreReadError(ApiError):
     """Raised when a collection cannot be deleted whole, since some of it cannot be read."""
 
     why: ClassVar[str] = "StorageReadError"
 
 
-class ServiceUnavailable(ApiFault):
+class ServiceUnavailable(ApiError):
     """Raised when the store does not answer, or this process is leaving."""
 
     http: ClassVar[int] = 503
@@ -183,7 +183,7 @@ class ServiceUnavailable(ApiFault):
         super().__init__(message, retry_after=1)
 
 
-class StoreFull(ApiFault):
+class StoreFull(ApiError):
     """Raised when the store has no space left: deletions and reads go on. It has no reason, as upstream's has none."""
 
     http: ClassVar[int] = 500
@@ -194,7 +194,7 @@ class StoreFull(ApiFault):
         del self.status["reason"]
 
 
-class TooLargeVersion(ApiFault):
+class TooLargeVersion(ApiError):
     """Raised when a read asks for a revision the replica does not reach in time."""
 
     http: ClassVar[int] = 504
@@ -207,7 +207,7 @@ class TooLargeVersion(ApiFault):
         super().__init__(message, {"causes": [cause]}, retry_after=1)
 
 
-class RequestTimeout(ApiFault):
+class RequestTimeout(ApiError):
     """Raised when a request passes the server's own deadline."""
 
     http: ClassVar[int] = 504
@@ -218,7 +218,7 @@ class RequestTimeout(ApiFault):
         super().__init__(f"Timeout: request did not complete within {seconds:g}s", retry_after=1)
 
 
-class WorkTimeout(ApiFault):
+class WorkTimeout(ApiError):
     """Raised when what a request asks for takes longer than the server works on it."""
 
     http: ClassVar[int] = 504
@@ -226,15 +226,15 @@ class WorkTimeout(ApiFault):
     why: ClassVar[str] = "Timeout"
 
 
-REFUSALS: dict[int, type[ApiFault]] = {413: BodyTooLarge, 422: Invalid}
+REFUSALS: dict[int, type[ApiError]] = {413: BodyTooLarge, 422: Invalid}
 """Of bodies, patches and selectors by their HTTP code; all others are bad requests."""
 REJECTED = "the server rejected our request due to an error in our request"
 """What clients know of a patch that cannot be applied; upstream says no more than that."""
 
 
-def as_fault(error: NodeplaneError) -> ApiFault:
+def as_api_error(error: NodeplaneError) -> ApiError:
     """What a client is told; a store that is away is a reason to come back, not to give up."""
-    if isinstance(error, ApiFault):
+    if isinstance(error, ApiError):
         return error
     if isinstance(error, BudgetSpent):
         return BodyTooLarge(str(error))

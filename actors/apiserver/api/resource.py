@@ -13,7 +13,7 @@ from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.strategy import Strategy
 
 
-class Face:
+class Converter:
     """The default: objects look as they are stored."""
 
     changes: ClassVar[bool] = False
@@ -31,7 +31,7 @@ class Face:
         return False
 
 
-class ChangingFace(Face):
+class CachedConverter(Converter):
     """Makes each view once, for as long as nobody asks for another."""
 
     changes: ClassVar[bool] = True
@@ -47,7 +47,7 @@ class ChangingFace(Face):
         return stored
 
 
-SAME = Face()
+IDENTITY = Converter()
 
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -109,7 +109,7 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
     """A question, not an object: POST answers, nothing is stored."""
     stored_as: str = ""
     """Full name of the row whose objects these are, under another version or group; empty = its own."""
-    face: Face = SAME
+    converter: Converter = IDENTITY
     """How stored objects look in this version."""
     list_kind: str = ""
     """Kind of a list of them; empty = the kind and `List`."""

@@ -25,7 +25,7 @@ class Selection:
         """The equality terms: authorization and indexes look at them."""
         self.name = next((value for path, value in self.equals if path == "metadata.name"), "")
         """The one name asked for, empty if any."""
-        self._view = resource.face.view
+        self._view = resource.converter.view
         self._fields = _field_tests(resource, self.terms)
 
     @property

@@ -77,7 +77,7 @@ class Stored:
         self._json: bytes | None = None
         self._labels: Mapping[str, str] | None = None
         self.view: tuple[object, Stored | None] | None = None
-        """What another version of the API made of it last (see face.py); None in second place: nothing else."""
+        """What another version of the API made of it last (see Converter); None in second place: nothing else."""
 
     @property
     def obj(self) -> Obj:

@@ -63,7 +63,7 @@ class Strategy:
         """What is wrong with a new object because of the namespace it goes to."""
         return []
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def bumps_generation(self, new: Obj, old: Obj) -> bool:
         """Whether this change makes a new generation, if there are generations."""
         return bool(new.get("spec") != old.get("spec"))
 

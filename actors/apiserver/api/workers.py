@@ -144,7 +144,7 @@ def workers() -> Workers:
     return _of[1]
 
 
-async def beside(size: int, work: Callable[[], T]) -> T:
+async def offload(size: int, work: Callable[[], T]) -> T:
     """Return the result of `work`, which handles `size` bytes, in the loop if it is short; it may be called twice.
 
     Raises as Workers.run.

@@ -10,36 +10,36 @@ from prometheus_client.registry import Collector
 from actors.apiserver.replica.replica import Replica
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ReplicaStatus(msgspec.Struct, frozen=True):
     replica: Replica
     newest: int
     """Revision of its store that this process has heard of otherwise."""
 
 
 class ReplicaCollector(Collector):
-    def __init__(self, standings: Callable[[], Iterable[Standing]]) -> None:
-        self._standings = standings
+    def __init__(self, statuses: Callable[[], Iterable[ReplicaStatus]]) -> None:
+        self._replica_statuses = statuses
 
     def collect(self) -> Iterable[Metric]:
         now = time.monotonic()
-        standings = list(self._standings())
-        yield _gauge("lag", "Seconds since the replica moved.", standings, lambda s: now - s.replica.changed_at)
-        yield _gauge("revision", "Revision applied.", standings, lambda s: s.replica.mark)
+        statuses = list(self._replica_statuses())
+        yield _gauge("lag", "Seconds since the replica moved.", statuses, lambda s: now - s.replica.changed_at)
+        yield _gauge("revision", "Revision applied.", statuses, lambda s: s.replica.mark)
         text = "Revisions its store is known to be ahead: of writes and reads of this process."
-        yield _gauge("behind_revisions", text, standings, lambda s: max(0, s.newest - s.replica.mark))
-        yield _gauge("synced", "1: following its owner.", standings, lambda s: float(s.replica.synced))
-        yield _gauge("objects", "Objects held.", standings, lambda s: len(s.replica.objects))
+        yield _gauge("behind_revisions", text, statuses, lambda s: max(0, s.newest - s.replica.mark))
+        yield _gauge("synced", "1: following its owner.", statuses, lambda s: float(s.replica.synced))
+        yield _gauge("objects", "Objects held.", statuses, lambda s: len(s.replica.objects))
         text = "Times the store's history was replaced, as by a restored backup."
-        yield _gauge("histories_replaced", text, standings, lambda s: s.replica.forgotten)
-        yield _gauge("window", "Changes kept, to resume watches from.", standings, lambda s: len(s.replica.window))
+        yield _gauge("histories_replaced", text, statuses, lambda s: s.replica.histories_replaced)
+        yield _gauge("window", "Changes kept, to resume watches from.", statuses, lambda s: len(s.replica.window))
 
     def describe(self) -> Iterable[Metric]:
         return []
 
 
-def _gauge(name: str, text: str, standings: list[Standing], figure: Callable[[Standing], float]) -> Metric:
+def _gauge(name: str, text: str, statuses: list[ReplicaStatus], figure: Callable[[ReplicaStatus], float]) -> Metric:
     family = GaugeMetricFamily(f"nodeplane_replica_{name}", text, labels=["group", "resource"])
-    for standing in standings:
-        row = standing.replica.resource
-        family.add_metric([row.group, row.plural], figure(standing))
+    for status in statuses:
+        row = status.replica.resource
+        family.add_metric([row.group, row.plural], figure(status))
     return family

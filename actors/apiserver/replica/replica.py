@@ -48,7 +48,7 @@ Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
 class Replica:
     """A bus StreamSink of ObjectEvent. Every method runs in the event loop and none of the sink's awaits."""
 
-    def __init__(self, resource: Resource, nudge: Callable[[int], None] | None = None) -> None:
+    def __init__(self, resource: Resource, request_progress: Callable[[int], None] | None = None) -> None:
         self.resource = resource
         self.objects = Objects()
         self.corrupt = Corrupt(resource.storage_prefix, resource.custom is not None)
@@ -59,7 +59,7 @@ class Replica:
         """A first snapshot came; from then on there is always something to serve."""
         self.synced = False
         self.resyncs = 0
-        self.forgotten = 0
+        self.histories_replaced = 0
         """How often the store's history was another one than that applied here."""
         self.refetch: Callable[[], None] = _nobody
         """Asks the watch cache for a snapshot."""
@@ -68,10 +68,10 @@ class Replica:
         """Set between a digest that differed and the snapshot asked for."""
         self._latest: tuple[int, set[str]] = (0, set())
         self._waiters = Waiters()
-        self._nudge = nudge or (lambda _rv: None)
+        self._request_progress = request_progress or (lambda _rv: None)
         self._listeners: list[Callable[[Change], None]] = []
         self._on_mark: list[Callable[[int], None]] = []
-        self._on_forgotten: list[Callable[[], None]] = []
+        self._on_history_replaced: list[Callable[[], None]] = []
         self._first_fill = asyncio.Event()
 
     def listen(self, listener: Callable[[Change], None]) -> None:
@@ -88,12 +88,12 @@ class Replica:
     def unlisten_mark(self, listener: Callable[[int], None]) -> None:
         self._on_mark.remove(listener)
 
-    def listen_forgotten(self, listener: Callable[[], None]) -> None:
+    def listen_history_replaced(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the history is replaced, before the changes that lead to the new state."""
-        self._on_forgotten.append(listener)
+        self._on_history_replaced.append(listener)
 
-    def unlisten_forgotten(self, listener: Callable[[], None]) -> None:
-        self._on_forgotten.remove(listener)
+    def unlisten_history_replaced(self, listener: Callable[[], None]) -> None:
+        self._on_history_replaced.remove(listener)
 
     def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
         whole = read_snapshot(items, mark)
@@ -138,7 +138,7 @@ class Replica:
             return
         if await self._waiters.wait(rv, PATIENCE):
             return
-        self._nudge(rv)
+        self._request_progress(rv)
         if not await self._waiters.wait(rv, timeout):
             raise TooLargeVersion(rv, self.mark)
 
@@ -194,9 +194,9 @@ class Replica:
         """Forget history and objects; revisions may go back."""
         told = (self.resource.store, self.mark, why, mark)
         log.warning("%s: history up to revision %d is not the store's (%s); starting over at revision %d", *told)
-        self.forgotten += 1
+        self.histories_replaced += 1
         self._doubted = False
-        for forgotten in tuple(self._on_forgotten):
+        for forgotten in tuple(self._on_history_replaced):
             forgotten()
         changes = changes_between(self.objects, snapshot.stored, mark)
         self.objects.replace(snapshot.stored)
@@ -281,7 +281,7 @@ class Waiters:
                 future.set_result(None)
 
 
-class Freshener:
+class ProgressRequester:
     """For one store: one question at a time is enough, about the highest revision wanted."""
 
     def __init__(self, bus: Bus, store: int, spawn: Spawn) -> None:
@@ -289,7 +289,7 @@ class Freshener:
         self._wanted = 0
         self._asking: asyncio.Task[None] | None = None
 
-    def nudge(self, revision: int) -> None:
+    def request_progress(self, revision: int) -> None:
         idle = self._asking is None or self._asking.done()
         self._wanted = revision if idle else max(self._wanted, revision)
         if idle:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import Obj, at, text
-from actors.apiserver.api.resource import ChangingFace, Column, Resource
+from actors.apiserver.api.resource import CachedConverter, Column, Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import field
@@ -39,7 +39,7 @@ def _renamed(obj: Obj, names: Mapping[str, str]) -> Obj:
     return {names.get(key, key): value for key, value in obj.items()}
 
 
-class EventsFace(ChangingFace):
+class EventsFace(CachedConverter):
     def make(self, stored: Stored) -> Stored:
         return Stored(stored.key, stored.rv, encode_object(from_core(stored.obj)))
 
@@ -111,5 +111,5 @@ NEW_EVENTS = Resource(
     create_on_update=True,
     ttl=TTL,
     stored_as="events",
-    face=EventsFace(),
+    converter=EventsFace(),
 )

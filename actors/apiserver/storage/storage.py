@@ -61,7 +61,7 @@ Held = Callable[[str], Stored | None]
 """The newest known object of a key."""
 
 
-class Taken(NodeplaneError):
+class KeyExists(NodeplaneError):
     """Raised by create when the key exists."""
 
     http: ClassVar[int] = 409
@@ -71,7 +71,7 @@ class Taken(NodeplaneError):
         self.terminating = not corruption(existing.raw) and bool(existing.obj["metadata"].get("deletionTimestamp"))
 
 
-class Changed(NodeplaneError):
+class RevisionConflict(NodeplaneError):
     """Raised by update and delete when another write came first; `current` is what stands there now."""
 
     http: ClassVar[int] = 409
@@ -175,8 +175,8 @@ class Storage:
         if done.ok:
             return Stored(key, done.revision, raw)
         if done.current is None:
-            raise Changed(None)
-        raise Taken(_stored(resource, done.current))
+            raise RevisionConflict(None)
+        raise KeyExists(_stored(resource, done.current))
 
     async def create_all(self, objects: list[tuple[Resource, str, bytes]]) -> bool:
         """All in one write, or none when one of them exists, or when they are not all kept in one store."""
@@ -194,7 +194,7 @@ class Storage:
         self._meter.saw(number, done.revision)
         if done.ok:
             return Stored(old.key, done.revision, raw)
-        raise Changed(None if done.current is None else _sound(resource, _stored(resource, done.current)))
+        raise RevisionConflict(None if done.current is None else _sound(resource, _stored(resource, done.current)))
 
     async def delete(self, resource: Resource, old: Stored) -> int:
         """The deletion's revision."""
@@ -205,7 +205,7 @@ class Storage:
         self._meter.saw(number, done.revision)
         if done.ok:
             return done.revision
-        raise Changed(None if done.current is None else _sound(resource, _stored(resource, done.current)))
+        raise RevisionConflict(None if done.current is None else _sound(resource, _stored(resource, done.current)))
 
     async def _lease(self, resource: Resource) -> int:
         number, store = self._stores.place(resource)

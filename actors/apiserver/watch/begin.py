@@ -18,7 +18,7 @@ from actors.apiserver.watch.watcher import PAUSE, Watcher
 from protocols.errors import NodeplaneError
 from protocols.messages.objects import ADDED
 
-LOOKED_AT = 250
+PAUSE_EVERY = 250
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
         held = [stored for stored in held if scope.covers(stored.key)]
     if scope.form.view == "Table":  # whether its columns are out must be known before the first live event
         held = [stored for stored in held if scope.selection.matches(stored)]
-        watcher.virgin = not held
+        watcher.nothing_sent = not held
     end = bookmark_bytes(hub.resource, replica.mark, scope.form, initial_end=True) if watcher.bookmarks else b""
     return _added(hub, scope, held, end)
 
@@ -69,7 +69,7 @@ def _added(hub: Hub, scope: Scope, held: list[Stored], end: bytes) -> Iterator[b
             data = event_bytes(hub.resource, ADDED, stored, scope.form, first=not sent)
             sent, size = sent + 1, size + len(data)
             yield data
-        if number % LOOKED_AT == 0:
+        if number % PAUSE_EVERY == 0:
             yield PAUSE
     hub.meter.replayed(sent, size)
     if end:
@@ -86,13 +86,13 @@ def _history(hub: Hub, watcher: Watcher, start: int) -> Iterator[bytes]:
 def _changed(hub: Hub, watcher: Watcher, changes: list[Change]) -> Iterator[bytes]:
     sent = size = 0
     for number, change in enumerate(changes, 1):
-        data = watcher.channel.event_for(change, first=watcher.virgin)
+        data = watcher.channel.event_for(change, first=watcher.nothing_sent)
         if data is not None:
-            watcher.virgin = False
+            watcher.nothing_sent = False
             watcher.position = max(watcher.position, change.rv)
             sent, size = sent + 1, size + len(data)
             yield data
-        if number % LOOKED_AT == 0:
+        if number % PAUSE_EVERY == 0:
             yield PAUSE
     hub.meter.replayed(sent, size)
 

@@ -18,7 +18,7 @@ SHARE = 4
 """Bookmark intervals in what is kept."""
 
 
-class Volume:
+class ChangeVolume:
     """Bytes of all changes of one store."""
 
     __slots__ = ("bytes",)
@@ -27,13 +27,13 @@ class Volume:
         self.bytes = 0
 
 
-class Pace:
+class BookmarkPacer:
     """For the watches of one resource. `due` is cheap: it is asked with each movement of the mark."""
 
     __slots__ = ("_before", "_bytes", "_revision", "_volume")
 
-    def __init__(self, volume: Volume | None = None) -> None:
-        self._volume = volume or Volume()
+    def __init__(self, volume: ChangeVolume | None = None) -> None:
+        self._volume = volume or ChangeVolume()
         self._before = 0
         """Bytes of the store at the last bookmarks."""
         self._bytes = 0
@@ -66,7 +66,7 @@ class Marker(Protocol):
         """Send the newest bookmark to a watch that wants them and has not got it."""
 
 
-class Sweep:
+class BookmarkSweep:
     """Memory is bounded by the number of open watches: one that begins while another goes on replaces it."""
 
     def __init__(self, marker: Marker, flusher: Flusher) -> None:
@@ -79,10 +79,10 @@ class Sweep:
         left = dict.fromkeys(self._left)
         self._left = deque(dict.fromkeys([*left, *watchers]))
         if not under_way:
-            self._flusher.want(self)
+            self._flusher.schedule(self)
 
     def flush(self) -> None:
         for _ in range(min(TURN, len(self._left))):
             self._marker.bookmark(self._left.popleft())
         if self._left:
-            self._flusher.want(self)
+            self._flusher.schedule(self)

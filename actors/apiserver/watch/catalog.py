@@ -6,7 +6,7 @@ import msgspec
 
 from actors.apiserver.api.resource import Resource, Table
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.watch.bookmarks import Volume
+from actors.apiserver.watch.bookmarks import ChangeVolume
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.watch.watcher import Meter
@@ -17,11 +17,11 @@ from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 class CatalogOptions(msgspec.Struct, frozen=True):
     bus: Bus
     meter_of: Callable[[Resource], Meter]
-    nudge_of: Callable[[Resource], Callable[[int], None]]
+    progress_of: Callable[[Resource], Callable[[int], None]]
     """Whom a row's replica asks to hurry when somebody waits for a revision."""
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
-    volume: Volume = msgspec.field(default_factory=Volume)
+    volume: ChangeVolume = msgspec.field(default_factory=ChangeVolume)
 
 
 class Catalog:
@@ -35,7 +35,7 @@ class Catalog:
         """By `row.path`."""
         self._following: dict[str, Following[ObjectEvent]] = {}
         for row in table.stored:
-            self.replicas[row.store] = Replica(row, options.nudge_of(row))
+            self.replicas[row.store] = Replica(row, options.progress_of(row))
         for row in table.built_in:
             if not row.virtual:
                 self.hubs[row.path] = self._hub(row)
@@ -57,7 +57,7 @@ class Catalog:
             del self.replicas[store]
         for row in wanted:
             if row.store not in self.replicas:
-                self.replicas[row.store] = replica = Replica(row, self._options.nudge_of(row))
+                self.replicas[row.store] = replica = Replica(row, self._options.progress_of(row))
                 self._follow(replica)
             if row.path not in self.hubs:
                 self.hubs[row.path] = self._hub(row)

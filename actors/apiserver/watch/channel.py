@@ -22,7 +22,7 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first: bool = False) -> bytes:
     """One event; `first` matters to tables only: the first carries the columns."""
-    shown = resource.face.view(stored)
+    shown = resource.converter.view(stored)
     if form == PLAIN:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown.json)
     return frame(kind, render_object(resource, shown.obj, form, columns=first), form)
@@ -67,15 +67,15 @@ class Channel:
         self.flusher = about.flusher
         self.meter = about.meter
         self._resource = about.resource
-        face = about.resource.path if about.resource.face.changes else ""
-        self._mold = sys.intern(repr((scope.form, face)))
+        version = about.resource.path if about.resource.converter.changes else ""
+        self._encoding_key = sys.intern(repr((scope.form, version)))
         """Channels of one replica share what they encode, unless versions of it look different. Text, since that is
         hashed once."""
         self._replica = about.replica
         self._emptied = about.emptied
         self.live: dict[Watcher, Callable[[bytes], None]] = {}
         """Those that share the writes, each with its connection's own write: nothing stands between for each event."""
-        self.apart: set[Watcher] = set()
+        self.lagging: set[Watcher] = set()
         self.position = 0
         """Revision of the newest event offered."""
         self._pending: list[bytes] = []
@@ -86,7 +86,7 @@ class Channel:
         return self._replica.mark
 
     def watchers(self) -> tuple[Watcher, ...]:
-        return (*self.live, *self.apart)
+        return (*self.live, *self.lagging)
 
     def offer(self, change: Change) -> None:
         """Queue the change for all watches that see it."""
@@ -97,11 +97,11 @@ class Channel:
         self.position = change.rv
         if self.live:
             if not self._pending:
-                self.flusher.want(self)
+                self.flusher.schedule(self)
             self._pending.append(data)
         count = len(self.live)
-        for watcher in tuple(self.apart):
-            first = self._encoded(change, seen, first=True) if watcher.virgin else data
+        for watcher in tuple(self.lagging):
+            first = self._encoded(change, seen, first=True) if watcher.nothing_sent else data
             count += watcher.push(change.rv, first)
         self.meter.sent(count, len(data))
 
@@ -119,23 +119,23 @@ class Channel:
         for write in tuple(self.live.values()):
             write(data)
 
-    def share(self, watcher: Watcher, write: Callable[[bytes], None]) -> None:
+    def attach(self, watcher: Watcher, write: Callable[[bytes], None]) -> None:
         """The watch has caught up with everything offered so far."""
         self.flush()
-        self.apart.discard(watcher)
+        self.lagging.discard(watcher)
         self.live[watcher] = write
 
-    def part(self, watcher: Watcher) -> None:
+    def detach(self, watcher: Watcher) -> None:
         """The watch goes on with a queue of its own."""
         self.flush()
         watcher.position = max(watcher.position, self.position)
         self.live.pop(watcher, None)
-        self.apart.add(watcher)
+        self.lagging.add(watcher)
 
     def leave(self, watcher: Watcher) -> None:
         self.live.pop(watcher, None)
-        self.apart.discard(watcher)
-        if not self.live and not self.apart:
+        self.lagging.discard(watcher)
+        if not self.live and not self.lagging:
             self._emptied(self)
 
     def bookmark(self, rv: int) -> bytes:
@@ -147,7 +147,7 @@ class Channel:
     def _encoded(self, change: Change, seen: tuple[str, Stored], first: bool) -> bytes:
         """`first`: of its watch, which matters to tables only."""
         first = first and self.scope.form.view == "Table"
-        key = (seen[0], first, self._mold)
+        key = (seen[0], first, self._encoding_key)
         data = change.encoded.get(key)
         if data is None:
             data = change.encoded[key] = event_bytes(self._resource, seen[0], seen[1], self.scope.form, first)

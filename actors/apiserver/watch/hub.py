@@ -10,7 +10,7 @@ from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
-from actors.apiserver.watch.bookmarks import Pace, Sweep, Volume
+from actors.apiserver.watch.bookmarks import BookmarkPacer, BookmarkSweep, ChangeVolume
 from actors.apiserver.watch.channel import Channel, ChannelOptions, error_bytes
 from actors.apiserver.watch.scope import NODE, Index, Scope
 from actors.apiserver.watch.timers import Alarms, Flusher
@@ -25,7 +25,7 @@ class HubOptions(msgspec.Struct, frozen=True):
     meter: Meter = msgspec.field(default_factory=Meter)
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
-    volume: Volume = msgspec.field(default_factory=Volume)
+    volume: ChangeVolume = msgspec.field(default_factory=ChangeVolume)
 
 
 class Hub:
@@ -42,16 +42,16 @@ class Hub:
         self.empty.set()
         self._channels: dict[Scope, Channel] = {}
         self._options = ChannelOptions(self.resource, replica, options.flusher, options.meter, self._emptied)
-        self._pace = Pace(options.volume)
-        self._sweep = Sweep(self, options.flusher)
+        self._pace = BookmarkPacer(options.volume)
+        self._sweep = BookmarkSweep(self, options.flusher)
         self._index: Index[Channel] = Index(self._node_of())
         replica.listen(self._on_change)
         replica.listen_mark(self._on_mark)
-        replica.listen_forgotten(self._expire)
+        replica.listen_history_replaced(self._expire)
 
     def _node_of(self) -> Callable[[Obj], str] | None:
         """Stored objects are looked at, so fields of another form are of no use."""
-        return None if self.resource.face.changes else self.resource.fields.get(NODE)
+        return None if self.resource.converter.changes else self.resource.fields.get(NODE)
 
     def join(self, scope: Scope, start: int, bookmarks: bool) -> Watcher:
         channel = self._channels.get(scope)
@@ -76,16 +76,16 @@ class Hub:
                 self.meter.last_bookmark(self.bookmark(watcher))
             watcher.finish(reusable=False)
 
-    def distrust(self) -> None:
+    def end_untrusted(self) -> None:
         """The CAs of clients were replaced: end the watches that earlier ones vouched for."""
         for watcher in self.watchers():
-            watcher.distrust()
+            watcher.end_untrusted()
 
     def retire(self) -> None:
         """Its resource is served no more, or differently: nothing new is told, open watches end."""
         self.replica.forget(self._on_change)
         self.replica.unlisten_mark(self._on_mark)
-        self.replica.unlisten_forgotten(self._expire)
+        self.replica.unlisten_history_replaced(self._expire)
         self.close()
 
     def _expire(self) -> None:

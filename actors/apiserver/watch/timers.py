@@ -10,7 +10,7 @@ FEW = 64
 """Cancelled slots that may stay in the heap in any case."""
 
 
-class Sleeper(Protocol):
+class AlarmTarget(Protocol):
     def alarm(self) -> None: ...
 
 
@@ -18,13 +18,13 @@ class Alarms:
     """Bound to the running loop when first used. A sleeper is woken once, up to a quarter of a second late."""
 
     def __init__(self) -> None:
-        self._slots: dict[int, set[Sleeper]] = {}
+        self._slots: dict[int, set[AlarmTarget]] = {}
         self._order: list[int] = []
         """Every slot once, as a heap; cancelled ones stay until they are more than half of it."""
         self._ordered: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, sleeper: Sleeper, at: float) -> int:
+    def set(self, sleeper: AlarmTarget, at: float) -> int:
         """Call `sleeper.alarm()` at loop time `at`. Returns the slot, for `cancel`."""
         slot = math.ceil(at * SLOTS_A_SECOND)
         self._slots.setdefault(slot, set()).add(sleeper)
@@ -35,15 +35,15 @@ class Alarms:
                 self._arm()
         return slot
 
-    def cancel(self, sleeper: Sleeper, slot: int) -> None:
+    def cancel(self, sleeper: AlarmTarget, slot: int) -> None:
         sleepers = self._slots.get(slot, set())
         sleepers.discard(sleeper)
         if not sleepers:
             self._slots.pop(slot, None)
             if len(self._order) > FEW + 2 * len(self._slots):
-                self._tidy()
+                self._drop_cancelled()
 
-    def _tidy(self) -> None:
+    def _drop_cancelled(self) -> None:
         """Forget cancelled slots: after a storm of watches, thousands of them would pin the memory between them."""
         self._order, self._ordered = list(self._slots), set(self._slots)
         heapq.heapify(self._order)
@@ -69,7 +69,7 @@ class Alarms:
             self._arm()
 
 
-class Due(Protocol):
+class Flushable(Protocol):
     def flush(self) -> None:
         """Write what is pending. Called once for each time it was wanted."""
 
@@ -78,10 +78,10 @@ class Flusher:
     """Bound to the running loop when first used. Who wants to be flushed says so once, until it has been."""
 
     def __init__(self) -> None:
-        self._due: list[Due] = []
+        self._due: list[Flushable] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def want(self, due: Due) -> None:
+    def schedule(self, due: Flushable) -> None:
         if not self._due:
             if self._loop is None:
                 self._loop = asyncio.get_running_loop()  # a system call each time it is asked

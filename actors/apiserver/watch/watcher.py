@@ -62,7 +62,7 @@ class Shared(Protocol):
     flusher: Flusher
     meter: Meter
     live: "dict[Watcher, Callable[[bytes], None]]"
-    apart: "set[Watcher]"
+    lagging: "set[Watcher]"
     position: int
 
     def newest(self) -> int:
@@ -77,10 +77,10 @@ class Shared(Protocol):
     def bookmark(self, rv: int) -> bytes:
         """Encoded."""
 
-    def share(self, watcher: "Watcher", write: Callable[[bytes], None]) -> None:
+    def attach(self, watcher: "Watcher", write: Callable[[bytes], None]) -> None:
         """The watch has caught up with everything offered so far."""
 
-    def part(self, watcher: "Watcher") -> None:
+    def detach(self, watcher: "Watcher") -> None:
         """The watch goes on with a queue of its own."""
 
     def leave(self, watcher: "Watcher") -> None:
@@ -95,8 +95,8 @@ class Watcher:
     """
 
     __slots__ = (
-        "_initial", "_queue", "_size", "_wanted", "_wire", "bookmarks", "channel", "congested", "done", "position",
-        "reusable", "start", "virgin",
+        "_initial", "_queue", "_size", "_wanted", "_wire", "bookmarks", "channel", "congested", "done",
+        "nothing_sent", "position", "reusable", "start",
     )  # fmt: skip
 
     def __init__(self, channel: Shared, start: int, bookmarks: bool) -> None:
@@ -106,7 +106,7 @@ class Watcher:
         self.position = start
         """Newest revision it was told while it stood apart, or by a bookmark."""
         self.bookmarks = bookmarks
-        self.virgin = True
+        self.nothing_sent = True
         """Nothing has been sent: the first event of a table carries its columns."""
         self.congested = False
         self.done = False
@@ -116,7 +116,7 @@ class Watcher:
         self._queue: deque[bytes] | None = None
         self._size = 0
         self._wanted = False
-        channel.apart.add(self)
+        channel.lagging.add(self)
 
     @property
     def live(self) -> bool:
@@ -143,7 +143,7 @@ class Watcher:
         if self._queue is not None and (len(self._queue) >= QUEUE_LIMIT or self._size + len(data) > QUEUE_BYTES):
             self._give_up()
             return False
-        self.virgin = False
+        self.nothing_sent = False
         self.position = rv
         self._add(data)
         return True
@@ -176,7 +176,7 @@ class Watcher:
         else:
             self.flush()
 
-    def distrust(self) -> None:
+    def end_untrusted(self) -> None:
         """End if the client is no longer trusted. It resumes, if it can still prove who it is."""
         if self._wire is not None and not self._wire.trusted:
             self.finish(reusable=False)
@@ -197,7 +197,7 @@ class Watcher:
         """The connection is congested: from now on events queue here."""
         self.congested = True
         if self.live:
-            self.channel.part(self)
+            self.channel.detach(self)
 
     def resume(self) -> None:
         self.congested = False
@@ -220,7 +220,7 @@ class Watcher:
             if self.done:
                 self._end()
             elif self._may_share():
-                self.channel.share(self, self._wire.write)
+                self.channel.attach(self, self._wire.write)
 
     def _write_initial(self) -> bool:
         """True once all of it is written; a long one takes several turns of the loop."""
@@ -251,7 +251,7 @@ class Watcher:
     def _may_share(self) -> bool:
         """What is shared has chunks, has no columns, and is newer than `start`."""
         channel, wire = self.channel, self._wire
-        columns = self.virgin and channel.scope.form.view == "Table"
+        columns = self.nothing_sent and channel.scope.form.view == "Table"
         return wire is not None and wire.chunked and not columns and self.start <= channel.newest()
 
     def _add(self, data: bytes) -> None:
@@ -265,7 +265,7 @@ class Watcher:
     def _want(self) -> None:
         if not self._wanted and self._wire is not None:
             self._wanted = True
-            self.channel.flusher.want(self)
+            self.channel.flusher.schedule(self)
 
     def _give_up(self) -> None:
         """Too slow: it loses what is queued, nobody else waits."""

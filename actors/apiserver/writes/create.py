@@ -8,9 +8,9 @@ from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.target import Target, already_exists, details, name_exhausted, not_found
-from actors.apiserver.api.workers import beside
+from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.storage.storage import Storage, Taken
+from actors.apiserver.storage.storage import KeyExists, Storage
 from actors.apiserver.writes.metadata import (
     check_body,
     finalizer_name_causes,
@@ -44,22 +44,22 @@ class Creator:
         for _ in range(NAME_ATTEMPTS):
             if base:
                 body["metadata"]["name"] = generated_name(base)
-            raw = await beside(size, partial(_prepared, target, body, owners, sent))
+            raw = await offload(size, partial(_prepared, target, body, owners, sent))
             if resource.namespaced:
                 _check_namespace(target, body, await self._namespace(target.namespace))
             try:
                 key = resource.key(target.namespace, body["metadata"]["name"])
                 return await store(resource, key, raw)
-            except Taken as taken:
+            except KeyExists as taken:
                 if not base:
                     raise already_exists(resource, body["metadata"]["name"], taken.terminating) from None
         raise name_exhausted(resource, body["metadata"]["name"])
 
     async def _tried(self, resource: Resource, key: str, raw: bytes) -> Stored:
-        """A dry run. Raises Taken."""
+        """A dry run. Raises KeyExists."""
         existing = await self._storage.get(resource, key)
         if existing is not None:
-            raise Taken(existing)
+            raise KeyExists(existing)
         return Stored(key, 0, raw)
 
     async def _namespace(self, name: str) -> Stored:
@@ -83,7 +83,7 @@ def _prepared(target: Target, body: Obj, owners: Owners, sent: object) -> bytes:
     """The object as it is stored. Raises Invalid."""
     _prepare(target, body)
     set_owners(body, owners(body, {}, sent))
-    return encode_object(target.resource.face.to_stored(body))
+    return encode_object(target.resource.converter.to_stored(body))
 
 
 def _prepare(target: Target, body: Obj) -> None:

@@ -11,9 +11,9 @@ import msgspec
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
 from actors.apiserver.api.target import Target, conflict, may_be_stale, not_found
-from actors.apiserver.api.workers import beside
+from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.storage.storage import Changed, Storage
+from actors.apiserver.storage.storage import RevisionConflict, Storage
 from protocols.kube.status import StatusError
 
 ATTEMPTS = 20
@@ -48,7 +48,7 @@ class WriteLoop:
         for _ in range(ATTEMPTS):
             try:
                 attempt = partial(_attempt, target, current, mutate)
-                made = await beside(size + len(current.raw), attempt)
+                made = await offload(size + len(current.raw), attempt)
             except StatusError as fault:
                 if fresh or not may_be_stale(fault):
                     raise
@@ -60,7 +60,7 @@ class WriteLoop:
                     continue
             try:
                 return await self._store(target, current, made, dry_run)
-            except Changed as changed:
+            except RevisionConflict as changed:
                 if changed.current is None:
                     raise not_found(resource, target.name) from None
                 current, fresh = changed.current, True
@@ -94,12 +94,12 @@ class _Made(msgspec.Struct, frozen=True):
 def _attempt(target: Target, current: Stored, mutate: Mutation) -> _Made:
     """Raises what `mutate` raises."""
     resource = target.resource
-    shown = resource.face.view(current)
+    shown = resource.converter.view(current)
     before = decode_stored(shown.raw, current.rv)
     wanted = mutate(decode_stored(shown.raw, current.rv))
     if wanted is None:
         return _Made(None)
-    if same(wanted, before) and not resource.face.outdated(current):
+    if same(wanted, before) and not resource.converter.outdated(current):
         return _Made(current.raw, True)
-    raw = encode_object(resource.face.to_stored(wanted))
+    raw = encode_object(resource.converter.to_stored(wanted))
     return _Made(raw, False, [] if target.subresource else resource.strategy.warnings(wanted, before))

@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.apiserver.api.causes import forbidden, invalid_options, required
 from actors.apiserver.api.encoding.decode import as_object, decode_json, decode_yaml
-from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_fault
+from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_api_error
 from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.query import WriteOptions
 from actors.apiserver.api.stored import fresh_copy
@@ -73,7 +73,7 @@ def _patched(apply: Callable[[Obj], Any], old: Obj) -> Obj:
     try:
         return as_object(apply(fresh_copy(old)))
     except KubeError as error:
-        raise as_fault(error) from None
+        raise as_api_error(error) from None
     except RecursionError as error:
         raise BadRequest(f"error applying patch: {error}") from None
 

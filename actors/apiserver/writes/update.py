@@ -83,7 +83,7 @@ def _check_identity(target: Target, new: Obj, old: Obj, patching: bool) -> None:
 
 def _count_generation(target: Target, new: Obj, old: Obj) -> None:
     strategy = target.resource.strategy
-    if strategy.has_generation and strategy.counts(new, old):
+    if strategy.has_generation and strategy.bumps_generation(new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation") or 0) + 1
 
 

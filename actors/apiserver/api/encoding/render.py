@@ -26,7 +26,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
     """One object; plain JSON needs no decoding."""
-    shown = resource.face.view(stored)
+    shown = resource.converter.view(stored)
     if form == PLAIN:
         return shown.json
     if form.yaml:
@@ -50,13 +50,13 @@ def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadat
 def _shown(resource: Resource, stored: Stored, form: Form) -> Obj:
     """Raises BudgetSpent, DeadlinePassed: a list made in one go has a bound."""
     spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
-    obj = resource.face.view(stored).obj
+    obj = resource.converter.view(stored).obj
     return partial(obj, form) if form.view else obj
 
 
 def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> Iterator[bytes]:
     """A list as JSON, in parts that are made as they are asked for: a long one need not be made at once."""
-    items = map(resource.face.view, found) if resource.face.changes else found
+    items = map(resource.converter.view, found) if resource.converter.changes else found
     head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
     batch, size = [head], 0
     for number, stored in enumerate(items):

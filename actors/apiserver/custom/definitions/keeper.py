@@ -18,7 +18,7 @@ from actors.apiserver.custom.definitions.definition import CLEANUP, Names
 from actors.apiserver.custom.definitions.names import Seen, Taken, new_status, taken
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
-from actors.apiserver.storage.storage import Changed, Storage
+from actors.apiserver.storage.storage import RevisionConflict, Storage
 from actors.apiserver.writes.delete import DeleteOptions, deleted
 from protocols.errors import NodeplaneError
 from protocols.kube.custom import declared
@@ -78,7 +78,7 @@ class Keeper:
     async def _store(self, stored: Stored, obj: Obj) -> bool:
         try:
             await self._storage.update(self._row, stored, encode_object(obj))
-        except Changed:
+        except RevisionConflict:
             return True  # by somebody whose write wakes us
         except NodeplaneError as error:
             log.info("status of %s is not stored, later again: %s", stored.key, error)
@@ -137,7 +137,7 @@ class Keeper:
                 await self._storage.delete(row, stored)
             elif left != decode_stored(stored.raw, stored.rv):
                 await self._storage.update(row, stored, encode_object(left))
-        except Changed:
+        except RevisionConflict:
             return  # the next look sees what became of it
 
     async def _release(self, name: str) -> None:
@@ -153,7 +153,7 @@ class Keeper:
                 await self._storage.update(self._row, stored, encode_object(obj))
             else:
                 await self._storage.delete(self._row, stored)
-        except Changed:
+        except RevisionConflict:
             return
 
 

@@ -2,7 +2,7 @@
 schema no longer has."""
 
 from actors.apiserver.api.objects import Obj
-from actors.apiserver.api.resource import ChangingFace
+from actors.apiserver.api.resource import CachedConverter
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.nulls import drop_nulls
@@ -12,7 +12,7 @@ from actors.apiserver.custom.serving.kind import Kind
 HEAD = 256
 
 
-class CustomFace(ChangingFace):
+class CustomFace(CachedConverter):
     """What was written under the schema of now is stored as it is shown: with the first generation of a definition,
     that is everything in the storage version."""
 

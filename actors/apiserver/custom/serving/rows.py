@@ -36,7 +36,7 @@ def _row(definition: Definition, version: Version) -> Resource:
         fields={path: _getter(path) for path in version.selectable},
         returns_object=False,
         versioned_update=True,
-        face=CustomFace(kind),
+        converter=CustomFace(kind),
         custom=kind,
         list_kind=names.list_kind,
     )

@@ -58,7 +58,7 @@ class CustomStrategy(Strategy):
     def warnings(self, new: Obj, old: Obj | None) -> list[str]:
         return finalizer_warnings(new, old)
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def bumps_generation(self, new: Obj, old: Obj) -> bool:
         """Everything but metadata, and but the status where that has an endpoint of its own."""
         apart = ("metadata", "status") if self.has_status else ("metadata",)
         return any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - set(apart))

@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 
 from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.errors import BadRequest, BodyTooLarge
-from actors.apiserver.api.workers import beside
+from actors.apiserver.api.workers import offload
 
 BODY_LIMIT = 3 * 1024 * 1024
 YAML_FACTOR = 4
@@ -80,7 +80,7 @@ async def read_object(request: web.BaseRequest, kind: str, empty: bool = False) 
 async def understood(raw: bytes, media: str, read: Callable[[], T]) -> T:
     """What `read` makes of the body, without holding up the loop. It may be called twice."""
     slow = "yaml" in media and raw.lstrip()[:1] != b"{"
-    return await beside(len(raw) * YAML_FACTOR if slow else len(raw), read)
+    return await offload(len(raw) * YAML_FACTOR if slow else len(raw), read)
 
 
 def _too_large() -> BodyTooLarge:

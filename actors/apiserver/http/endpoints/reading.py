@@ -5,7 +5,7 @@ from itertools import chain
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
 from actors.apiserver.api.query import resource_version
-from actors.apiserver.api.workers import beside, workers
+from actors.apiserver.api.workers import offload, workers
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.reads.reader import Reader
 
@@ -20,7 +20,7 @@ class Reading:
         resource, form = request.target.resource, request.form
         if form == PLAIN:
             return Reply(render_stored(resource, stored, form), media_type=form.media_type)
-        body = await beside(len(stored.raw), lambda: render_stored(resource, stored, form))
+        body = await offload(len(stored.raw), lambda: render_stored(resource, stored, form))
         return Reply(body, media_type=form.media_type)
 
     async def list(self, request: Request) -> Reply:

@@ -9,7 +9,7 @@ from actors.apiserver.api.errors import BadRequest, TooManyRequests
 from actors.apiserver.api.objects import Obj, at, items, now, text
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
-from actors.apiserver.api.workers import beside, workers
+from actors.apiserver.api.workers import offload, workers
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import node_of
 from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
@@ -63,7 +63,7 @@ class Reviews:
         spec = body.get("spec") or {}
         groups = spec.get("groups")
         size = GROUP_BYTES * len(groups) if isinstance(groups, list) else 0
-        return await beside(size, lambda: self._decide_for_other(request, spec))
+        return await offload(size, lambda: self._decide_for_other(request, spec))
 
     def _decide_for_other(self, request: Request, spec: Obj) -> Obj:
         user = User(text(spec, "user"), tuple(_strings(spec.get("groups"))), text(spec, "uid"))

@@ -33,7 +33,7 @@ class Scaling:
 
     async def get(self, request: Request) -> Reply:
         stored = await self._reader.get(request.target, None)
-        return _reply(request, request.target.resource.face.view(stored).obj)
+        return _reply(request, request.target.resource.converter.view(stored).obj)
 
     async def update(self, request: Request) -> Reply:
         wanted = await read_object(request.http, "Scale")
@@ -65,7 +65,7 @@ class Scaling:
             return updated(main(target), new, old, patching=True, owners=owners)
 
         outcome = await self._writing.change(request, mutate, options)
-        return _reply(request, target.resource.face.view(outcome.stored).obj)
+        return _reply(request, target.resource.converter.view(outcome.stored).obj)
 
 
 def main(target: Target) -> Target:

@@ -16,11 +16,11 @@ from actors.apiserver.api.query import WriteOptions, write_options
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.api.target import Attributes, Target, conflict, forbidden, not_found
 from actors.apiserver.api.user import User
-from actors.apiserver.api.workers import beside
+from actors.apiserver.api.workers import offload
 from actors.apiserver.http.connection.body import read_body, read_object, understood
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.storage.storage import Changed
+from actors.apiserver.storage.storage import RevisionConflict
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
@@ -80,7 +80,7 @@ class Writing:
                 wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
                 reply = await self._apply(request, wanted, options, len(raw))
             else:
-                mutation = await beside(len(raw), lambda: patch_mutation(target, media, raw, options, review))
+                mutation = await offload(len(raw), lambda: patch_mutation(target, media, raw, options, review))
                 reply = await _changed(request, await self.change(request, mutation, options, len(raw)))
             return _warned(reply, review.warnings)
 
@@ -91,7 +91,7 @@ class Writing:
         except NotFound:
             if target.subresource:
                 raise
-            owners = await beside(size, lambda: applied_from_nothing(target, wanted, options))
+            owners = await offload(size, lambda: applied_from_nothing(target, wanted, options))
             return await self._create(request, wanted, options, owners, size)
         return await _changed(request, outcome)
 
@@ -140,7 +140,7 @@ class Writing:
             raise invalid_options("DeleteOptions", invalid(IGNORE, True, told))
         try:
             await self._loop.storage.delete(row, found)
-        except Changed:
+        except RevisionConflict:
             raise conflict(row, target.name) from None
         log.warning("unreadable object deleted key=%s%s user=%s", row.storage_prefix, target.key, request.user.name)
         return Reply(dump(_removed(target), request.form), media_type=request.form.media_type)
@@ -152,7 +152,7 @@ class Writing:
     async def _create(self, request: Request, body: Obj, options: WriteOptions, owners: Owners, size: int) -> Reply:
         if self._admission.concerns(request.user, request.target):
             await self._admission.prepared(request.target, body)
-            await beside(size, lambda: self._admission.created(request.user, request.target, body))
+            await offload(size, lambda: self._admission.created(request.user, request.target, body))
         stored = await self._creator.create(request.target, body, options.dry_run, owners, size)
         return _warned(await _written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
 
@@ -204,7 +204,7 @@ async def _delete_options(request: Request) -> DeleteOptions:
 async def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
     if request.form == PLAIN and stored.rv:
         return Reply(_rendered(request, stored), status, request.form.media_type)
-    body = await beside(len(stored.raw), lambda: _rendered(request, stored))
+    body = await offload(len(stored.raw), lambda: _rendered(request, stored))
     return Reply(body, status, request.form.media_type)
 
 
@@ -212,7 +212,7 @@ def _rendered(request: Request, stored: Stored) -> bytes:
     """A dry run's new object has no revision yet."""
     if stored.rv:
         return render_stored(request.target.resource, stored, request.form)
-    obj = request.target.resource.face.view(stored).obj
+    obj = request.target.resource.converter.view(stored).obj
     bare = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
     return render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
 

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 
 from actors.apiserver.api.encoding.render import dump
-from actors.apiserver.api.errors import ApiFault, NotFound
+from actors.apiserver.api.errors import ApiError, NotFound
 from actors.apiserver.api.objects import Obj, text
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.http.nodes.client import NodeClient
@@ -73,7 +73,7 @@ class Summary(msgspec.Struct):
     window: float | None = None
 
 
-class TooLong(ApiFault):
+class TooLong(ApiError):
     """Raised for a report of more than LARGEST bytes; the node is left out."""
 
 
@@ -167,7 +167,7 @@ class Usage:
                 return await _decoded(await _body(answer))
         except TimeoutError:
             return f"its report takes longer than {self._answer_s:g} s"
-        except (ApiFault, StatusError, aiohttp.ClientError, OSError) as error:
+        except (ApiError, StatusError, aiohttp.ClientError, OSError) as error:
             return " ".join(str(error).split())
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return f"its report cannot be read: {error}"

@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from actors.apiserver.api.errors import BadRequest, InternalError, RequestTimeout, as_fault
+from actors.apiserver.api.errors import BadRequest, InternalError, RequestTimeout, as_api_error
 from actors.apiserver.http.connection.messages import Reply, Response
 from actors.apiserver.http.routing.call import Call
 from protocols.errors import NodeplaneError
@@ -21,7 +21,7 @@ def refusal(call: Call, error: Exception) -> Response:
     if isinstance(error, TimeoutError) and call.seconds:
         error = RequestTimeout(call.seconds)
     if isinstance(error, NodeplaneError):
-        return _refused(call, error if isinstance(error, StatusError) else as_fault(error)).response()
+        return _refused(call, error if isinstance(error, StatusError) else as_api_error(error)).response()
     if isinstance(error, RecursionError):  # only what a client sent can be nested that deep
         return status_reply(BadRequest("the object provided is nested too deeply")).response()
     if isinstance(error, ConnectionError):

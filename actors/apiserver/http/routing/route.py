@@ -6,7 +6,7 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from actors.apiserver.api.errors import ApiFault
+from actors.apiserver.api.errors import ApiError
 from actors.apiserver.api.resource import Table
 from actors.apiserver.api.selection import Selection, selection
 from actors.apiserver.api.target import Attributes, Target, parse_target
@@ -97,7 +97,7 @@ class Routes:
         """The route by what is served now; None for any path that has none."""
         try:
             return self.of(http.method, http.rel_url.raw_path)
-        except ApiFault:
+        except ApiError:
             return None
 
     def of(self, method: str, path: str) -> Route | None:

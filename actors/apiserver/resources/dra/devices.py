@@ -139,7 +139,7 @@ def in_version(row: Resource, version: str, show: Convert = same, store: Convert
         strategy=strategy,
         subresources=subresources,
         stored_as=row.full_name,
-        face=VersionFace(version, row.version, show, store),
+        converter=VersionFace(version, row.version, show, store),
     )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from actors.apiserver.api.causes import Cause
 from actors.apiserver.api.objects import Obj
-from actors.apiserver.api.resource import ChangingFace
+from actors.apiserver.api.resource import CachedConverter
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from protocols.dra.versions import GROUP, Convert, same
 
 
-class VersionFace(ChangingFace):
+class VersionFace(CachedConverter):
     def __init__(self, version: str, stored: str, show: Convert = same, store: Convert = same) -> None:
         self._version = f"{GROUP}/{version}"
         self._stored = f"{GROUP}/{stored}"

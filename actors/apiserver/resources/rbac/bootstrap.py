@@ -7,7 +7,7 @@ from typing import Any
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import encode_object
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.storage.storage import Changed, Storage, Taken
+from actors.apiserver.storage.storage import KeyExists, RevisionConflict, Storage
 from actors.apiserver.writes.metadata import stamp_new
 from protocols.errors import NodeplaneError
 
@@ -65,5 +65,5 @@ class Bootstrap:
                 await self._storage.create(*self._new(obj))
             elif (better := missing_in(held.obj, obj)) is not None:
                 await self._storage.update(replica.resource, held, encode_object(better))
-        except (Taken, Changed):
+        except (KeyExists, RevisionConflict):
             pass  # another process was faster
