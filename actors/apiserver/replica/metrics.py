@@ -1,4 +1,4 @@
-"""Where each replica stands, and how far that is behind what is known."""
+"""Metrics of replicas: their revisions, and how far these are behind the store."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from actors.apiserver.replica.replica import Replica
 class ReplicaStatus(msgspec.Struct, frozen=True):
     replica: Replica
     newest: int
-    """Revision of its store that this process has heard of otherwise."""
+    """Newest revision of its store that a read or write of this process has returned."""
 
 
 class ReplicaCollector(Collector):

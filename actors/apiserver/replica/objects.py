@@ -8,18 +8,21 @@ from actors.apiserver.api.stored import Stored, corruption
 from protocols.messages.objects import fingerprint
 
 FEW, MANY = 64, 4096
-"""New keys: so few are put into their places one by one, more are sorted in together, and so many wait at most."""
+"""Up to FEW new keys are inserted one by one, more are sorted in together; at most MANY wait for that."""
 
 
 class Objects:
-    """A sorted map. Listing a namespace costs what the namespace holds; a new key waits for its place until the next
-    list, as each moves all that come after it."""
+    """A sorted map of objects by key.
+
+    Listing a namespace costs what the namespace holds. A new key is sorted in by the next list only, since each
+    insertion moves all keys after it.
+    """
 
     def __init__(self) -> None:
         self._by_key: dict[str, Stored] = {}
         self._keys: list[str] = []
         self._new: list[str] = []
-        """Those of `_by_key` that are not among `_keys` yet."""
+        """Keys of `_by_key` that are not in `_keys` yet."""
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -46,7 +49,7 @@ class Objects:
         self._keys, self._new = sorted(all_objects), []
 
     def keys(self) -> list[str]:
-        """Sorted; not to be changed by who gets it, and good until the next change."""
+        """Return the sorted keys. The list must not be changed and is valid until the next change."""
         new, self._new = self._new, []
         if len(new) <= FEW:
             for key in new:
@@ -57,7 +60,7 @@ class Objects:
         return self._keys
 
     def below(self, prefix: str, start: str = "") -> Iterator[Stored]:
-        """Objects whose key begins with `prefix` (empty = all), from key `start` on."""
+        """Yield objects whose key begins with `prefix` (empty = all), from key `start` on."""
         keys = self.keys()
         if not prefix and not start:
             yield from map(self._by_key.__getitem__, keys)
@@ -71,11 +74,14 @@ class Objects:
 
 
 LOGGED = 100
-"""Lines about them in the life of a process, for each resource: a store may be full of them."""
+"""Log lines per resource and process: a store may hold any number of unreadable objects."""
 
 
-class Corrupt:
-    """Why what cannot be read is left out of lists and watches. As large as the store has such keys."""
+class CorruptObjects:
+    """Stored values of one resource that cannot be read, and why.
+
+    They are left out of lists and watches, so that one bad value in the store hides none of its neighbours.
+    """
 
     def __init__(self, prefix: str, custom: bool) -> None:
         self._prefix, self._custom = prefix, custom
@@ -83,8 +89,8 @@ class Corrupt:
         self._fingerprints: dict[str, int] = {}
         self._logged = 0
 
-    def sift(self, stored: Stored) -> Stored | None:
-        """Return the object if it can be read, else note why it cannot."""
+    def readable(self, stored: Stored) -> Stored | None:
+        """Return the object if it can be read; else record why not and return None."""
         why = corruption(stored.raw, self._custom)
         if not why:
             self.forget(stored.key)
@@ -102,7 +108,7 @@ class Corrupt:
             del self._fingerprints[key]
 
     def keep(self, keys: Container[str]) -> None:
-        """Forget all others."""
+        """Forget all keys but these."""
         for key in [key for key in self._why if key not in keys]:
             self.forget(key)
 
@@ -110,12 +116,12 @@ class Corrupt:
         return key in self._why
 
     def digest(self) -> int:
-        """Return the share that these have in the digest of all objects."""
+        """Return what these values add to the digest of all objects."""
         return sum(self._fingerprints.values())
 
     def why(self, key: str) -> str:
         return self._why.get(key, "")
 
     def below(self, prefix: str) -> list[str]:
-        """Return the full keys of those whose key begins with `prefix`."""
+        """Return the store's keys of unreadable objects whose key begins with `prefix`."""
         return sorted(f"{self._prefix}{key}" for key in self._why if key.startswith(prefix))

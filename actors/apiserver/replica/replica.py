@@ -1,10 +1,10 @@
-"""Follower of one objects stream. What it shows is the store's state at `mark`, exactly.
+"""The replica of one resource: a follower of its objects stream that shows the store's exact state at `mark`.
 
-A new epoch of the watch cache brings a snapshot with history: changes already applied are dropped by revision, the
-others are applied in order, so an open watch sees neither gap nor repetition.
+A new epoch of the watch cache sends a snapshot with history. Changes that were applied already are skipped by their
+revision and the others are applied in order, so that an open watch sees neither a gap nor a repetition.
 
-A store restored from a backup has another history. A replica recognises it by its state (a lower revision, an object
-that differs, a digest that differs), forgets all it has, and ends its watches: their clients list again.
+A store that was restored from a backup has another history. A replica detects it by a lower revision, an object that
+differs or a digest that differs. It then drops its state and ends its watches, and their clients list again.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from actors.apiserver.api.errors import TooLargeVersion, TooManyRequests
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, corruption
-from actors.apiserver.replica.objects import Corrupt, Objects
-from actors.apiserver.replica.resync import Resync, changes_between, read_snapshot, same
+from actors.apiserver.replica.objects import CorruptObjects, Objects
+from actors.apiserver.replica.resync import Snapshot, changes_between, read_snapshot, same
 from actors.apiserver.replica.window import Change, Window
 from protocols.bus import Bus, Event
 from protocols.errors import NodeplaneError
@@ -39,35 +39,39 @@ from protocols.messages.objects import (
 from protocols.messages.supervisor import Empty
 
 log = logging.getLogger(__name__)
-FRESH_TIMEOUT = 3.0
-PATIENCE = 0.003
-"""Seconds for a revision to come by itself, as it does after a write, before the watch cache is asked for it."""
+PROGRESS_TIMEOUT = 3.0
+ARRIVAL_SECONDS = 0.003
+"""Seconds in which a revision usually arrives after a write. Only then is the watch cache asked for progress."""
 Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
 
 
 class Replica:
-    """A bus StreamSink of ObjectEvent. Every method runs in the event loop and none of the sink's awaits."""
+    """A StreamSink of the bus for ObjectEvents.
+
+    Every method runs in the event loop. The methods of the sink never await, so that a watch can join between two
+    events without a gap.
+    """
 
     def __init__(self, resource: Resource, request_progress: Callable[[int], None] | None = None) -> None:
         self.resource = resource
         self.objects = Objects()
-        self.corrupt = Corrupt(resource.storage_prefix, resource.custom is not None)
+        self.corrupt = CorruptObjects(resource.storage_prefix, resource.custom is not None)
         self.window = Window()
         self.mark = 0
-        """Everything up to this revision has been applied and handed to the watchers."""
+        """All changes up to this revision are applied and were passed to the listeners."""
         self.filled = False
-        """A first snapshot came; from then on there is always something to serve."""
+        """True from the first snapshot on: there is a state to serve, even if it is stale."""
         self.synced = False
         self.resyncs = 0
         self.histories_replaced = 0
-        """How often the store's history was another one than that applied here."""
-        self.refetch: Callable[[], None] = _nobody
-        """Asks the watch cache for a snapshot."""
+        """Number of times the store's history turned out to be another one than the history applied here."""
+        self.refetch: Callable[[], None] = _not_connected
+        """Request a snapshot from the watch cache."""
         self.changed_at = time.monotonic()
-        self._doubted = False
-        """Set between a digest that differed and the snapshot asked for."""
+        self._digest_differs = False
+        """True from a digest mismatch until the requested snapshot arrives."""
         self._latest: tuple[int, set[str]] = (0, set())
-        self._waiters = Waiters()
+        self._waiters = RevisionWaiters()
         self._request_progress = request_progress or (lambda _rv: None)
         self._listeners: list[Callable[[Change], None]] = []
         self._on_mark: list[Callable[[int], None]] = []
@@ -75,14 +79,14 @@ class Replica:
         self._first_fill = asyncio.Event()
 
     def listen(self, listener: Callable[[Change], None]) -> None:
-        """`listener` is told each change after the objects show it."""
+        """Call `listener` with each change, after `objects` shows it."""
         self._listeners.append(listener)
 
     def forget(self, listener: Callable[[Change], None]) -> None:
         self._listeners.remove(listener)
 
     def listen_mark(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with each new mark, after the change that brought it."""
+        """Call `listener` with each new mark, after the changes that led to it."""
         self._on_mark.append(listener)
 
     def unlisten_mark(self, listener: Callable[[int], None]) -> None:
@@ -100,7 +104,7 @@ class Replica:
         snapshot = self._readable(whole)
         if self.filled:
             self._catch_up(snapshot, mark)
-            self._readable(whole)  # what became unreadable meanwhile was just deleted, and forgotten with that
+            self._readable(whole)  # catching up deleted what became unreadable, and dropped its entries in `corrupt`
         else:
             self._fill(snapshot, mark)
         self.on_mark(mark)
@@ -131,37 +135,40 @@ class Replica:
     async def wait_filled(self) -> None:
         await self._first_fill.wait()
 
-    async def wait_for(self, rv: int, timeout: float = FRESH_TIMEOUT) -> None:
-        """Return once `mark` has reached `rv`; raises TooLargeVersion at the deadline."""
+    async def wait_for(self, rv: int, timeout: float = PROGRESS_TIMEOUT) -> None:
+        """Return once `mark` has reached `rv`.
+
+        Raises TooManyRequests before the first snapshot and TooLargeVersion at the deadline.
+        """
         self.check_filled()
         if self.mark >= rv:
             return
-        if await self._waiters.wait(rv, PATIENCE):
+        if await self._waiters.wait(rv, ARRIVAL_SECONDS):
             return
         self._request_progress(rv)
         if not await self._waiters.wait(rv, timeout):
             raise TooLargeVersion(rv, self.mark)
 
-    def _readable(self, snapshot: Resync) -> Resync:
-        """Return the snapshot without objects that cannot be read; those already held are known to be sound."""
+    def _readable(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot without unreadable objects. Those the replica holds are known to be sound."""
         self.corrupt.keep(snapshot.stored)
         found = snapshot.stored.items()
-        sound = {key: each for key, each in found if same(self.objects.get(key), each) or self.corrupt.sift(each)}
+        sound = {key: each for key, each in found if same(self.objects.get(key), each) or self.corrupt.readable(each)}
         return replace(snapshot, stored=sound)
 
-    def _fill(self, snapshot: Resync, mark: int) -> None:
+    def _fill(self, snapshot: Snapshot, mark: int) -> None:
         self.objects.replace(snapshot.stored)
         self.window = Window(floor=min(snapshot.floor, mark))
         for key, event in snapshot.history:
             change = self._change(key, event, None)
             if change is not None:
                 self.window.append(change)
-            self._remember(key, event.rv)
+            self._note_applied(key, event.rv)
         self.filled = True
         self._first_fill.set()
 
-    def _catch_up(self, snapshot: Resync, mark: int) -> None:
-        """Apply what this replica has not seen yet; without a gapless history, the difference of the states."""
+    def _catch_up(self, snapshot: Snapshot, mark: int) -> None:
+        """Apply the changes since `mark`. If the history has a gap, apply the difference between the two states."""
         self.resyncs += 1
         if why := self._contradiction(snapshot, mark):
             self._start_over(snapshot, mark, why)
@@ -174,8 +181,8 @@ class Replica:
             self._apply_once(key, event)
         self.window = Window(floor=mark)
 
-    def _contradiction(self, snapshot: Resync, mark: int) -> str:
-        if self._doubted:
+    def _contradiction(self, snapshot: Snapshot, mark: int) -> str:
+        if self._digest_differs:
             return "the digest of its objects differs"
         if mark < self.mark:
             return f"the store is at revision {mark}"
@@ -183,34 +190,34 @@ class Replica:
         return snapshot.contradiction(self.objects, settled, self.corrupt)
 
     def _check_digest(self, event: ObjectEvent) -> None:
-        """The replay is complete: the watch cache holds exactly the objects that stand here, or never had them."""
+        """Compare the digest of all objects with the watch cache's, which arrives once its replay is complete."""
         held = sum(fingerprint(each.key, each.rv, each.raw) for each in self.objects.below(""))
         if event.object != (held + self.corrupt.digest() & DIGEST_MASK).to_bytes(8, "big"):
             log.warning("%s: objects differ from the watch cache's, fetching all", self.resource.store)
-            self._doubted = True
+            self._digest_differs = True
             self.refetch()
 
-    def _start_over(self, snapshot: Resync, mark: int, why: str) -> None:
-        """Forget history and objects; revisions may go back."""
-        told = (self.resource.store, self.mark, why, mark)
-        log.warning("%s: history up to revision %d is not the store's (%s); starting over at revision %d", *told)
+    def _start_over(self, snapshot: Snapshot, mark: int, why: str) -> None:
+        """Replace history and objects by those of the snapshot; `mark` may go back."""
+        text = "%s: history up to revision %d is not the store's (%s); starting over at revision %d"
+        log.warning(text, self.resource.store, self.mark, why, mark)
         self.histories_replaced += 1
-        self._doubted = False
-        for forgotten in tuple(self._on_history_replaced):
-            forgotten()
+        self._digest_differs = False
+        for listener in tuple(self._on_history_replaced):
+            listener()
         changes = changes_between(self.objects, snapshot.stored, mark)
         self.objects.replace(snapshot.stored)
         self.window = Window(floor=mark)
         self._latest = (0, set())
         self.mark = mark
         for change in changes:
-            for listener in tuple(self._listeners):
-                listener(change)
+            for follow in tuple(self._listeners):
+                follow(change)
 
     def _apply_once(self, key: str, event: ObjectEvent) -> None:
-        if self._seen(key, event.rv):
+        if self._is_applied(key, event.rv):
             return
-        self._remember(key, event.rv)
+        self._note_applied(key, event.rv)
         change = self._change(key, event, self.objects.get(key))
         if change is None:
             return
@@ -223,13 +230,15 @@ class Replica:
             listener(change)
 
     def _change(self, key: str, event: ObjectEvent, known: Stored | None) -> Change | None:
-        """None when neither what was nor what is can be read. `known` saves decoding `previous` again when it is the
-        very object we hold."""
+        """Return the change of an event; None when neither the old nor the new object can be read.
+
+        `known` is the object held now. Reusing it saves decoding `previous` again.
+        """
         before, after = self._before(key, event, known), None
         if event.type == DELETED:
             self.corrupt.forget(key)
         else:
-            after = self.corrupt.sift(Stored(key, event.rv, event.object))
+            after = self.corrupt.readable(Stored(key, event.rv, event.object))
         if before is None and after is None:
             return None
         return Change(key, event.rv, before, after, time.monotonic())
@@ -242,32 +251,32 @@ class Replica:
             return known
         return None if corruption(raw, self.resource.custom is not None) else Stored(key, event.rv, raw)
 
-    def _seen(self, key: str, rv: int) -> bool:
+    def _is_applied(self, key: str, rv: int) -> bool:
         latest, keys = self._latest
         return key in keys if rv == latest else rv <= max(latest, self.mark)
 
-    def _remember(self, key: str, rv: int) -> None:
-        """Several objects may change in one revision: the latest revision's keys tell repetition from company."""
+    def _note_applied(self, key: str, rv: int) -> None:
+        """Record an applied change. Several objects may change in one revision, so its keys are recorded, too."""
         if rv == self._latest[0]:
             self._latest[1].add(key)
         else:
             self._latest = (rv, {key})
 
 
-def _nobody() -> None:
-    """Not connected to a watch cache."""
+def _not_connected() -> None:
+    """Stand in for `refetch` until the replica follows a watch cache."""
 
 
-class Waiters:
-    """Bound to the running loop; each waiter is woken once, at its revision or at its deadline."""
+class RevisionWaiters:
+    """Requests that wait for a revision. Each is woken once, at its revision or at its deadline."""
 
     def __init__(self) -> None:
         self.pending: list[tuple[int, int, asyncio.Future[None]]] = []
-        """A heap; empty: there is nothing to advance."""
+        """A heap. While it is empty, `advance` need not be called."""
         self._order = itertools.count()
 
     async def wait(self, rv: int, timeout: float) -> bool:
-        """True when `advance` reached `rv` in time."""
+        """Return True once `advance` reaches `rv`, False at the deadline."""
         future = asyncio.get_running_loop().create_future()
         heapq.heappush(self.pending, (rv, next(self._order), future))
         done, _ = await asyncio.wait([future], timeout=timeout)
@@ -282,23 +291,26 @@ class Waiters:
 
 
 class ProgressRequester:
-    """For one store: one question at a time is enough, about the highest revision wanted."""
+    """Ask the watch cache of one store to bring its followers to a revision at once.
+
+    One call at a time is enough: it asks for the highest revision that any request waits for.
+    """
 
     def __init__(self, bus: Bus, store: int, spawn: Spawn) -> None:
         self._bus, self._store, self._spawn = bus, store, spawn
         self._wanted = 0
-        self._asking: asyncio.Task[None] | None = None
+        self._calling: asyncio.Task[None] | None = None
 
     def request_progress(self, revision: int) -> None:
-        idle = self._asking is None or self._asking.done()
+        idle = self._calling is None or self._calling.done()
         self._wanted = revision if idle else max(self._wanted, revision)
         if idle:
-            self._asking = self._spawn(self._ask(), "freshen")
+            self._calling = self._spawn(self._call(), "freshen")
 
-    async def _ask(self) -> None:
+    async def _call(self) -> None:
         asked = 0
         while asked < self._wanted:
             asked = self._wanted
-            question = Freshen(asked, self._store)
+            request = Freshen(asked, self._store)
             with suppress(NodeplaneError):
-                await self._bus.call(OWNER, FRESHEN, question, Empty, timeout=FRESH_TIMEOUT)
+                await self._bus.call(OWNER, FRESHEN, request, Empty, timeout=PROGRESS_TIMEOUT)

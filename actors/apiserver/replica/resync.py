@@ -1,4 +1,4 @@
-"""A snapshot of an objects stream, read: the stored state, the history behind it, and how far back that reaches."""
+"""Snapshots of an objects stream: the stored state, the history before it, and comparison with a replica."""
 
 from collections.abc import Container
 
@@ -10,7 +10,7 @@ from actors.apiserver.replica.window import Change
 from protocols.messages.objects import ADDED, DELETED, FLOOR_KEY, HISTORY_MARK, MODIFIED, ObjectEvent
 
 
-class Resync(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True):
     stored: dict[str, Stored] = msgspec.field(default_factory=dict)
     history: list[tuple[str, ObjectEvent]] = msgspec.field(default_factory=list)
     """Oldest first."""
@@ -18,11 +18,11 @@ class Resync(msgspec.Struct, frozen=True):
     """History is gapless above this revision."""
 
     def contradiction(self, held: Objects, settled: int, left_out: Container[str] = ()) -> str:
-        """Return why this state does not continue the one `held`; empty when it does.
+        """Return why this state cannot follow the state `held`; empty when it can.
 
-        `settled`: all changes up to this revision are in `held`, and some of the next one may be. Objects that have not
-        changed since must be those held. With a gapless history, what is held and what happened since must also make
-        the whole state. `left_out`: keys of what is stored and cannot be read.
+        `settled` is a revision up to which `held` has all changes; it may have some of the next revision. Objects that
+        have not changed since then must equal those in `held`. If the history has no gap, `held` and the history must
+        also explain every missing object. `left_out` holds the keys of stored objects that cannot be read.
         """
         for key, stored in self.stored.items():
             old = held.get(key)
@@ -35,7 +35,7 @@ class Resync(msgspec.Struct, frozen=True):
         return f"{min(gone)} is gone without a deletion" if gone else ""
 
     def difference(self, held: Objects, mark: int) -> list[tuple[str, ObjectEvent]]:
-        """Changes that turn `held` into `stored`: writes by revision, then deletions, dated `mark`."""
+        """Return the changes from `held` to `stored`: writes by revision, then deletions at revision `mark`."""
         writes = []
         for key, now in sorted(self.stored.items(), key=lambda item: item[1].rv):
             before = held.get(key)
@@ -48,19 +48,19 @@ class Resync(msgspec.Struct, frozen=True):
 
 
 def changes_between(held: Objects, now: dict[str, Stored], mark: int) -> list[Change]:
-    """Changes from one state to an unrelated one: deletions, dated `mark`, then the others by revision."""
+    """Return the changes between unrelated states: deletions at revision `mark`, then the others by revision."""
     gone = [Change(each.key, mark, each, None) for each in held.below("") if each.key not in now]
     other = [stored for stored in now.values() if not same(held.get(stored.key), stored)]
     return gone + [Change(each.key, each.rv, held.get(each.key), each) for each in sorted(other, key=lambda s: s.rv)]
 
 
 def same(held: Stored | None, stored: Stored) -> bool:
-    """Return True when both are one state of one object."""
+    """Return True when both are the same state of an object."""
     return held is not None and held.rv == stored.rv and held.raw == stored.raw
 
 
-def read_snapshot(items: list[tuple[str, ObjectEvent]], mark: int) -> Resync:
-    """Keys `@n/KEY` are history in order, `@floor` says how far back it reaches; every other item is the state."""
+def read_snapshot(items: list[tuple[str, ObjectEvent]], mark: int) -> Snapshot:
+    """Parse a snapshot: items `@n/KEY` are the history in order, `@floor` its start, all others the state."""
     stored, history, floor = {}, [], mark
     for key, event in items:
         if key == FLOOR_KEY:
@@ -69,4 +69,4 @@ def read_snapshot(items: list[tuple[str, ObjectEvent]], mark: int) -> Resync:
             history.append((key.partition("/")[2], event))
         else:
             stored[key] = Stored(key, event.rv, event.object)
-    return Resync(stored, history, floor)
+    return Snapshot(stored, history, floor)

@@ -8,7 +8,7 @@ from protocols.messages.objects import WINDOW_BYTES
 
 
 class Change:
-    """`before` None = created, `after` None = deleted."""
+    """One change of one object: `before` is None if it created the object, `after` if it deleted it."""
 
     __slots__ = ("after", "at", "before", "encoded", "key", "rv", "size")
 
@@ -21,30 +21,31 @@ class Change:
         self.size = (len(before.raw) if before else 0) + (len(after.raw) if after else 0)
         """Bytes of the object before and after."""
         self.encoded: dict[object, bytes] = {}
-        """Bytes by (event type, form): one encoding serves every watcher that wants it."""
+        """Encoded events by encoding key: one encoding serves every watcher that needs it."""
 
 
-LOWEST, HIGHEST = 100, 102_400
+MIN_CAPACITY, MAX_CAPACITY = 100, 102_400
 FRESH_SECONDS = 75.0
-ENCODED, ENCODED_BYTES = 256, 4 * 1024 * 1024
-"""Changes that keep their encoded forms, and bytes of their objects; those of older ones are made again if a watch
-resumes that far back."""
+"""The window grows while it covers less than this: more than the minute between the bookmarks of an idle watch."""
+ENCODED_CHANGES, ENCODED_BYTES = 256, 4 * 1024 * 1024
+"""Newest changes whose encoded events are retained, and a bound of their bytes. A watch that resumes further back
+encodes again."""
 
 
 LARGE = 64 * 1024
-"""Bytes of a change whose memory is freed at once."""
+"""Bytes of a change whose memory is freed at once when it is evicted."""
 
 
 class Window:
-    """Pure. A watch from revision N can be served iff N >= floor."""
+    """The newest changes in order. A watch can resume from revision N if and only if N >= floor. Pure."""
 
-    def __init__(self, floor: int = 0, lowest: int = LOWEST, highest: int = HIGHEST) -> None:
+    def __init__(self, floor: int = 0, lowest: int = MIN_CAPACITY, highest: int = MAX_CAPACITY) -> None:
         self.floor = floor
         self.capacity = lowest
         self._lowest, self._highest = lowest, highest
         self._changes: list[Change] = []
         self._first = 0
-        """Index of the oldest change kept: the ones before it are evicted, their memory freed in batches."""
+        """Index of the oldest retained change. Evicted ones before it are freed in batches."""
         self._bytes = 0
         self._encoded: deque[Change] = deque()
         self._encoded_bytes = 0
@@ -53,7 +54,7 @@ class Window:
         return len(self._changes) - self._first
 
     def append(self, change: Change) -> None:
-        """`change.at` never decreases, nor does `change.rv`."""
+        """Add the newest change. Neither `change.at` nor `change.rv` may decrease."""
         if len(self) >= self.capacity:
             self._resize(change.at)
         size = change.size
@@ -62,14 +63,14 @@ class Window:
         self._bytes += size
         self._encoded.append(change)
         self._encoded_bytes += size
-        while len(self._encoded) > ENCODED or (self._encoded_bytes > ENCODED_BYTES and len(self._encoded) > 1):
+        while len(self._encoded) > ENCODED_CHANGES or (self._encoded_bytes > ENCODED_BYTES and len(self._encoded) > 1):
             older = self._encoded.popleft()
             self._encoded_bytes -= older.size
             older.encoded.clear()
         self._changes.append(change)
 
     def since(self, rv: int) -> list[Change]:
-        """Changes with a revision above `rv`, oldest first."""
+        """Return changes with a revision above `rv`, oldest first."""
         first = bisect_right(self._changes, rv, lo=self._first, key=lambda change: change.rv)
         return self._changes[first:]
 

@@ -1,4 +1,4 @@
-"""How a watch begins: from the window, from the current state, or at a revision yet to come."""
+"""The beginning of a watch: from the window, from the current state, or at a revision yet to come."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,23 +19,24 @@ from protocols.errors import NodeplaneError
 from protocols.messages.objects import ADDED
 
 PAUSE_EVERY = 250
+"""Objects or changes that are matched between two pauses: long initial events must not hold the event loop."""
 
 
 class Opened(msgspec.Struct, frozen=True):
     watcher: Watcher
     initial: Iterator[bytes]
-    """Written before anything queued; lazily encoded, its content fixed when the watch joined."""
+    """Written before queued events. Encoded lazily, but fixed in content when the watch joined."""
 
 
 def wants_state(options: ListOptions) -> bool:
-    """Whether the stream begins with the objects as ADDED."""
+    """Return True if the stream begins with all current objects as ADDED events."""
     if options.initial_events is not None:
         return options.initial_events
     return not options.version
 
 
 def open_watch(hub: Hub, scope: Scope, options: ListOptions) -> Opened:
-    """Join without a gap: no await between reading the replica and joining. Raises Expired."""
+    """Join a hub without a gap: there is no await between reading the replica and joining. Raises Expired."""
     replica = hub.replica
     if wants_state(options):
         watcher = hub.join(scope, replica.mark, options.bookmarks)
@@ -54,7 +55,7 @@ def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
     held = list(replica.objects.below(prefix))
     if scope.selection.name:
         held = [stored for stored in held if scope.covers(stored.key)]
-    if scope.form.view == "Table":  # whether its columns are out must be known before the first live event
+    if scope.form.view == "Table":  # the first live event must know whether an initial one carried the columns
         held = [stored for stored in held if scope.selection.matches(stored)]
         watcher.nothing_sent = not held
     end = bookmark_bytes(hub.resource, replica.mark, scope.form, initial_end=True) if watcher.bookmarks else b""
@@ -62,7 +63,7 @@ def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
 
 
 def _added(hub: Hub, scope: Scope, held: list[Stored], end: bytes) -> Iterator[bytes]:
-    """Looking at many that do not match must not take one long turn: PAUSE says that it may be interrupted."""
+    """Yield ADDED events, and PAUSE where the event loop may go on with other work."""
     sent = size = 0
     for number, stored in enumerate(held, 1):
         if scope.selection.matches(stored):
@@ -97,15 +98,19 @@ def _changed(hub: Hub, watcher: Watcher, changes: list[Change]) -> Iterator[byte
     hub.meter.replayed(sent, size)
 
 
-PATIENCE_S = 2.0
-"""Seconds after which the store is asked."""
+WAIT_SECONDS = 2.0
+"""Seconds a watch may wait for its revision before the store is asked for its own."""
 
 Reached = Callable[[Resource, int], Awaitable[bool]]
-"""True when the store that holds the resource has come to the revision. Raises NodeplaneError while it is away."""
+"""Return True if the resource's store has reached a revision. Raises NodeplaneError while it is away."""
 
 
 class FutureWatches:
-    """Memory is bounded by the number of open watches."""
+    """Watches from a revision that their replica has not reached yet.
+
+    Usually another process was ahead for a moment. If the store itself does not reach the revision, the client's
+    revision belongs to a history that was replaced. Its watch would stay silent, so it ends with 410.
+    """
 
     def __init__(self, reached: Reached) -> None:
         self._reached = reached
@@ -125,14 +130,14 @@ class FutureWatches:
 
     async def _run(self) -> None:
         while self._waiting:
-            await asyncio.sleep(PATIENCE_S)
+            await asyncio.sleep(WAIT_SECONDS)
             for watcher, hub in tuple(self._waiting.items()):
                 with suppress(NodeplaneError):
                     if not await self._stays(watcher, hub):
                         del self._waiting[watcher]
 
     async def _stays(self, watcher: Watcher, hub: Hub) -> bool:
-        """False once nothing is to be waited for; the watch may be over then."""
+        """Return False once the watch need not wait any longer; it may have been ended."""
         if watcher.done or watcher.start <= hub.replica.mark:
             return False
         if not await self._reached(hub.resource, watcher.start):

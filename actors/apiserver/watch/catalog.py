@@ -1,4 +1,4 @@
-"""What this process serves now: the table, a replica of each kind of stored object, a hub of watches for each row."""
+"""Everything this process serves: the table, a replica of each stored kind, and a hub of watches for each resource."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -18,13 +18,15 @@ class CatalogOptions(msgspec.Struct, frozen=True):
     bus: Bus
     meter_of: Callable[[Resource], Meter]
     progress_of: Callable[[Resource], Callable[[int], None]]
-    """Whom a row's replica asks to hurry when somebody waits for a revision."""
+    """Return the function that a resource's replica calls when a request waits for a revision."""
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
     volume: ChangeVolume = msgspec.field(default_factory=ChangeVolume)
 
 
 class Catalog:
+    """Replicas and hubs of all served resources, which change with custom resource definitions."""
+
     def __init__(self, table: Table, options: CatalogOptions) -> None:
         self.table = table
         self._options = options
@@ -45,8 +47,10 @@ class Catalog:
             self._follow(replica)
 
     def serve(self, rows: Iterable[Resource]) -> None:
-        """The custom rows from now on, those that stay being the same objects as before. Watches of a row that goes, or
-        comes back different, end; objects and history of its kind are kept as long as one version of it is served."""
+        """Replace the custom resources. A resource that remains must be the same object as before.
+
+        Watches of removed and changed resources end. The replica of a kind remains while one of its versions is served.
+        """
         wanted = tuple(rows)
         custom = self.table.custom
         for row in custom:
@@ -64,7 +68,7 @@ class Catalog:
         self.table.replace(wanted)
 
     def watched(self) -> Iterator[tuple[Replica, Hub]]:
-        """Rows that somebody watches."""
+        """Yield replicas and hubs with open watches."""
         for hub in tuple(self.hubs.values()):
             if not hub.empty.is_set():
                 yield hub.replica, hub

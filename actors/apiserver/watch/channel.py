@@ -21,7 +21,7 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
 def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first: bool = False) -> bytes:
-    """One event; `first` matters to tables only: the first carries the columns."""
+    """Encode a watch event. Of a table, only the `first` event carries the column definitions."""
     shown = resource.converter.view(stored)
     if form == PLAIN:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown.json)
@@ -56,25 +56,30 @@ class ChannelOptions(msgspec.Struct, frozen=True):
     flusher: Flusher
     meter: Meter
     emptied: "Callable[[Channel], None]"
-    """The last watch left."""
+    """Called when the last watch has left."""
 
 
 class Channel:
-    """Invariant: what is pending was offered to every watch of `live` and to none of `apart`."""
+    """Open watches with the same scope. A change is matched, encoded and framed once for all of them.
 
-    def __init__(self, about: ChannelOptions, scope: Scope) -> None:
+    A live watch shares the channel's writes. A watch that has not caught up yet, or whose connection is congested,
+    lags behind and has a queue of its own.
+
+    Invariant: pending events were offered to every live watch and to no lagging one.
+    """
+
+    def __init__(self, options: ChannelOptions, scope: Scope) -> None:
         self.scope = scope
-        self.flusher = about.flusher
-        self.meter = about.meter
-        self._resource = about.resource
-        version = about.resource.path if about.resource.converter.changes else ""
+        self.flusher = options.flusher
+        self.meter = options.meter
+        self._resource = options.resource
+        version = options.resource.path if options.resource.converter.changes else ""
         self._encoding_key = sys.intern(repr((scope.form, version)))
-        """Channels of one replica share what they encode, unless versions of it look different. Text, since that is
-        hashed once."""
-        self._replica = about.replica
-        self._emptied = about.emptied
+        """Channels with equal keys share encoded events. A text, since its hash is computed only once."""
+        self._replica = options.replica
+        self._emptied = options.emptied
         self.live: dict[Watcher, Callable[[bytes], None]] = {}
-        """Those that share the writes, each with its connection's own write: nothing stands between for each event."""
+        """Watches that share the writes, with the bound `write` of their transports: the path of every event."""
         self.lagging: set[Watcher] = set()
         self.position = 0
         """Revision of the newest event offered."""
@@ -82,14 +87,14 @@ class Channel:
         self._bookmark = (0, b"")
 
     def newest(self) -> int:
-        """Events to come are above this revision."""
+        """Return the revision above which all coming events are."""
         return self._replica.mark
 
     def watchers(self) -> tuple[Watcher, ...]:
         return (*self.live, *self.lagging)
 
     def offer(self, change: Change) -> None:
-        """Queue the change for all watches that see it."""
+        """Queue a change for all watches, if it is in their scope."""
         seen = transition(change, self.scope.selection) if self.scope.covers(change.key) else None
         if seen is None:
             return
@@ -106,12 +111,12 @@ class Channel:
         self.meter.sent(count, len(data))
 
     def event_for(self, change: Change, first: bool) -> bytes | None:
-        """What a resuming watch gets for a change of the past."""
+        """Encode a past change for a watch that resumes; None if it is out of scope."""
         seen = transition(change, self.scope.selection) if self.scope.covers(change.key) else None
         return None if seen is None else self._encoded(change, seen, first)
 
     def flush(self) -> None:
-        """Write what is pending to all that share."""
+        """Write the pending events to all live watches."""
         if not self._pending:
             return
         pending, self._pending = self._pending, []
@@ -120,13 +125,13 @@ class Channel:
             write(data)
 
     def attach(self, watcher: Watcher, write: Callable[[bytes], None]) -> None:
-        """The watch has caught up with everything offered so far."""
+        """Make a watch live that has caught up with all events offered so far."""
         self.flush()
         self.lagging.discard(watcher)
         self.live[watcher] = write
 
     def detach(self, watcher: Watcher) -> None:
-        """The watch goes on with a queue of its own."""
+        """Let a live watch go on with a queue of its own."""
         self.flush()
         watcher.position = max(watcher.position, self.position)
         self.live.pop(watcher, None)
@@ -139,13 +144,13 @@ class Channel:
             self._emptied(self)
 
     def bookmark(self, rv: int) -> bytes:
-        """One encoding for all that get it now."""
+        """Return an encoded bookmark, shared by all watches that are at this revision."""
         if self._bookmark[0] != rv:
             self._bookmark = (rv, bookmark_bytes(self._resource, rv, self.scope.form))
         return self._bookmark[1]
 
     def _encoded(self, change: Change, seen: tuple[str, Stored], first: bool) -> bytes:
-        """`first`: of its watch, which matters to tables only."""
+        """Return the encoded event of a change, shared with other channels that have the same encoding key."""
         first = first and self.scope.form.view == "Table"
         key = (seen[0], first, self._encoding_key)
         data = change.encoded.get(key)

@@ -1,6 +1,7 @@
-"""The connection of an open watch, once the HTTP server has let go of it: a protocol of its own and one alarm.
+"""The connection of an open watch after it was taken over from the HTTP server.
 
-Nothing of the request is kept, no task waits: an idle watch costs its socket, its TLS state and these few fields.
+It is an asyncio protocol with one alarm. Nothing of the request is retained and no task waits: an idle watch costs its
+socket, its TLS state and these few fields.
 """
 
 import asyncio
@@ -18,23 +19,23 @@ from protocols.tls import is_trusted
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_BEFORE_END = 2.0
 CONGESTED_BYTES = 64 * 1024
-"""Unsent bytes above which a watch stops sharing its channel's writes."""
+"""Unsent bytes above which a watch no longer shares its channel's writes."""
 GRACE_SECONDS = 1.0
-"""A client that is too slow may take what is under way; after that its connection is dropped."""
+"""Drain timeout: a client that was too slow may read for this long before its connection is aborted."""
 LAST_CHUNK = b"0\r\n\r\n"
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True):
     hub: Hub
     seconds: float
-    """How long the watch lasts: no longer than its client's credential."""
+    """Duration of the watch, at most that of its client's credential."""
     chunked: bool
     """False for HTTP/1.0: the body ends with the connection."""
     keep_alive: bool
     ended: Callable[[], None]
-    """Called once."""
+    """Called once, when the watch ends."""
     reuse: Callable[[asyncio.Transport], None]
-    """Takes the connection back, for its next request."""
+    """Return the connection to the HTTP server for its next request."""
 
 
 class WatchConnection(asyncio.Protocol):
@@ -52,14 +53,14 @@ class WatchConnection(asyncio.Protocol):
         self._slot = self._hub.alarms.set(self, self._next_alarm(now))
 
     def begin(self, headers: Headers, initial: Iterator[bytes], congested: bool) -> None:
-        """From here on the transport is ours."""
+        """Take over the transport and start to write."""
         self._transport.set_protocol(self)
         self._transport.set_write_buffer_limits(high=CONGESTED_BYTES)
         self._watcher.congested = congested
         self._watcher.begin(self, initial, _head(headers, self.chunked, int(time.time())))
 
     def alarm(self) -> None:
-        """A bookmark also at the end: the one before it may have come too late, or be old by now."""
+        """Send a bookmark, also at the end of the watch: the one before it may be old by now."""
         self._hub.bookmark(self._watcher)
         now = asyncio.get_running_loop().time()
         if now >= self._ends_at:
@@ -73,7 +74,7 @@ class WatchConnection(asyncio.Protocol):
 
     @property
     def trusted(self) -> bool:
-        """The client's certificate is still good, by the CAs of now."""
+        """True while the client's certificate is valid under the current CAs."""
         return is_trusted(self._transport, time.time())
 
     def end(self, reusable: bool) -> None:
@@ -96,7 +97,7 @@ class WatchConnection(asyncio.Protocol):
         self._watcher.resume()
 
     def data_received(self, data: bytes) -> None:
-        """A client has nothing to say during a watch; what it says is not kept, so the connection is not reused."""
+        """Discard data that a client sends during a watch. The connection is not reused after that."""
         self._watcher.reusable = False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -104,7 +105,7 @@ class WatchConnection(asyncio.Protocol):
         self._watcher.lost()
 
     def _end(self) -> ConnectionOptions | None:
-        """The options, the first time."""
+        """Cancel the alarm. Return the options at the first call, None afterwards."""
         options, self._options = self._options, None
         if options is not None:
             self._hub.alarms.cancel(self, self._slot)
@@ -112,7 +113,7 @@ class WatchConnection(asyncio.Protocol):
         return options
 
     def _next_alarm(self, now: float) -> float:
-        """Its end, or a bookmark: each minute, and shortly before the end."""
+        """Return the time of the next bookmark, each minute and shortly before the end, or of the end."""
         if not self._watcher.bookmarks:
             return self._ends_at
         return min(now + BOOKMARK_SECONDS, self._last_mark if now < self._last_mark else self._ends_at)

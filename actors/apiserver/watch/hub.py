@@ -1,4 +1,4 @@
-"""All open watches of one resource, in channels: what a change may concern is found without asking each."""
+"""The hub of one resource: all its open watches in channels, and an index to the channels of a change."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ HISTORY_REPLACED = "The resourceVersion for the provided watch is too old: the h
 
 
 class HubOptions(msgspec.Struct, frozen=True):
-    """What all hubs of a process share, but for the meter."""
+    """Parts that all hubs of a process share, except for the meter."""
 
     meter: Meter = msgspec.field(default_factory=Meter)
     alarms: Alarms = msgspec.field(default_factory=Alarms)
@@ -29,16 +29,19 @@ class HubOptions(msgspec.Struct, frozen=True):
 
 
 class Hub:
-    """Listens to a replica. `join` and everything before it in one request run without an await in between."""
+    """Pass the changes of a replica on to watches.
+
+    A request must not await between reading the replica and `join`, or its watch would miss changes.
+    """
 
     def __init__(self, replica: Replica, options: HubOptions, resource: Resource | None = None) -> None:
-        """`resource`: which of the rows with these objects; the one that stores them if none is given."""
+        """`resource` is the version to serve; by default the replica's own."""
         self.replica = replica
         self.meter = options.meter
         self.alarms = options.alarms
         self.resource = resource or replica.resource
         self.empty = asyncio.Event()
-        """No watch is open."""
+        """Set while no watch is open."""
         self.empty.set()
         self._channels: dict[Scope, Channel] = {}
         self._options = ChannelOptions(self.resource, replica, options.flusher, options.meter, self._emptied)
@@ -50,7 +53,7 @@ class Hub:
         replica.listen_history_replaced(self._expire)
 
     def _node_of(self) -> Callable[[Obj], str] | None:
-        """Stored objects are looked at, so fields of another form are of no use."""
+        """Return the node getter for the index. It reads stored objects, so converted versions cannot use it."""
         return None if self.resource.converter.changes else self.resource.fields.get(NODE)
 
     def join(self, scope: Scope, start: int, bookmarks: bool) -> Watcher:
@@ -66,30 +69,30 @@ class Hub:
             yield from channel.watchers()
 
     def bookmark(self, watcher: Watcher) -> bool:
-        """The replica's mark: every event up to it has been offered already."""
+        """Send a bookmark at the replica's mark, up to which all events have been offered."""
         return watcher.bookmark(self.replica.mark)
 
     def close(self, bookmarks: bool = True) -> None:
-        """A last bookmark to each watch, then its end, and its connection's."""
+        """Send each watch a last bookmark, end it, and close its connection."""
         for watcher in self.watchers():
             if bookmarks and watcher.bookmarks:
                 self.meter.last_bookmark(self.bookmark(watcher))
             watcher.finish(reusable=False)
 
     def end_untrusted(self) -> None:
-        """The CAs of clients were replaced: end the watches that earlier ones vouched for."""
+        """End watches whose client certificates are no longer valid after the CAs were replaced."""
         for watcher in self.watchers():
             watcher.end_untrusted()
 
     def retire(self) -> None:
-        """Its resource is served no more, or differently: nothing new is told, open watches end."""
+        """End all watches and stop listening: the resource is no longer served, or has changed."""
         self.replica.forget(self._on_change)
         self.replica.unlisten_mark(self._on_mark)
         self.replica.unlisten_history_replaced(self._expire)
         self.close()
 
     def _expire(self) -> None:
-        """The history every open watch stands on is gone: its client must list again."""
+        """End all watches with 410: the history was replaced and clients must list again."""
         for watcher in self.watchers():
             self.expire(watcher)
 

@@ -15,14 +15,14 @@ from protocols.messages.objects import ADDED, DELETED, MODIFIED
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What a watch looks at; equal scopes share a channel."""
+    """Namespace, selectors and output form of a watch. Watches with equal scopes share a channel."""
 
     namespace: str
     selection: Selection
     form: Form
 
     def covers(self, key: str) -> bool:
-        """Whether objects under `key` can be of interest at all."""
+        """Return True if the namespace and name of `key` are in the scope. Selectors may still exclude it."""
         name = self.selection.name
         if self.namespace and not key.startswith(f"{self.namespace}/"):
             return False
@@ -30,7 +30,10 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 def transition(change: Change, wanted: Selection) -> tuple[str, Stored] | None:
-    """(event type, object to send), None when the watch sees nothing. What leaves carries this change's revision."""
+    """Return (event type, object to send) of a change; None if a watch with these selectors does not see it.
+
+    An object that begins to match is ADDED, one that no longer matches is DELETED at the revision of the change.
+    """
     before, after = change.before, change.after
     was = before is not None and wanted.matches(before)
     now = after is not None and wanted.matches(after)
@@ -43,20 +46,23 @@ def transition(change: Change, wanted: Selection) -> tuple[str, Stored] | None:
 
 NODE = "spec.nodeName"
 Place = tuple[str, str, str | None]
-"""Namespace and name, empty for any; node, None for any (an empty node is a value: the scheduler looks for it)."""
+"""Namespace and name, empty for any; node, None for any. An empty node is a value: the scheduler selects it."""
 T = TypeVar("T")
 _ANY = (None,)
 
 
 class Index(Generic[T]):
-    """Pure. A change visits at most twelve places: its name or any, its namespace or all, its nodes or any."""
+    """Find the scopes that a change may concern by namespace, name and node, without asking each scope. Pure.
+
+    A change looks up at most twelve places: its name or any, its namespace or all, its nodes or any.
+    """
 
     def __init__(self, node_of: Callable[[Obj], str] | None) -> None:
-        """`node_of` reads the node an object belongs to; None for resources that have none."""
+        """`node_of` returns the node of an object. It is None for resources without one."""
         self._node_of = node_of
         self._places: dict[Place, set[T]] = {}
         self._by_node = 0
-        """Places with a node: while there are none, no object is decoded to learn its own."""
+        """Number of places with a node. While it is 0, no object is decoded for its node."""
 
     def add(self, place: Place, item: T) -> None:
         if place not in self._places:
@@ -75,7 +81,7 @@ class Index(Generic[T]):
         return namespace, selection.name, node
 
     def concerned(self, change: Change) -> Iterator[T]:
-        """Each item once, whatever the change was and is: it is for them to judge what they see of it."""
+        """Yield each item that the change may concern once; its selectors decide."""
         if not self._places:
             return
         namespace, _, name = change.key.rpartition("/")

@@ -7,7 +7,7 @@ from typing import Protocol
 
 SLOTS_A_SECOND = 4
 FEW = 64
-"""Cancelled slots that may stay in the heap in any case."""
+"""Cancelled slots that may always remain in the heap."""
 
 
 class AlarmTarget(Protocol):
@@ -15,19 +15,23 @@ class AlarmTarget(Protocol):
 
 
 class Alarms:
-    """Bound to the running loop when first used. A sleeper is woken once, up to a quarter of a second late."""
+    """Alarms of many watches on one timer of the event loop; those in the same quarter of a second share a slot.
+
+    A timer of the loop for each bookmark and each end would cost a watch more memory than everything else. An alarm
+    rings once, up to a quarter of a second late. Bound to the running loop at the first use.
+    """
 
     def __init__(self) -> None:
         self._slots: dict[int, set[AlarmTarget]] = {}
         self._order: list[int] = []
-        """Every slot once, as a heap; cancelled ones stay until they are more than half of it."""
+        """A heap of all slots. Cancelled ones remain until they are more than half of it."""
         self._ordered: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, sleeper: AlarmTarget, at: float) -> int:
-        """Call `sleeper.alarm()` at loop time `at`. Returns the slot, for `cancel`."""
+    def set(self, target: AlarmTarget, at: float) -> int:
+        """Call `target.alarm()` at loop time `at`. Return the slot for `cancel`."""
         slot = math.ceil(at * SLOTS_A_SECOND)
-        self._slots.setdefault(slot, set()).add(sleeper)
+        self._slots.setdefault(slot, set()).add(target)
         if slot not in self._ordered:
             self._ordered.add(slot)
             heapq.heappush(self._order, slot)
@@ -35,16 +39,16 @@ class Alarms:
                 self._arm()
         return slot
 
-    def cancel(self, sleeper: AlarmTarget, slot: int) -> None:
-        sleepers = self._slots.get(slot, set())
-        sleepers.discard(sleeper)
-        if not sleepers:
+    def cancel(self, target: AlarmTarget, slot: int) -> None:
+        targets = self._slots.get(slot, set())
+        targets.discard(target)
+        if not targets:
             self._slots.pop(slot, None)
             if len(self._order) > FEW + 2 * len(self._slots):
                 self._drop_cancelled()
 
     def _drop_cancelled(self) -> None:
-        """Forget cancelled slots: after a storm of watches, thousands of them would pin the memory between them."""
+        """Remove cancelled slots: after a storm of watches, thousands of them would keep memory pages in use."""
         self._order, self._ordered = list(self._slots), set(self._slots)
         heapq.heapify(self._order)
         if self._order:
@@ -63,19 +67,22 @@ class Alarms:
         self._timer = None
         slot = heapq.heappop(self._order)
         self._ordered.discard(slot)
-        for sleeper in self._slots.pop(slot, set()):
-            sleeper.alarm()
+        for target in self._slots.pop(slot, set()):
+            target.alarm()
         if self._order and self._timer is None:
             self._arm()
 
 
 class Flushable(Protocol):
     def flush(self) -> None:
-        """Write what is pending. Called once for each time it was wanted."""
+        """Write what is pending. Called once for each time it was scheduled."""
 
 
 class Flusher:
-    """Bound to the running loop when first used. Who wants to be flushed says so once, until it has been."""
+    """Flush once in each turn of the event loop: events of one turn leave in one write to each watch.
+
+    Callers schedule themselves once until they were flushed. Bound to the running loop at the first use.
+    """
 
     def __init__(self) -> None:
         self._due: list[Flushable] = []
@@ -84,7 +91,7 @@ class Flusher:
     def schedule(self, due: Flushable) -> None:
         if not self._due:
             if self._loop is None:
-                self._loop = asyncio.get_running_loop()  # a system call each time it is asked
+                self._loop = asyncio.get_running_loop()  # looked up once: it costs a system call each time
             self._loop.call_soon(self._flush)
         self._due.append(due)
 
@@ -95,6 +102,6 @@ class Flusher:
 
 
 def chunk(events: list[bytes]) -> bytes:
-    """One chunk of a chunked body."""
+    """Frame events as one chunk of a chunked body."""
     size = sum(map(len, events))
     return b"".join((b"%x\r\n" % size, *events, b"\r\n"))

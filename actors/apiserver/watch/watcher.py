@@ -1,4 +1,4 @@
-"""One open watch: its queue, its order, its end. It owns no socket; a Wire does."""
+"""One open watch: its queue, the order of its events, its end. The socket belongs to a Wire."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,29 +10,31 @@ from actors.apiserver.watch.timers import Flusher, chunk
 
 
 class Meter:
+    """Receive what metrics count of a hub's watches. This base class ignores everything."""
+
     def sent(self, watches: int, size: int) -> None:
-        """An event of `size` bytes was queued for so many watches."""
+        """Count an event of `size` bytes that was queued for `watches` watches."""
 
     def replayed(self, events: int, size: int) -> None:
-        """Events written at the beginning of a watch."""
+        """Count events written at the beginning of a watch."""
 
     def slow(self) -> None:
-        """A watch was ended because its client does not keep up."""
+        """Count a watch that was ended because its client does not keep up."""
 
     def expired(self) -> None:
-        """A watch was refused: its version is older than the window."""
+        """Count a watch that was rejected because its revision is older than the window."""
 
-    def last_bookmark(self, told: bool) -> None:
-        """A leaving process had a bookmark for a watch; `told`: it was written, not left behind a reader that lags."""
+    def last_bookmark(self, sent: bool) -> None:
+        """Count a last bookmark of a leaving process. `sent` is False if a congested connection held it back."""
 
 
 QUEUE_LIMIT = 1000
-"""Events a client may lag behind live ones before its watch is ended."""
+"""Queued events after which the watch of a slow client is ended."""
 QUEUE_BYTES = 16 * 1024 * 1024
 BATCH_BYTES = 128 * 1024
-"""Initial events are joined into writes of about this size, one a turn of the loop."""
+"""Initial events are joined into writes of about this size, one in each turn of the event loop."""
 PAUSE = b""
-"""Among initial events: a turn of the loop may end here."""
+"""Among initial events: the event loop may go on with other work here."""
 
 
 class Wire(Protocol):
@@ -42,21 +44,21 @@ class Wire(Protocol):
 
     @property
     def write(self) -> Callable[[bytes], None]:
-        """Never waits. What the connection cannot take yet is kept by it, and it says so by `Watcher.pause`."""
+        """Write without waiting. A connection that must buffer calls `Watcher.pause`."""
 
     @property
     def trusted(self) -> bool:
-        """False once the client's certificate proves nothing any more."""
+        """False once the client's certificate is no longer valid."""
 
     def end(self, reusable: bool) -> None:
-        """End the body cleanly; `reusable`: the connection may serve another request."""
+        """End the body cleanly. A `reusable` connection may serve another request."""
 
     def drop_soon(self) -> None:
-        """After `end`: what is under way has a moment, then the connection goes, read or not."""
+        """Abort the connection soon after `end`, even if the client has not read everything."""
 
 
 class Shared(Protocol):
-    """What watches that ask the same have in common; the channel is it."""
+    """The channel, as its watches see it."""
 
     scope: Scope
     flusher: Flusher
@@ -66,36 +68,38 @@ class Shared(Protocol):
     position: int
 
     def newest(self) -> int:
-        """Events to come are above this revision."""
+        """Return the revision above which all coming events are."""
 
     def flush(self) -> None:
-        """Write what is pending to all that share."""
+        """Write the pending events to all live watches."""
 
     def event_for(self, change: Change, first: bool) -> bytes | None:
-        """What a resuming watch gets for a change of the past."""
+        """Encode a past change for a watch that resumes."""
 
     def bookmark(self, rv: int) -> bytes:
-        """Encoded."""
+        """Return an encoded bookmark."""
 
     def attach(self, watcher: "Watcher", write: Callable[[bytes], None]) -> None:
-        """The watch has caught up with everything offered so far."""
+        """Make a watch live that has caught up with all events offered so far."""
 
     def detach(self, watcher: "Watcher") -> None:
-        """The watch goes on with a queue of its own."""
+        """Let a live watch go on with a queue of its own."""
 
     def leave(self, watcher: "Watcher") -> None:
-        """The watch is over."""
+        """Remove a watch that has ended."""
 
 
 class Watcher:
-    """Invariant: bytes go out in the order of their revisions, and a bookmark covers only what stands before it.
+    """The state of one open watch.
 
-    Either it shares its channel's writes (`live`), with nothing queued, or it stands apart with a queue. A bookmark of
-    a live watch is written at once, behind a flush of the channel.
+    Invariant: events leave in the order of their revisions, and all events that a bookmark covers leave before it.
+
+    A live watch shares its channel's writes and has no queue. A lagging one has a queue. The bookmark of a live watch
+    is written at once, after a flush of the channel.
     """
 
     __slots__ = (
-        "_initial", "_queue", "_size", "_wanted", "_wire", "bookmarks", "channel", "congested", "done",
+        "_initial", "_queue", "_scheduled", "_size", "_wire", "bookmarks", "channel", "congested", "done",
         "nothing_sent", "position", "reusable", "start",
     )  # fmt: skip
 
@@ -104,10 +108,10 @@ class Watcher:
         self.start = start
         """Only events above this revision are sent."""
         self.position = start
-        """Newest revision it was told while it stood apart, or by a bookmark."""
+        """Newest revision sent while it lagged, or by a bookmark."""
         self.bookmarks = bookmarks
         self.nothing_sent = True
-        """Nothing has been sent: the first event of a table carries its columns."""
+        """No event has been sent yet: the first event of a table carries its columns."""
         self.congested = False
         self.done = False
         self.reusable = True
@@ -115,7 +119,7 @@ class Watcher:
         self._initial: Iterator[bytes] | None = None
         self._queue: deque[bytes] | None = None
         self._size = 0
-        self._wanted = False
+        self._scheduled = False
         channel.lagging.add(self)
 
     @property
@@ -123,8 +127,10 @@ class Watcher:
         return self in self.channel.live
 
     def begin(self, wire: Wire, initial: Iterator[bytes], head: bytes = b"") -> None:
-        """`head`, and as much of `initial` as is written at once, leave in one write; the rest of it before anything
-        queued. `initial` is made lazily, its content is fixed."""
+        """Start to write: first `head` with the first batch of `initial`, then the rest of `initial`, then the queue.
+
+        `initial` is encoded lazily, but its content is fixed.
+        """
         self._wire, self._initial = wire, initial
         events, more = ([], True) if self.congested else _batch(initial)
         first = head + self._framed(events)
@@ -134,10 +140,10 @@ class Watcher:
             self._initial = None
             self.flush()
         elif self._initial is not None:  # the connection may have been lost
-            self._want()
+            self._schedule()
 
     def push(self, rv: int, data: bytes) -> bool:
-        """Queue an event of a watch that stands apart; False when it is not for it. A full queue ends the watch."""
+        """Queue an event of a lagging watch. Return False if it is not sent; a full queue ends the watch."""
         if self.done or rv <= self.start:
             return False
         if self._queue is not None and (len(self._queue) >= QUEUE_LIMIT or self._size + len(data) > QUEUE_BYTES):
@@ -145,12 +151,14 @@ class Watcher:
             return False
         self.nothing_sent = False
         self.position = rv
-        self._add(data)
+        self._enqueue(data)
         return True
 
     def bookmark(self, rv: int) -> bool:
-        """Every event up to `rv` has been offered. False when it must wait behind a congested connection; a bookmark
-        that moves nothing is left out."""
+        """Send a bookmark: all events up to `rv` have been offered. Skip it if the client is there already.
+
+        Return False if the bookmark must wait behind a congested connection.
+        """
         live = self.live
         newest = max(self.position, self.channel.position) if live else self.position
         if self.done or not self.bookmarks or rv <= newest:
@@ -161,11 +169,11 @@ class Watcher:
         if self.live:  # the flush may have met congestion
             self._write(self.channel.bookmark(rv))
         else:
-            self._add(self.channel.bookmark(rv))
+            self._enqueue(self.channel.bookmark(rv))
         return not self.congested
 
     def finish(self, reusable: bool = True) -> None:
-        """No more events; the body ends once what is queued is written."""
+        """Accept no more events, and end the body once the queue is written."""
         if self.done:
             return
         if self.live:
@@ -177,12 +185,12 @@ class Watcher:
             self.flush()
 
     def end_untrusted(self) -> None:
-        """End if the client is no longer trusted. It resumes, if it can still prove who it is."""
+        """End the watch if its client's certificate is no longer trusted. A client with a new one can resume."""
         if self._wire is not None and not self._wire.trusted:
             self.finish(reusable=False)
 
     def fail(self, error: bytes) -> None:
-        """Send an ERROR event as the last one, behind all that is queued."""
+        """Send an ERROR event after everything queued, and end the watch."""
         if self.done:
             return
         if self.live:
@@ -190,11 +198,11 @@ class Watcher:
         if self.live:  # the flush may have met congestion
             self._write(error)
         else:
-            self._add(error)
+            self._enqueue(error)
         self.finish()
 
     def pause(self) -> None:
-        """The connection is congested: from now on events queue here."""
+        """Queue events from now on: the connection is congested."""
         self.congested = True
         if self.live:
             self.channel.detach(self)
@@ -204,13 +212,13 @@ class Watcher:
         self.flush()
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Drop the queue: the connection is gone."""
         self.done = True
         self._forget()
 
     def flush(self) -> None:
-        """Write what the connection takes; with nothing left, share the channel's writes."""
-        self._wanted = False
+        """Write as much as the connection takes. With nothing left, become live."""
+        self._scheduled = False
         if self._wire is None or self.live:
             return
         if not self.congested and self._write_initial():
@@ -223,7 +231,7 @@ class Watcher:
                 self.channel.attach(self, self._wire.write)
 
     def _write_initial(self) -> bool:
-        """True once all of it is written; a long one takes several turns of the loop."""
+        """Write a batch of the initial events. Return True once all are written, which may take several turns."""
         events = self._initial
         if events is not None and not self.congested:
             batch, more = _batch(events)
@@ -232,7 +240,7 @@ class Watcher:
             if self._initial is not None and not more:  # the connection may have been lost
                 self._initial = None
             elif not self.congested:
-                self._want()
+                self._schedule()
         return self._initial is None and not self.congested
 
     def _write_queue(self) -> None:
@@ -249,26 +257,26 @@ class Watcher:
         return chunk(events) if chunked and events else b"".join(events)
 
     def _may_share(self) -> bool:
-        """What is shared has chunks, has no columns, and is newer than `start`."""
+        """Return True if the shared writes fit: chunked, without columns, and newer than `start`."""
         channel, wire = self.channel, self._wire
         columns = self.nothing_sent and channel.scope.form.view == "Table"
         return wire is not None and wire.chunked and not columns and self.start <= channel.newest()
 
-    def _add(self, data: bytes) -> None:
+    def _enqueue(self, data: bytes) -> None:
         if self._queue is None:
             self._queue = deque()
         self._queue.append(data)
         self._size += len(data)
         if not self.congested and self._initial is None:
-            self._want()
+            self._schedule()
 
-    def _want(self) -> None:
-        if not self._wanted and self._wire is not None:
-            self._wanted = True
+    def _schedule(self) -> None:
+        if not self._scheduled and self._wire is not None:
+            self._scheduled = True
             self.channel.flusher.schedule(self)
 
     def _give_up(self) -> None:
-        """Too slow: it loses what is queued, nobody else waits."""
+        """End the watch of a client that is too slow. It loses the queue; no other watch waits for it."""
         self.channel.meter.slow()
         self.done, self.reusable = True, False
         wire = self._wire
@@ -288,7 +296,7 @@ class Watcher:
 
 
 def _batch(events: Iterator[bytes]) -> tuple[list[bytes], bool]:
-    """About BATCH_BYTES of them, and whether there may be more."""
+    """Return events of about BATCH_BYTES, and True if there may be more."""
     batch: list[bytes] = []
     size = 0
     for data in events:
