@@ -1,4 +1,4 @@
-"""One broken field: the causes inside a 422, and the sentence made of them."""
+"""Causes of a 422: invalid fields, and the error made of them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,10 +7,10 @@ import msgspec
 
 from actors.apiserver.api.errors import Invalid
 
-MAX_TOLD = 100
-"""Causes in one 422: three megabytes of mistakes must not become two hundred of answer."""
+MAX_CAUSES = 100
+"""Causes in one 422: a request of 3 MB with mistakes must not get a response of 200 MB."""
 MAX_SHOWN = 1000
-"""Characters of a refused value."""
+"""Characters of a rejected value in an error text."""
 
 
 class Cause(NamedTuple):
@@ -53,24 +53,24 @@ def unsupported(field: str, value: object, allowed: Sequence[str]) -> Cause:
 
 
 def invalid_object(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
-    """The 422 of `causes`; `kind` is the Kind, as clients expect in details here."""
-    told = causes[:MAX_TOLD]
-    texts = [f"{cause.field}: {cause.message}" for cause in told]
-    if len(causes) > len(told):
-        texts.append(f"... {len(causes) - len(told)} more")
+    """Return the 422 of `causes`. Clients expect the Kind, not the resource, in its details."""
+    listed = causes[:MAX_CAUSES]
+    texts = [f"{cause.field}: {cause.message}" for cause in listed]
+    if len(causes) > len(listed):
+        texts.append(f"... {len(causes) - len(listed)} more")
     body = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     subject, name = f"{kind}.{group}" if group else kind, name[:MAX_SHOWN]
     details = {
         "name": name,
         "group": group,
         "kind": kind,
-        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in told],
+        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in listed],
     }
     return Invalid(f'{subject} "{name}" is invalid: {body}', details)
 
 
 def invalid_options(kind: str, *causes: Cause) -> Invalid:
-    """The 422 of request options (ListOptions, PatchOptions ...)."""
+    """Return the 422 of request options, such as ListOptions or PatchOptions."""
     return invalid_object(kind, "meta.k8s.io", "", causes)
 
 

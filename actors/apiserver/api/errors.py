@@ -10,11 +10,11 @@ from protocols.kube.errors import KubeError, PatchImpossible
 from protocols.kube.status import StatusError
 
 ALWAYS_DETAILED = (404, 405, 422)
-"""kubectl looks into the details of these without asking whether there are any."""
+"""Codes whose Status must have details: kubectl reads them without a check."""
 
 
 class ApiError(StatusError):
-    """Base of all: a StatusError with a class, so that code and type checker can tell them apart."""
+    """Base class of all errors of the API."""
 
     http: ClassVar[int] = 500
     grpc: ClassVar[str] = "INTERNAL"
@@ -22,8 +22,8 @@ class ApiError(StatusError):
     """The `reason` of its Status."""
 
     def __init__(self, message: str, details: Obj | None = None, retry_after: int = 0, resume: str = "") -> None:
-        told = {**(details or {}), "retryAfterSeconds": retry_after}
-        told = {key: value for key, value in told.items() if value}
+        shown = {**(details or {}), "retryAfterSeconds": retry_after}
+        shown = {key: value for key, value in shown.items() if value}
         status: Obj = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -31,7 +31,7 @@ class ApiError(StatusError):
             "status": "Failure",
             "message": message,
             "reason": self.why,
-            **({"details": told} if told or self.http in ALWAYS_DETAILED else {}),
+            **({"details": shown} if shown or self.http in ALWAYS_DETAILED else {}),
             "code": self.http,
         }
         super().__init__(status)
@@ -57,7 +57,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """Raised when no rule lets the user do this, or the namespace does not let objects in."""
+    """Raised when no rule allows the request, or the namespace accepts no objects."""
 
     http: ClassVar[int] = 403
     grpc: ClassVar[str] = "PERMISSION_DENIED"
@@ -73,7 +73,7 @@ class NotFound(ApiError):
 
 
 class MethodNotAllowed(ApiError):
-    """Raised when the path exists and does not know the verb."""
+    """Raised when the path does not support the method."""
 
     http: ClassVar[int] = 405
     grpc: ClassVar[str] = "UNIMPLEMENTED"
@@ -81,7 +81,7 @@ class MethodNotAllowed(ApiError):
 
 
 class NotAcceptable(ApiError):
-    """Raised when the client accepts none of the forms we can write."""
+    """Raised when the client accepts no media type that the server can write."""
 
     http: ClassVar[int] = 406
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
@@ -108,7 +108,7 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """Raised when the revision asked for is older than what is kept."""
+    """Raised when the requested revision is older than the retained history."""
 
     http: ClassVar[int] = 410
     grpc: ClassVar[str] = "OUT_OF_RANGE"
@@ -124,7 +124,7 @@ class BodyTooLarge(ApiError):
 
 
 class UnsupportedMediaType(ApiError):
-    """Raised when a body comes in a form we cannot read."""
+    """Raised when the media type of a body is not supported."""
 
     http: ClassVar[int] = 415
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
@@ -143,7 +143,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """Raised while a replica has not synced yet: come back, keep your place."""
+    """Raised when the client should retry later, as while a replica is not filled yet."""
 
     http: ClassVar[int] = 429
     grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
@@ -151,15 +151,18 @@ class TooManyRequests(ApiError):
 
 
 class InternalError(ApiError):
-    """Raised when a fault is ours; the log has more."""
+    """Raised for unexpected errors of the server. The log has the details."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"Internal error occurred: {message}", {"causes": [{"message": message}]})
 
 
 class CorruptObject(InternalError):
-    """Raised when what the store holds under a key is no object. Mended by writing it again in the store, or by
-    deleting it with `ignoreStoreReadErrorWithClusterBreakingPotential`."""
+    """Raised when the stored value of a key is not a valid object.
+
+    An administrator can write it again in the store, or delete it with
+    `ignoreStoreReadErrorWithClusterBreakingPotential`.
+    """
 
     def __init__(self, key: str, why: str) -> None:
         code = "StorageError: corrupt object, Code: 7"
@@ -167,13 +170,13 @@ class CorruptObject(InternalError):
 
 
 class StoreReadError(ApiError):
-    """Raised when a collection cannot be deleted whole, since some of it cannot be read."""
+    """Raised when a collection cannot be deleted, because some of its objects cannot be read."""
 
     why: ClassVar[str] = "StorageReadError"
 
 
 class ServiceUnavailable(ApiError):
-    """Raised when the store does not answer, or this process is leaving."""
+    """Raised when the store does not answer, or this process shuts down."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
@@ -184,7 +187,7 @@ class ServiceUnavailable(ApiError):
 
 
 class StoreFull(ApiError):
-    """Raised when the store has no space left: deletions and reads go on. It has no reason, as upstream's has none."""
+    """Raised when the store is full; reads and deletions still work. As upstream's, its Status has no reason."""
 
     http: ClassVar[int] = 500
     grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
@@ -195,7 +198,7 @@ class StoreFull(ApiError):
 
 
 class TooLargeVersion(ApiError):
-    """Raised when a read asks for a revision the replica does not reach in time."""
+    """Raised when the replica does not reach the requested revision in time."""
 
     http: ClassVar[int] = 504
     grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
@@ -219,21 +222,24 @@ class RequestTimeout(ApiError):
 
 
 class WorkTimeout(ApiError):
-    """Raised when what a request asks for takes longer than the server works on it."""
+    """Raised when the work for one request exceeds its time limit."""
 
     http: ClassVar[int] = 504
     grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
     why: ClassVar[str] = "Timeout"
 
 
-REFUSALS: dict[int, type[ApiError]] = {413: BodyTooLarge, 422: Invalid}
-"""Of bodies, patches and selectors by their HTTP code; all others are bad requests."""
-REJECTED = "the server rejected our request due to an error in our request"
-"""What clients know of a patch that cannot be applied; upstream says no more than that."""
+BY_CODE: dict[int, type[ApiError]] = {413: BodyTooLarge, 422: Invalid}
+"""Errors of bodies, patches and selectors by HTTP code; all others become BadRequest."""
+PATCH_REJECTED = "the server rejected our request due to an error in our request"
+"""Upstream's text for a patch that cannot be applied."""
 
 
 def as_api_error(error: NodeplaneError) -> ApiError:
-    """What a client is told; a store that is away is a reason to come back, not to give up."""
+    """Return the API error for an error of the store, the bus or request parsing.
+
+    A store that does not answer becomes ServiceUnavailable, which clients retry.
+    """
     if isinstance(error, ApiError):
         return error
     if isinstance(error, BudgetSpent):
@@ -241,8 +247,8 @@ def as_api_error(error: NodeplaneError) -> ApiError:
     if isinstance(error, DeadlinePassed):
         return WorkTimeout(str(error))
     if isinstance(error, KubeError):
-        text = f"{REJECTED}: {error}" if isinstance(error, PatchImpossible) else str(error)
-        return REFUSALS.get(error.http, BadRequest)(text)
+        text = f"{PATCH_REJECTED}: {error}" if isinstance(error, PatchImpossible) else str(error)
+        return BY_CODE.get(error.http, BadRequest)(text)
     if isinstance(error, etcd.TooManyRequests):
         return TooManyRequests(str(error), retry_after=1)
     if isinstance(error, etcd.NoSpace):

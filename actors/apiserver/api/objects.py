@@ -1,4 +1,7 @@
-"""Kubernetes objects as plain JSON: access to fields, times, mirror pods."""
+"""Kubernetes objects as plain JSON: access to their fields, timestamps, mirror pods.
+
+Any field that a client wrote may be missing or of the wrong type; the accessors tolerate that.
+"""
 
 import time
 from datetime import UTC, datetime
@@ -10,7 +13,7 @@ Obj = dict[str, Any]
 
 
 def at(obj: Any, *path: str) -> Any:
-    """The value at `path`, None when any step is missing or no object."""
+    """Return the value at `path`; None if a step is missing or not an object."""
     for step in path:
         if not isinstance(obj, dict):
             return None
@@ -19,7 +22,7 @@ def at(obj: Any, *path: str) -> Any:
 
 
 def text(obj: Any, *path: str) -> str:
-    """The value at `path` as text; missing = empty, booleans as JSON writes them."""
+    """Return the value at `path` as text: empty if it is missing, booleans as in JSON."""
     value = at(obj, *path)
     if value is None:
         return ""
@@ -27,18 +30,18 @@ def text(obj: Any, *path: str) -> str:
 
 
 def items(obj: Any, *path: str) -> list[Obj]:
-    """The list of objects at `path`; whatever else stands there reads as empty."""
+    """Return the objects of the list at `path`; an empty list if there is anything else."""
     value = at(obj, *path)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def now() -> str:
-    return _told(int(time.time()))
+    """Return the current time as a Kubernetes timestamp."""
+    return _timestamp(int(time.time()))
 
 
 @lru_cache(maxsize=2)
-def _told(second: int) -> str:
-    """Made once a second, however many objects are written in it."""
+def _timestamp(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -46,5 +49,5 @@ MIRROR = "kubernetes.io/config.mirror"
 
 
 def is_mirror(pod: Obj) -> bool:
-    """Return whether the pod carries the mirror annotation, whatever its value."""
+    """Return True if the pod mirrors a static pod: it has the mirror annotation, with any value."""
     return MIRROR in (at(pod, "metadata", "annotations") or {})

@@ -11,7 +11,7 @@ from actors.apiserver.api.errors import BadRequest
 
 INT64_MAX = 2**63 - 1
 MOST_DIGITS = 19
-"""Of a number that can fit: longer ones are not even read."""
+"""Digits of a number that can fit into 64 bits; longer ones are not parsed."""
 LONGEST_DURATION = 64
 UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
@@ -20,7 +20,7 @@ _SIGNED, _UNSIGNED = re.compile(r"[+-]?\d+", re.ASCII), re.compile(r"\d+", re.AS
 
 
 def integer(text: str) -> int:
-    """Raises BadRequest in the words of Go."""
+    """Parse a 64-bit integer. Raises BadRequest with Go's text, which clients know."""
     if not _SIGNED.fullmatch(text):
         raise BadRequest(f"strconv.ParseInt: parsing {_quoted(text)}: invalid syntax")
     if len(text.lstrip("+-0")) > MOST_DIGITS or not -INT64_MAX - 1 <= int(text) <= INT64_MAX:
@@ -29,7 +29,7 @@ def integer(text: str) -> int:
 
 
 def resource_version(text: str) -> int | None:
-    """A resourceVersion parameter; empty = None. Raises BadRequest."""
+    """Parse a resourceVersion parameter; None if it is empty. Raises BadRequest."""
     if not text:
         return None
     fault = "" if _UNSIGNED.fullmatch(text) else "invalid syntax"
@@ -42,7 +42,7 @@ def resource_version(text: str) -> int | None:
 
 
 def request_seconds(query: Mapping[str, str], most: float) -> float:
-    """How long the client is willing to wait for its answer, `most` at most. Raises BadRequest."""
+    """Return the timeout that a client requests, at most `most` seconds. Raises BadRequest."""
     text = query.get("timeout", "")
     if not text:
         return most
@@ -53,7 +53,7 @@ def request_seconds(query: Mapping[str, str], most: float) -> float:
 
 
 def _duration(text: str) -> float | None:
-    """Go's way to write one: `1m30s`, `1.5h`, `0`."""
+    """Parse a duration as Go writes it: `1m30s`, `1.5h`, `0`."""
     if text in ("0", "+0", "-0"):
         return 0.0
     if len(text) > LONGEST_DURATION or not _DURATION.fullmatch(text):
@@ -69,11 +69,11 @@ def _quoted(text: str) -> str:
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 MANAGER_LIMIT = 128
 LONG_AGENT = 512
-"""Characters; what is made of such names is not remembered."""
+"""Characters of a user agent; the options of longer ones are not cached."""
 
 
 class ListOptions(msgspec.Struct, frozen=True):
-    """One LIST or WATCH, as asked. `version` None = the client named none."""
+    """Options of a LIST or WATCH. `version` is None if the client gave none."""
 
     labels: str = ""
     fields: str = ""
@@ -82,7 +82,7 @@ class ListOptions(msgspec.Struct, frozen=True):
     version: int | None = None
     match: str = ""
     timeout: int = 0
-    """timeoutSeconds; 0 = the server chooses."""
+    """timeoutSeconds; 0 leaves it to the server."""
     limit: int = 0
     resume: str = ""
     """The continue token."""
@@ -92,15 +92,15 @@ class ListOptions(msgspec.Struct, frozen=True):
 class WriteOptions(msgspec.Struct, frozen=True):
     dry_run: bool = False
     manager: str = ""
-    """The fieldManager asked for; empty = none was."""
+    """The requested fieldManager; empty if there is none."""
     agent: str = ""
-    """Stands in for it where one may be missing: the user agent up to the first slash."""
+    """The default field manager: the user agent up to the first slash."""
     validation: str = "Warn"
     force: bool | None = None
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:
-    """Raises BadRequest for what cannot be read and Invalid for what cannot be meant."""
+    """Parse list and watch options. Raises BadRequest for malformed values, Invalid for contradictory ones."""
     options = ListOptions(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
@@ -124,9 +124,9 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
 def write_options(
     query: Mapping[str, str], dry_runs: list[str], user_agent: str, kind: str = "CreateOptions"
 ) -> WriteOptions:
-    """Options of create, update, patch; `dry_runs` are all values of dryRun. Raises Invalid."""
+    """Parse options of create, update and patch. `dry_runs` are all values of dryRun. Raises Invalid."""
     if not query and not dry_runs and len(user_agent) < LONG_AGENT:
-        return _usual(user_agent)
+        return _default_write_options(user_agent)
     causes = [unsupported("dryRun", value, ("All",)) for value in dry_runs if value != "All"]
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
@@ -145,8 +145,8 @@ def write_options(
 
 
 @functools.lru_cache(maxsize=256)
-def _usual(user_agent: str) -> WriteOptions:
-    """Those of a write that asks for nothing."""
+def _default_write_options(user_agent: str) -> WriteOptions:
+    """Return the options of a write without query parameters."""
     return WriteOptions(agent=_agent(user_agent))
 
 
@@ -161,13 +161,13 @@ def _manager_causes(manager: str) -> list[Cause]:
 
 
 def _agent(user_agent: str) -> str:
-    """What stands for a manager of its own; bytes that are no text, and what cannot be printed, are left out."""
+    """Return the default field manager of a user agent, without unprintable characters."""
     name = "".join(filter(str.isprintable, user_agent.partition("/")[0]))
     return name.encode()[:MANAGER_LIMIT].decode(errors="ignore")
 
 
 def flag(query: Mapping[str, str], name: str) -> bool | None:
-    """A boolean parameter, None when absent. Present without value means true, as upstream reads it."""
+    """Parse a boolean parameter; None if it is absent. Without a value it is true, as upstream reads it."""
     value = query.get(name)
     return None if value is None else value.lower() not in ("false", "0")
 

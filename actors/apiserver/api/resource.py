@@ -14,25 +14,29 @@ from actors.apiserver.api.strategy import Strategy
 
 
 class Converter:
-    """The default: objects look as they are stored."""
+    """Convert between stored objects and one version of the API. The default changes nothing.
+
+    Several versions may share one set of stored objects. Everywhere in the code a `Stored` is in the stored form;
+    `resource.converter.view(stored)` is what clients of that version see.
+    """
 
     changes: ClassVar[bool] = False
-    """False: view() gives its argument back, always."""
+    """False if `view` always returns its argument."""
 
     def view(self, stored: Stored) -> Stored:
         return stored
 
     def to_stored(self, obj: Obj) -> Obj:
-        """An object of this version as it is to be stored."""
+        """Convert an object of this version to the stored form."""
         return obj
 
     def outdated(self, stored: Stored) -> bool:
-        """Whether a write that changes nothing must still be stored, for the form of the store has changed."""
+        """Return True if a write without changes must still be stored, because the stored form has changed."""
         return False
 
 
 class CachedConverter(Converter):
-    """Makes each view once, for as long as nobody asks for another."""
+    """A converter that caches the latest view of each object in its `Stored`."""
 
     changes: ClassVar[bool] = True
 
@@ -55,7 +59,7 @@ STATUS_VERBS = ("get", "patch", "update")
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column of `kubectl get`; `cell` computes it from the object, `priority` 1 shows it only with -o wide."""
+    """A column of `kubectl get`, computed by `cell`. One of priority 1 appears only with `-o wide`."""
 
     name: str
     cell: Callable[[Obj], Any]
@@ -66,7 +70,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Subresource(msgspec.Struct, frozen=True):
-    """A path below an object; group, version and kind are those of its body."""
+    """A path below an object. Group, version and kind are those of its body."""
 
     name: str
     verbs: tuple[str, ...]
@@ -76,8 +80,10 @@ class Subresource(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """All the API server knows of one kind of object: the one row a new resource needs. Equal to itself alone, so that
-    what is made of it can be remembered by it."""
+    """Everything the API server knows about one version of one kind: a row of the table.
+
+    A resource equals only itself, so that caches can use it as a key.
+    """
 
     group: str
     version: str
@@ -88,7 +94,7 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
     singular: str
     columns: tuple[Column, ...]
     prefix: str = ""
-    """Storage prefix below /registry/; empty = the plural."""
+    """Storage prefix below /registry/; empty means the plural."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
@@ -96,25 +102,25 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
     fields: Mapping[str, Callable[[Obj], str]] = msgspec.field(default_factory=dict)
     """Field selectors beyond metadata.name and metadata.namespace."""
     returns_object: bool = False
-    """DELETE answers with the object; otherwise with a Status."""
+    """DELETE returns the object instead of a Status."""
     create_on_update: bool = False
-    """PUT of a missing object creates it."""
+    """PUT creates a missing object."""
     versioned_update: bool = False
     """PUT must carry a resourceVersion."""
     ttl: int = 0
-    """Seconds an object lives after its last write; 0 = for ever."""
+    """Seconds after its last write until an object expires; 0 means never."""
     free_names: bool = False
-    """Names may hold anything a path segment can, colons above all."""
+    """Names may contain everything a path segment can, such as colons."""
     virtual: bool = False
-    """A question, not an object: POST answers, nothing is stored."""
+    """POST returns an answer and stores nothing, as of a SubjectAccessReview."""
     stored_as: str = ""
-    """Full name of the row whose objects these are, under another version or group; empty = its own."""
+    """Full name of the resource that stores the objects, if it is not this one."""
     converter: Converter = IDENTITY
-    """How stored objects look in this version."""
+    """Converts stored objects to this version."""
     list_kind: str = ""
-    """Kind of a list of them; empty = the kind and `List`."""
+    """Kind of a list; empty means the kind with the suffix List."""
     custom: "CustomKind | None" = None
-    """What a CustomResourceDefinition says of it; None = built in."""
+    """Set for custom resources; None for built-in ones."""
 
     @functools.cached_property
     def api_version(self) -> str:
@@ -122,7 +128,7 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @functools.cached_property
     def full_name(self) -> str:
-        """`pods`, `leases.coordination.k8s.io`: how error texts name it."""
+        """The name in error texts, such as `pods` or `leases.coordination.k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @functools.cached_property
@@ -131,17 +137,17 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @functools.cached_property
     def shape(self) -> Shape | None:
-        """Of its objects; None = nothing is known of them."""
+        """The schema of its objects; None if it is unknown."""
         return self.custom.shape if self.custom else kind_shape(self.group, self.version, self.kind)
 
     @functools.cached_property
     def store(self) -> str:
-        """Key of the replica that holds its objects."""
+        """The key of the replica that holds its objects."""
         return self.stored_as or self.full_name
 
     @functools.cached_property
     def path(self) -> str:
-        """Tells rows apart: `apps/v1/deployments`."""
+        """The unique path of the resource, such as `apps/v1/deployments`."""
         return f"{self.api_version}/{self.plural}"
 
     @functools.cached_property
@@ -149,7 +155,7 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
         return f"/registry/{self.prefix or self.plural}/"
 
     def key(self, namespace: str, name: str) -> str:
-        """Of an object, below the prefix."""
+        """Return the storage key of an object below the prefix."""
         return f"{namespace}/{name}" if self.namespaced else name
 
     def subresource(self, name: str) -> Subresource | None:
@@ -157,39 +163,39 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
 
 
 class CustomKind(Protocol):
-    """One version of a custom resource."""
+    """One version of a custom resource, as its definition describes it."""
 
     terminating: bool
-    """Its definition is being deleted: nothing new is let in."""
+    """The definition is being deleted: no new objects are accepted."""
     warning: str
-    """What everybody is told who uses this version; empty = nothing."""
+    """Deprecation warning for every client of this version; empty for none."""
     scale: Mapping[str, str]
-    """Where the scale subresource finds its fields: specReplicasPath, statusReplicasPath, labelSelectorPath."""
+    """Field paths of the scale subresource: specReplicasPath, statusReplicasPath, labelSelectorPath."""
 
     @property
     def shape(self) -> Shape: ...
 
     def clean(self, obj: Obj) -> list[str]:
-        """Take out what the schema does not have; the paths of what went. Raises WrongType (of metadata)."""
+        """Prune unknown fields and return their paths. Raises WrongType for invalid metadata."""
 
     def clean_part(self, obj: Obj, field: str) -> list[str]:
-        """The same for one top-level field of it."""
+        """Prune one top-level field of an object."""
 
     def component(self) -> tuple[str, Obj]:
-        """Name and schema in OpenAPI."""
+        """Return name and schema of the OpenAPI component."""
 
 
 class Table:
-    """Rows by (group, version, plural). The ones it is made of stay first; custom ones come and go behind them."""
+    """All served resources by group, version and plural: the built-in ones first, then the custom ones."""
 
     def __init__(self, rows: Iterable[Resource]) -> None:
         self.built_in = tuple(rows)
         self.stored = tuple(row for row in self.built_in if not row.virtual and not row.stored_as)
-        """One for each kind of stored object."""
+        """One resource for each kind of stored object."""
         self.replace(())
 
     def replace(self, custom: Iterable[Resource]) -> None:
-        """The custom rows from now on."""
+        """Replace the custom resources."""
         self.custom = tuple(custom)
         self.rows = (*self.built_in, *self.custom)
         self._by_plural = {row.plural: row for row in reversed(self.rows)}
@@ -199,11 +205,11 @@ class Table:
         return self._by_path.get((group, version, plural))
 
     def of(self, plural: str) -> Resource:
-        """The row of a plural; for our own use, where the plural is known to be unique."""
+        """Return the resource with a plural that is known to be unique."""
         return self._by_plural[plural]
 
     def versions(self) -> dict[str, list[str]]:
-        """Versions by group, preferred first, groups in table order."""
+        """Return versions by group, the preferred one first, groups in the order of the table."""
         found: dict[str, list[str]] = {}
         for row in self.rows:
             versions = found.setdefault(row.group, [])

@@ -1,4 +1,4 @@
-"""Which objects a request wants: label and field selectors, compiled once and shared."""
+"""Selections: compiled label and field selectors, shared by requests that repeat them."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -22,9 +22,9 @@ class Selection:
         self._labels = _label_matcher(labels) if labels.strip() else None
         self.terms = _field_terms(resource, fields) if fields.strip() else ()
         self.equals = tuple((term.field, term.value) for term in self.terms if term.equal)
-        """The equality terms: authorization and indexes look at them."""
+        """Equality terms, for authorization and indexes."""
         self.name = next((value for path, value in self.equals if path == "metadata.name"), "")
-        """The one name asked for, empty if any."""
+        """The selected name; empty if any."""
         self._view = resource.converter.view
         self._fields = _field_tests(resource, self.terms)
 
@@ -47,7 +47,7 @@ class Selection:
 
 
 def selection(resource: Resource, labels: str, fields: str) -> Selection:
-    """The compiled selectors; raises BadRequest."""
+    """Return the compiled selectors. Raises BadRequest."""
     short = len(labels) + len(fields) <= SHORT
     return _shared(resource, labels, fields) if short else Selection(resource, labels, fields)
 
@@ -58,8 +58,10 @@ def _shared(resource: Resource, labels: str, fields: str) -> Selection:
 
 
 def equalities(fields: str) -> tuple[tuple[str, str], ...]:
-    """The equality terms of a field selector, for authorization; none of one that cannot be read, which is an error of
-    those who may ask."""
+    """Return the equality terms of a field selector for authorization.
+
+    An invalid selector has none: its error is reported only to clients that are authorized.
+    """
     try:
         return tuple((term.field, term.value) for term in parse_field_selector(fields).terms if term.equal)
     except SelectorInvalid:
@@ -84,7 +86,7 @@ def _field_terms(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
 
 
 def _field_tests(resource: Resource, terms: tuple[FieldTerm, ...]) -> tuple[Callable[[Obj], bool], ...]:
-    """One test of each field, whatever the number of its terms."""
+    """Return one test for each field, however many terms it has."""
     fields = dict.fromkeys(term.field for term in terms)
     return tuple(_field_test(_getter(resource, field), [t for t in terms if t.field == field]) for field in fields)
 

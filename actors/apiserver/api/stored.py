@@ -1,4 +1,7 @@
-"""Stored objects: bytes at a revision, decoded only when a selector or a table needs them."""
+"""Stored objects: bytes at a revision, decoded only when a selector or a table needs them.
+
+The encoder writes kind, apiVersion and metadata first and omits the resourceVersion, so that readers can splice it in.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,14 +12,14 @@ from actors.apiserver.api.objects import Obj, at
 from protocols.kube.jsons import read_json
 
 RETAINED_BYTES = 64 * 1024
-"""Decoded and encoded forms of larger objects are made anew each time: a few hundred would fill the memory."""
+"""Decoded and encoded forms of larger objects are not cached: a few hundred would fill the memory."""
 _METADATA = b'"metadata":{'
 _HEAD = 244
-"""Our own encoder writes kind, apiVersion, metadata first, so the splice point lies near the start."""
+"""Bytes before the metadata that are searched: our own encoder writes it near the start."""
 
 
 class _Sound(msgspec.Struct):
-    """Metadata as all of the server relies on it. Other fields may be of any type."""
+    """Types of metadata that the server relies on. Other fields may have any type."""
 
     name: str
     namespace: str | None = None
@@ -51,9 +54,9 @@ _NONE: Mapping[str, str] = {}
 
 
 def corruption(raw: bytes, custom: bool = False) -> str:
-    """Return why these bytes are no object, empty if they are one; `custom` ones have a spec of any type.
+    """Return why these bytes are not a valid object; empty if they are. Of `custom` ones, the spec may have any type.
 
-    Decodes all of them: msgspec passes over fields that a type does not have without a look at their numbers and texts.
+    Decodes everything: msgspec skips fields that a type does not have without a check of their numbers and texts.
     """
     try:
         obj = read_json(raw)
@@ -65,7 +68,7 @@ def corruption(raw: bytes, custom: bool = False) -> str:
 
 
 class Stored:
-    """Immutable by convention: shared by every request and watch that shows this object."""
+    """One object at one revision. Immutable: shared by all requests and watches that show it."""
 
     __slots__ = ("_json", "_labels", "_obj", "key", "raw", "rv", "view")
 
@@ -77,11 +80,11 @@ class Stored:
         self._json: bytes | None = None
         self._labels: Mapping[str, str] | None = None
         self.view: tuple[object, Stored | None] | None = None
-        """What another version of the API made of it last (see Converter); None in second place: nothing else."""
+        """Cache of CachedConverter: the converter and its view, which is None if it equals this object."""
 
     @property
     def obj(self) -> Obj:
-        """The object with its resourceVersion. Shared: copy before changing it."""
+        """The object with its resourceVersion. It is shared: copy it before a change."""
         if self._obj is None:
             obj = decode_stored(self.raw, self.rv)
             if len(self.raw) > RETAINED_BYTES:
@@ -91,14 +94,14 @@ class Stored:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Read without decoding the rest, which costs several times as much and would be kept."""
+        """The labels, decoded without the rest, which takes several times as long and would be cached."""
         if self._labels is None:
             self._labels = _labels_of(self.raw) if self._obj is None else at(self._obj, "metadata", "labels") or _NONE
         return self._labels
 
     @property
     def json(self) -> bytes:
-        """The object as clients get it."""
+        """The object as clients receive it."""
         if self._json is None:
             made = splice_version(self.raw, self.rv) or msgspec.json.encode(self.obj)
             if len(self.raw) > RETAINED_BYTES:
@@ -115,7 +118,7 @@ class Stored:
         return self.key.rpartition("/")[2]
 
     def at(self, rv: int) -> "Stored":
-        """The same content under another revision (a deletion's)."""
+        """Return the same content at another revision, that of a deletion."""
         return Stored(self.key, rv, self.raw)
 
 
@@ -134,7 +137,7 @@ def decode_stored(raw: bytes, rv: int) -> Obj:
 
 
 def splice_version(raw: bytes, rv: int) -> bytes | None:
-    """Put the resourceVersion into encoded JSON without decoding it; None when the place is not certain.
+    """Insert the resourceVersion into encoded JSON without decoding it; None if the position is not certain.
 
     Certain means: `kind` and `apiVersion` stand before `metadata` and hold no brace, so the first `"metadata":{`
     after them is the object's own.
@@ -146,12 +149,11 @@ def splice_version(raw: bytes, rv: int) -> bytes | None:
 
 
 _encode = msgspec.json.Encoder().encode
-
-
 _FIRST: Obj = {"kind": "", "apiVersion": "", "metadata": {}}
 
 
 def encode_object(obj: Obj) -> bytes:
+    """Encode an object as it is stored."""
     ordered = _FIRST | obj
     if "resourceVersion" in obj["metadata"]:
         ordered["metadata"] = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
@@ -159,13 +161,13 @@ def encode_object(obj: Obj) -> bytes:
 
 
 def fresh_copy(obj: Obj) -> Obj:
-    """A copy that shares nothing; several times faster than copy.deepcopy."""
+    """Return a deep copy, several times faster than copy.deepcopy."""
     made: Obj = read_json(_encode(obj))
     return made
 
 
 def same(new: Obj, old: Obj) -> bool:
-    """Equal but for the resourceVersion, whatever the order of keys."""
+    """Return True if two objects are equal except for the resourceVersion and the order of keys."""
     left, right = {**new["metadata"]}, {**old["metadata"]}
     left.pop("resourceVersion", None)
     right.pop("resourceVersion", None)

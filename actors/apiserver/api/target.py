@@ -10,7 +10,7 @@ from protocols.kube.status import StatusError
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """What a request wants, as authorization sees it."""
+    """Attributes of a request, as authorization rules see it."""
 
     verb: str
     path: str
@@ -33,7 +33,7 @@ SUBRESOURCE_VERBS = {**OBJECT_VERBS, "POST": "create"}
 
 
 class Target(msgspec.Struct, frozen=True):
-    """`verb` is the API's word for the request; a watch still reads `list` here (the query decides)."""
+    """Resource, object and verb of a request. A watch has the verb `list`, since only its query differs."""
 
     resource: Resource
     verb: str
@@ -43,12 +43,12 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Storage key below the resource's prefix; of a collection, the prefix of its keys."""
+        """The storage key below the resource's prefix; of a collection, the prefix of its keys."""
         return f"{self.namespace}/{self.name}" if self.namespace and self.resource.namespaced else self.name
 
 
 def resource_path(path: str) -> tuple[str, str, list[str]] | None:
-    """(group, version, rest) of /api/v1/... and /apis/g/v/..., None for every other path."""
+    """Return (group, version, rest) of /api/v1/... and /apis/GROUP/VERSION/...; None of any other path."""
     parts = path.strip("/").split("/")
     if "%" in path:
         parts = [unquote(part) for part in parts]
@@ -60,7 +60,10 @@ def resource_path(path: str) -> tuple[str, str, list[str]] | None:
 
 
 def parse_target(table: Table, method: str, path: str) -> Target | None:
-    """The target of a resource request; None when the path is no resource path. Raises NotFound, MethodNotAllowed."""
+    """Return the target of a resource request; None if the path names no resource.
+
+    Raises NotFound, MethodNotAllowed and BadRequest.
+    """
     found = resource_path(path)
     if found is None:
         return None
@@ -75,7 +78,10 @@ def parse_target(table: Table, method: str, path: str) -> Target | None:
 
 
 def _split_namespace(rest: list[str]) -> tuple[str, list[str]]:
-    """`namespaces/x/pods/...` is inside namespace x; `namespaces/x`, and its subresources, are the namespace itself."""
+    """Split off the namespace: `namespaces/x/pods` is inside namespace x.
+
+    `namespaces/x` and its subresources are the namespace object itself.
+    """
     inside = len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize")
     return (rest[1], rest[2:]) if inside else ("", rest)
 
@@ -150,5 +156,5 @@ def forbidden(resource: Resource, name: str, text: str) -> Forbidden:
 
 
 def may_be_stale(fault: StatusError) -> bool:
-    """Whether newer data could have led to another answer."""
+    """Return True if newer data could have led to another answer."""
     return fault.code in (404, 409, 422, 403)

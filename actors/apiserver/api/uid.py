@@ -26,5 +26,5 @@ def _made() -> list[str]:
         text[place::LENGTH] = digits[number::DIGITS]
     text[VERSION_AT::LENGTH] = b"4" * BATCH
     text[VARIANT_AT::LENGTH] = text[VARIANT_AT::LENGTH].translate(VARIANTS)
-    told = text.decode()
-    return [told[start : start + LENGTH] for start in range(0, len(told), LENGTH)]
+    uids = text.decode()
+    return [uids[start : start + LENGTH] for start in range(0, len(uids), LENGTH)]

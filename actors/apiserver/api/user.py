@@ -4,13 +4,13 @@ import msgspec
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who a request comes from; `name` empty = nobody proved anything."""
+    """The user a request comes from. An empty name means that no credential was presented."""
 
     name: str = ""
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """What else the credential says, such as the pod a token is bound to."""
+    """Further facts of the credential, such as the pod that a token is bound to."""
 
 
 AUTHENTICATED = "system:authenticated"

@@ -1,8 +1,8 @@
-"""Worker threads for what would hold the event loop: long bodies, large objects, costly patterns and rules.
+"""Worker threads for work that would block the event loop: long bodies, large objects, costly patterns and rules.
 
-Short work stays in the loop with a small budget; what spends it, or is long to begin with, starts over in a thread with
-the request's own. Work given to a thread owns what it changes. A user has one thread at a time and a bounded queue, so
-that one user's long requests delay that user's alone while another thread is free.
+Short work runs in the loop with a small budget. Work that exceeds it, or is long from the start, runs in a thread with
+the budget of the request. Work in a thread must own everything it changes. Each user has one thread at a time and a
+bounded queue, so that long requests delay only those of the same user while another thread is free.
 """
 
 import asyncio
@@ -21,32 +21,32 @@ from protocols.budget import Budget, BudgetSpent, within
 
 THREADS = 2
 LONG = 16 * 1024
-"""Bytes of bodies and objects above which work leaves the loop: each value in them costs some 10 us over a write."""
+"""Bytes of bodies and objects above which work leaves the loop: a write costs some 10 us for each value in them."""
 LOOP_UNITS = 10_000
-"""Units of about a microsecond that work may spend in the loop."""
+"""Budget of work in the loop, in units of about a microsecond."""
 SECONDS = 30.0
-"""Deadline of one piece of work, its time in the queue included."""
+"""Deadline of one piece of work, including its time in the queue."""
 QUEUED_PER_USER, QUEUED = 16, 128
-"""Pieces of work that wait for a thread."""
+"""Bounds of the work that waits for a thread."""
 SWITCH_SECONDS = 0.001
-"""How long the loop waits for a thread that computes; Python's default is 5 ms."""
+"""Time the loop waits for a computing thread to release the interpreter; Python's default is 5 ms."""
 GARBAGE = (20_000, 10, 10)
-"""Thresholds of Python's collector: with its usual ones a body of a million values is swept again and again while it is
-read, a tenth of a second each time."""
+"""Thresholds of the garbage collector. Python's defaults traverse a body of a million values many times while it is
+decoded, a tenth of a second each time."""
 FOREVER = 1e9
 T = TypeVar("T")
 user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
-"""Whose request this is."""
+"""The user of the current request."""
 
 
 def prepare_process() -> None:
-    """Let the loop and the threads of this process share the interpreter in short turns."""
+    """Set interpreter options so that the loop and the worker threads alternate in short turns."""
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(*GARBAGE)
 
 
 class _Job:
-    """A piece of work that waits for a thread, or is in one. `done` is None once nobody waits for it."""
+    """A piece of work that waits for a thread or runs in one. `done` is None once the caller has left."""
 
     __slots__ = ("_budget", "_context", "_work", "done", "user")
 
@@ -56,7 +56,7 @@ class _Job:
         self._budget, self._context, self._work = Budget(SECONDS), contextvars.copy_context(), work
 
     def run(self) -> Any:
-        """In the thread. Raises what the work raises, DeadlinePassed when it waited too long."""
+        """Do the work, in a thread. Raises what it raises, and DeadlinePassed if it waited too long."""
         return self._context.run(self._counted)
 
     def _counted(self) -> Any:
@@ -66,14 +66,14 @@ class _Job:
 
 
 class Workers:
-    """Those of one event loop."""
+    """The worker threads of one event loop."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="worker")
         self._free = threads
         self._busy: set[str] = set()
         self._waiting: OrderedDict[str, deque[_Job]] = OrderedDict()
-        """By user, those first who waited longest since their last turn."""
+        """Waiting work by user; the user with the longest time since the last turn comes first."""
         self._queued = 0
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -94,10 +94,10 @@ class Workers:
             result: T = await job.done
             return result
         finally:
-            job.done = None  # no circle of error, frame and future keeps what was sent
+            job.done = None  # breaks the cycle of error, frame and future, which would keep the body alive
 
     def _begin(self) -> None:
-        """Start what waits, one piece of each user in turn, as long as threads are free."""
+        """Start waiting work while threads are free, one piece of each user in turn."""
         while self._free:
             name = next((name for name in self._waiting if name not in self._busy), None)
             if name is None:
@@ -127,16 +127,16 @@ class Workers:
         self._begin()
 
 
-def _call(loop: asyncio.AbstractEventLoop, told: Callable[..., None], *arguments: Any) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits
-        loop.call_soon_threadsafe(told, *arguments)
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> None:
+    with suppress(RuntimeError):  # the loop is closed: no caller waits
+        loop.call_soon_threadsafe(function, *arguments)
 
 
 _of: tuple[asyncio.AbstractEventLoop, Workers] | None = None
 
 
 def workers() -> Workers:
-    """The workers of the running loop, of which a process has one."""
+    """Return the workers of the running event loop. A process has only one loop; tests have several."""
     global _of
     loop = asyncio.get_running_loop()
     if _of is None or _of[0] is not loop:
@@ -145,9 +145,9 @@ def workers() -> Workers:
 
 
 async def offload(size: int, work: Callable[[], T]) -> T:
-    """Return the result of `work`, which handles `size` bytes, in the loop if it is short; it may be called twice.
+    """Return the result of `work` on `size` bytes: computed in the loop if it is short, else in a thread.
 
-    Raises as Workers.run.
+    `work` may be called twice. Raises the errors of Workers.run.
     """
     if size <= LONG:
         try:

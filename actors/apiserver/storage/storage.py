@@ -24,10 +24,14 @@ SLACK_SECONDS = 60
 
 
 class SharedLease:
-    """Hands out a lease with at least `ttl` seconds left; grants one more when age or use says so."""
+    """Leases for objects that expire: one lease covers many writes of about the same time.
+
+    A lease has at least `ttl` seconds left when it is taken. A new one is granted after OBJECTS_PER_LEASE uses, or when
+    the slack of the old one has passed.
+    """
 
     def __init__(self, client: EtcdClient, ttl: int, on_full: Callable[[int], None]) -> None:
-        """`on_full` is told how many objects share a lease when it gets no more."""
+        """`on_full` is called with the number of objects of a lease that gets no more."""
         self._on_full = on_full
         self._client = client
         self._ttl = ttl
@@ -38,7 +42,7 @@ class SharedLease:
         self._granting = asyncio.Lock()
 
     async def take(self) -> int:
-        """Raises EtcdError when the store cannot grant."""
+        """Return the id of a lease. Raises EtcdError."""
         async with self._granting:
             if self._uses >= OBJECTS_PER_LEASE or time.monotonic() >= self._usable_until:
                 asked_at = time.monotonic()
@@ -52,13 +56,13 @@ class SharedLease:
 
 
 FEW = 16
-"""Objects that are read one by one; more are read in pages."""
+"""Up to this many objects are read one by one, more in pages."""
 TIMEOUT = 10.0
-"""Deadline of each call, retries included: a store that restarts meanwhile is waited for."""
+"""Deadline of each call, including retries: long enough for a restart of the store."""
 
 
 Held = Callable[[str], Stored | None]
-"""The newest known object of a key."""
+"""Return the newest known object of a key."""
 
 
 class KeyExists(NodeplaneError):
@@ -72,7 +76,7 @@ class KeyExists(NodeplaneError):
 
 
 class RevisionConflict(NodeplaneError):
-    """Raised by update and delete when another write came first; `current` is what stands there now."""
+    """Raised by update and delete when the object has another revision. `current` is the stored object."""
 
     http: ClassVar[int] = 409
 
@@ -82,7 +86,7 @@ class RevisionConflict(NodeplaneError):
 
 
 class Compacted(Expired):
-    """Raised by page when its revision is no longer kept."""
+    """Raised by page when its revision is compacted."""
 
     def __init__(self, resume: str = "") -> None:
         super().__init__("The resourceVersion for the provided list is too old.", resume=resume)
@@ -93,11 +97,11 @@ class Page(msgspec.Struct, frozen=True):
     rv: int
     more: bool
     count: int
-    """Objects in the whole range, these included."""
+    """Objects in the whole range, including those of this page."""
 
 
 class Storage:
-    """Raises EtcdError when the store cannot be asked, beside what the methods name."""
+    """Objects in the stores. Every method may raise EtcdError."""
 
     def __init__(self, stores: Stores, meter: StoreMetrics) -> None:
         self._stores = stores
@@ -105,37 +109,38 @@ class Storage:
         self._leases: dict[tuple[int, int], SharedLease] = {}
 
     async def get(self, resource: Resource, key: str) -> Stored | None:
-        """The object as it is now, linearizable. Raises CorruptObject."""
+        """Read an object, linearizable. Raises CorruptObject."""
         found = await self.get_bytes(resource, key)
-        return None if found is None else _sound(resource, found)
+        return None if found is None else _checked(resource, found)
 
     async def get_bytes(self, resource: Resource, key: str) -> Stored | None:
-        """The same, whether it is an object or not."""
+        """Read the value of a key, linearizable, without checking that it is an object."""
         number, store = self._stores.place(resource)
-        with self._meter.asked("get", resource):
-            found, revision = await store.get(_full(resource, key), timeout=TIMEOUT)
-        self._meter.saw(number, revision)
+        with self._meter.measured("get", resource):
+            found, revision = await store.get(_full_key(resource, key), timeout=TIMEOUT)
+        self._meter.saw_revision(number, revision)
         return None if found is None else _stored(resource, found)
 
     async def revision(self, resource: Resource) -> int:
-        """The revision now of the store that holds this resource, linearizable; reads no object."""
+        """Return the current revision of the resource's store, linearizable. Reads no object."""
         prefix = resource.storage_prefix.encode()
         number, store = self._stores.place(resource)
-        with self._meter.asked("get", resource):
+        with self._meter.measured("get", resource):
             revision = await store.current_revision(prefix, timeout=TIMEOUT)
-        self._meter.stands(number, revision)
+        self._meter.set_revision(number, revision)
         return revision
 
     async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int, held: Held) -> Page:
-        """What is stored under keys that begin with `below`, from key `start` on, as of revision `rv` (0 = now).
+        """Read a page of keys that begin with `below`, from key `start` on, at revision `rv` (0 = now).
 
-        Only keys and revisions are read at first: what `held` has at that revision is shared, not read again, so pages
-        of large objects cost neither memory nor time. The caller checks that what it reads is an object.
+        Only keys and revisions are read at first. Objects that `held` returns at the same revision are shared and not
+        read again, so that pages of large objects cost neither memory nor time. Callers must check that the values are
+        valid objects. Raises Compacted, TooLargeVersion.
         """
-        prefix, first = _full(resource, below), _full(resource, max(below, start))
+        prefix, first = _full_key(resource, below), _full_key(resource, max(below, start))
         request = pb.RangeRequest(key=first, range_end=prefix_end(prefix), limit=limit, revision=rv, keys_only=True)
         try:
-            with self._meter.asked("list", resource):
+            with self._meter.measured("list", resource):
                 found = await self._stores.of(resource).ranged(request, TIMEOUT)
                 rv = rv or found.revision
                 known = {kv.key: have for kv in found.kvs if (have := _known(resource, kv, held)) is not None}
@@ -169,9 +174,9 @@ class Storage:
     async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
         lease = await self._lease(resource) if resource.ttl else 0
         number, store = self._stores.place(resource)
-        with self._meter.asked("create", resource):
-            done = await store.create_if_absent(_full(resource, key), raw, lease, timeout=TIMEOUT)
-        self._meter.saw(number, done.revision)
+        with self._meter.measured("create", resource):
+            done = await store.create_if_absent(_full_key(resource, key), raw, lease, timeout=TIMEOUT)
+        self._meter.saw_revision(number, done.revision)
         if done.ok:
             return Stored(key, done.revision, raw)
         if done.current is None:
@@ -179,33 +184,33 @@ class Storage:
         raise KeyExists(_stored(resource, done.current))
 
     async def create_all(self, objects: list[tuple[Resource, str, bytes]]) -> bool:
-        """All in one write, or none when one of them exists, or when they are not all kept in one store."""
-        pairs = [(_full(resource, key), raw) for resource, key, raw in objects]
+        """Create objects in one write. Return False and create none if one exists or they are not all in one store."""
+        pairs = [(_full_key(resource, key), raw) for resource, key, raw in objects]
         if len({self._stores.number_of(resource) for resource, _, _ in objects}) != 1:
             return False
         return await self._stores.of(objects[0][0]).create_all_if_absent(pairs, timeout=TIMEOUT)
 
     async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
         lease = await self._lease(resource) if resource.ttl else 0
-        full = _full(resource, old.key)
+        full = _full_key(resource, old.key)
         number, store = self._stores.place(resource)
-        with self._meter.asked("update", resource):
+        with self._meter.measured("update", resource):
             done = await store.update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
-        self._meter.saw(number, done.revision)
+        self._meter.saw_revision(number, done.revision)
         if done.ok:
             return Stored(old.key, done.revision, raw)
-        raise RevisionConflict(None if done.current is None else _sound(resource, _stored(resource, done.current)))
+        raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
 
     async def delete(self, resource: Resource, old: Stored) -> int:
-        """The deletion's revision."""
-        full = _full(resource, old.key)
+        """Delete an object and return the revision of the deletion."""
+        full = _full_key(resource, old.key)
         number, store = self._stores.place(resource)
-        with self._meter.asked("delete", resource):
+        with self._meter.measured("delete", resource):
             done = await store.delete_if_revision(full, old.rv, timeout=TIMEOUT)
-        self._meter.saw(number, done.revision)
+        self._meter.saw_revision(number, done.revision)
         if done.ok:
             return done.revision
-        raise RevisionConflict(None if done.current is None else _sound(resource, _stored(resource, done.current)))
+        raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
 
     async def _lease(self, resource: Resource) -> int:
         number, store = self._stores.place(resource)
@@ -229,12 +234,12 @@ def _known(resource: Resource, kv: KeyValue, held: Held) -> Stored | None:
     return have if have is not None and have.rv == kv.mod_revision else None
 
 
-def _sound(resource: Resource, stored: Stored) -> Stored:
-    """Raises CorruptObject."""
+def _checked(resource: Resource, stored: Stored) -> Stored:
+    """Return a valid object. Raises CorruptObject."""
     if why := corruption(stored.raw, resource.custom is not None):
         raise CorruptObject(f"{resource.storage_prefix}{stored.key}", why)
     return stored
 
 
-def _full(resource: Resource, key: str) -> bytes:
+def _full_key(resource: Resource, key: str) -> bytes:
     return f"{resource.storage_prefix}{key}".encode()

@@ -1,4 +1,4 @@
-"""The stores of a plane, and which of them keeps what. Revisions of one say nothing about another."""
+"""The stores of a plane, and the resources that each of them holds. Their revisions are independent."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +12,7 @@ CHECK_SECONDS = 2.0
 
 
 class Stores:
-    """One client for each store of the settings, in their order."""
+    """One etcd client for each store, in the order of the settings."""
 
     def __init__(self, settings: Settings, layout: Layout) -> None:
         self._settings = settings
@@ -28,7 +28,10 @@ class Stores:
             await client.close()
 
     def number_of(self, resource: Resource) -> int:
-        """Custom resources are where their definitions are: the watch cache learns of both in one order."""
+        """Return the number of a resource's store.
+
+        Custom resources are in the store of their definitions, so that the watch cache sees both in one order.
+        """
         name = DEFINITIONS.qualified if resource.custom else resource.store
         number = self._numbers.get(name)
         if number is None:
@@ -36,7 +39,7 @@ class Stores:
         return number
 
     def place(self, resource: Resource) -> tuple[int, EtcdClient]:
-        """The store that keeps it, and its number."""
+        """Return the number and the client of a resource's store."""
         number = self.number_of(resource)
         return number, self._clients[number]
 
@@ -44,7 +47,7 @@ class Stores:
         return self._clients[self.number_of(resource)]
 
     def checks(self) -> dict[str, Callable[[], Awaitable[str]]]:
-        """Parts of readiness, under upstream's names: `etcd`, `etcd-override-0`."""
+        """Return readiness checks by upstream's names: `etcd`, `etcd-override-0`."""
         names = ["etcd", *(f"etcd-override-{at}" for at in range(len(self._clients) - 1))]
         return {name: _check(client) for name, client in zip(names, self._clients, strict=True)}
 

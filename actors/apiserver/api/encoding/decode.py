@@ -17,9 +17,9 @@ ACCEPTED = f"{TEXTUAL}, {protobuf.MEDIA_TYPE}"
 JSON_TYPES = ("", "application/json")
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 SHOWN = 30
-"""Bytes of an unreadable body that its refusal shows."""
+"""Bytes of an unreadable body that are shown in the error."""
 SHALLOW = 2 * DEPTH_LIMIT
-"""Bytes of JSON that cannot be nested too deeply: each level takes two."""
+"""Shorter JSON cannot exceed the depth limit, since each level takes two bytes."""
 T = TypeVar("T")
 
 
@@ -28,8 +28,10 @@ def media_type(content_type: str) -> str:
 
 
 def decode_object(body: bytes, media: str, kind: str = "object") -> dict[str, Any]:
-    """An object from JSON, YAML or protobuf by media type; `kind`, which it should be, is named in refusals.
-    Raises BadRequest, UnsupportedMediaType."""
+    """Decode an object by its media type. Errors name its expected `kind`.
+
+    Raises BadRequest, UnsupportedMediaType.
+    """
     if media in JSON_TYPES:
         return as_object(decode_json(body, kind))
     if media in YAML_TYPES:
@@ -51,7 +53,7 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
 
 
 def decode_json(body: bytes, kind: str = "") -> Any:
-    """Without a `kind`, a patch. Raises BadRequest."""
+    """Decode JSON: an object of `kind`, or a patch if it is empty. Raises BadRequest."""
     try:
         value = read_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -62,7 +64,7 @@ def decode_json(body: bytes, kind: str = "") -> Any:
 
 
 def decode_yaml(body: bytes, kind: str = "") -> Any:
-    """YAML, or JSON, which kubectl sends under YAML's name. Raises BadRequest."""
+    """Decode YAML, or JSON, which kubectl sends with YAML's media type. Raises BadRequest."""
     if body.lstrip()[:1] == b"{":
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # braces may begin YAML, too
             return _shallow(read_json(body))
@@ -84,7 +86,7 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 def _shallow(value: T) -> T:
-    """Code behind this recurses. Raises BadRequest."""
+    """Check the depth of a value: later code recurses. Raises BadRequest."""
     try:
         check_depth(value)
     except BodyInvalid as error:

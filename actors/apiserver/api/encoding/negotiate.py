@@ -13,12 +13,12 @@ INCLUDE_OBJECT = ("Metadata", "Object", "None")
 
 
 class Form(msgspec.Struct, frozen=True):
-    """How objects are written. `view` is empty, Table, PartialObjectMetadata or PartialObjectMetadataList."""
+    """The negotiated output form. `view` is empty, Table or PartialObjectMetadata."""
 
     view: str = ""
     version: str = "v1"
     include: str = "Metadata"
-    """What a table row carries of its object."""
+    """The part of the object that a table row contains."""
     yaml: bool = False
     protobuf: bool = False
 
@@ -38,11 +38,11 @@ PLAIN = Form()
 
 
 ACCEPT_LIMIT = 4096
-"""Characters of an Accept header that is read."""
+"""Characters of an Accept header; longer ones are rejected."""
 
 
 def negotiate(accept: str, include: str = "") -> Form:
-    """Raises NotAcceptable, BadRequest."""
+    """Return the form for an Accept header and the includeObject parameter. Raises NotAcceptable, BadRequest."""
     if len(accept) > ACCEPT_LIMIT:
         raise BadRequest(f"the Accept header has more than {ACCEPT_LIMIT} characters")
     if include and include not in INCLUDE_OBJECT:
@@ -52,8 +52,10 @@ def negotiate(accept: str, include: str = "") -> Form:
 
 @functools.lru_cache(maxsize=256)
 def _negotiated(accept: str, include: str) -> Form:
-    """The first form in `accept` that we can write; protobuf, which must be made from the JSON we keep, only for those
-    who accept nothing else. Raises NotAcceptable."""
+    """Return the first acceptable form. Raises NotAcceptable.
+
+    Protobuf must be converted from the stored JSON, so only clients that accept nothing else get it.
+    """
     clauses = accept.split(",") if accept.strip() else ["*/*"]
     for clause in clauses:
         form = _form(clause, include or "Metadata")
@@ -65,7 +67,10 @@ def _negotiated(accept: str, include: str) -> Form:
 
 
 def check_form(form: Form, api_version: str, kind: str, watch: bool) -> Form:
-    """Raises NotAcceptable for protobuf of a kind that has none, and for YAML of a watch: its events have no ends."""
+    """Return a form if the kind supports it. Raises NotAcceptable.
+
+    Some kinds have no protobuf messages, and a watch cannot be YAML, since its events have no ends there.
+    """
     if form == PLAIN:
         return form
     spoken = protobuf.is_known(api_version, kind)
@@ -97,14 +102,14 @@ def _form(clause: str, include: str) -> Form | None:
 
 
 def media_parameters(clause: str) -> tuple[str, dict[str, str]]:
-    """`application/json;as=Table;v=v1` -> (`application/json`, {as: Table, v: v1})."""
+    """Split a media type and its parameters: `application/json;as=Table` gives (`application/json`, {as: Table})."""
     media, *rest = clause.split(";")
     pairs = (part.partition("=") for part in rest)
     return media.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def wants_aggregated(accept: str) -> bool:
-    """Whether discovery v2 comes before plain JSON in `accept`."""
+    """Return True if `accept` prefers aggregated discovery v2 to plain JSON."""
     return len(accept) <= ACCEPT_LIMIT and _wants_aggregated(accept)
 
 
@@ -124,8 +129,8 @@ Headers = tuple[tuple[str, str], ...]
 
 
 def written(headers: Headers) -> str:
-    """As they are sent. Raises ValueError for one of several lines."""
-    told = "".join([f"{name}: {value}\r\n" for name, value in headers])
-    if told.count("\n") != len(headers) or told.count("\r") != len(headers):
+    """Encode headers. Raises ValueError for a line break in one."""
+    text = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    if text.count("\n") != len(headers) or text.count("\r") != len(headers):
         raise ValueError("a header with a line break")
-    return told
+    return text

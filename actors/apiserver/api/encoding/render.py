@@ -1,4 +1,4 @@
-"""Objects in the form the client asked for: plain, as rows of a table, or metadata only."""
+"""Encode objects and lists in the negotiated form: plain, as a table, or metadata only."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,18 +14,18 @@ from protocols.budget import spend
 from protocols.kube import protobuf
 
 PART_BYTES, PART_ITEMS = 256 * 1024, 250
-"""Of a list: more than either is not encoded in one go."""
+"""Bounds of the part of a list that is encoded at once."""
 
 UNREADABLE = "<invalid>"
 YAML_BYTES, PROTOBUF_BYTES = 1, 64
-"""Bytes of JSON for a unit of a request's budget, made in one go into these forms."""
+"""Bytes of stored JSON that cost one unit of a request's budget in these forms."""
 
 _encode = msgspec.json.Encoder().encode
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
-    """One object; plain JSON needs no decoding."""
+    """Encode one stored object; plain JSON needs no decoding."""
     shown = resource.converter.view(stored)
     if form == PLAIN:
         return shown.json
@@ -48,14 +48,14 @@ def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadat
 
 
 def _shown(resource: Resource, stored: Stored, form: Form) -> Obj:
-    """Raises BudgetSpent, DeadlinePassed: a list made in one go has a bound."""
+    """Return an item of a list that is encoded at once and thus bounded. Raises BudgetSpent, DeadlinePassed."""
     spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
     obj = resource.converter.view(stored).obj
     return partial(obj, form) if form.view else obj
 
 
 def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> Iterator[bytes]:
-    """A list as JSON, in parts that are made as they are asked for: a long one need not be made at once."""
+    """Encode a list as JSON lazily, part by part."""
     items = map(resource.converter.view, found) if resource.converter.changes else found
     head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
     batch, size = [head], 0
@@ -70,7 +70,7 @@ def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata
 
 
 def _list(resource: Resource, form: Form, metadata: Obj) -> Obj:
-    """A list without its items, which come last."""
+    """Return a list without its items, which are encoded last."""
     if form.view == "Table":
         return table(resource, [], form, metadata)
     if form.view:
@@ -98,7 +98,7 @@ def partial(obj: Obj, form: Form) -> Obj:
 
 
 def table(resource: Resource, objects: Iterable[Obj], form: Form, metadata: Obj, columns: bool = True) -> Obj:
-    """A meta.k8s.io Table; without `columns` for all but the first event of a watch."""
+    """Return a meta.k8s.io Table. Of a watch, only the first event has the column definitions."""
     return {
         "kind": "Table",
         "apiVersion": _meta(form),
@@ -119,7 +119,7 @@ def _row(resource: Resource, obj: Obj, form: Form) -> Obj:
 
 
 def _cell(column: Column, obj: Obj) -> Any:
-    """What is stored may be older than every check, or written by hand: its row says so, and the others are shown."""
+    """Return a cell; an object that was stored without validation must not break the other rows."""
     try:
         return column.cell(obj)
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):

@@ -1,7 +1,7 @@
-"""YAML as JSON values, built from the parser's events without recursion: what would explode is seen before it does.
+"""Decode YAML to JSON values from the parser's events, without recursion.
 
-Refused are aliases, nesting beyond DEPTH_LIMIT (libyaml's own composer recurses until it dies of it), tags beyond
-JSON's types, numbers JSON has no word for. A date stays text; so does 12:30, which YAML 1.1 counts in sixties.
+Rejected are aliases, nesting beyond DEPTH_LIMIT (libyaml's own composer recurses until the process dies), tags of other
+types than JSON's, and numbers that JSON cannot express. Dates stay texts, as does 12:30, which is a number in YAML 1.1.
 """
 
 from collections.abc import Iterator
@@ -13,32 +13,32 @@ import yaml
 from protocols.kube.jsons import DEPTH_LIMIT
 
 TAG = "tag:yaml.org,2002:"
-MAX_TOLD = 100
+MAX_REPEATED = 100
 LARGEST_BITS = 1024
-"""Of a whole number: as large as a float. Python writes no more than 4,300 digits, and reads more in base 16."""
+"""Bits of an integer, as many as a float can reach. Python formats at most 4,300 digits, but parses more in base 16."""
 
 
 class Document(NamedTuple):
     value: Any
     repeated: list[str]
-    """What upstream's decoder says of keys that a map has twice; the last value holds."""
+    """Upstream's texts about repeated keys of a map, of which the last value wins."""
 
 
 class NotPlain(yaml.YAMLError):
-    """Raised for YAML that is sound but says what JSON cannot, or says it too deep."""
+    """Raised for valid YAML that JSON cannot express, or that is nested too deeply."""
 
 
 class _Open:
-    """A map or list whose end has not been read."""
+    """A map or list whose end has not been parsed yet."""
 
     def __init__(self, value: dict[str, Any] | list[Any]) -> None:
         self.value = value
         self.key: str | None = None
-        """Of a map: the key that waits for its value."""
+        """The key of a map that waits for its value."""
 
 
 def read_yaml(text: str) -> Document:
-    """The one document of `text`; empty text is null. Raises yaml.YAMLError."""
+    """Decode the single document of `text`; an empty one is null. Raises yaml.YAMLError."""
     loader = _LOADER(text)
     try:
         return _Builder(loader).build(_events(loader))
@@ -68,7 +68,7 @@ class _Builder:
                 raise NotPlain("it uses aliases, which are not supported")
             elif isinstance(event, yaml.DocumentStartEvent):
                 self._begin()
-        return Document(self._root, self._repeated[:MAX_TOLD])
+        return Document(self._root, self._repeated[:MAX_REPEATED])
 
     def _begin(self) -> None:
         if self._begun:
@@ -134,7 +134,7 @@ def _number(value: Any, event: yaml.ScalarEvent) -> Any:
 
 
 def _key(value: Any, event: yaml.Event) -> str:
-    """Upstream takes numbers and booleans as keys, too, by their text."""
+    """Return a key as text: like upstream, accept numbers and booleans."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -154,4 +154,4 @@ def _events(loader: "_LOADER") -> Iterator[yaml.Event]:
 
 
 class _LOADER(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time: C if built in
-    """The safe loader; only its events, its resolver and its scalars are used."""
+    """The safe loader, of which only events, resolver and scalars are used."""

@@ -1,5 +1,6 @@
-"""What `kubectl explain` says, in our words. Keys: `Type`, `Type.field`, or `.field` for a field that means the same
-wherever it stands. What stands nowhere here has no description.
+"""Descriptions for `kubectl explain`.
+
+Keys are `Type`, `Type.field`, or `.field` for a field that means the same everywhere. Others have no description.
 """
 
 TEXTS = {
@@ -139,7 +140,7 @@ TEXTS = {
     "DeviceTaintRuleSpec.deviceSelector": "Which devices. Empty means all, absent none.",
     "DeviceTaintRuleSpec.taint": "The taint they get.",
     "DeviceTaintRuleStatus.conditions": "EvictionInProgress says how many pods wait to be evicted, or would.",
-    "DeviceTaint.effect": "NoSchedule keeps new claims away, NoExecute also ends pods that use it, None only tells.",
+    "DeviceTaint.effect": "NoSchedule keeps new claims away, NoExecute also ends pods that use it, None has no effect.",
     "DeviceTaint.timeAdded": "When it came; tolerationSeconds count from here. Now, when not given.",
     "BasicDevice.attributes": "Facts about the device that selectors can ask for.",
     "BasicDevice.capacity": "Amounts the device has.",
@@ -148,7 +149,7 @@ TEXTS = {
 
 
 def description(full_name: str, field: str = "") -> str:
-    """Of a type by its full name, or of one of its fields; empty when there is none."""
+    """Return the description of a type by its full name, or of one of its fields; empty if there is none."""
     name = full_name.rpartition(".")[2]
     if not field:
         return TEXTS.get(name, "")

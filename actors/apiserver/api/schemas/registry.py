@@ -1,4 +1,14 @@
-"""Schemas of kinds by group and version, parsed from their tables at the first use."""
+"""Schemas of kinds by group and version, parsed from their tables at the first use.
+
+Notation of the tables: `Name: field:type field!:type ...`, continued on indented lines. `Name*` is owned as a whole,
+`Name+` is a kind with apiVersion and kind, `field!` is required. Types:
+
+- a scalar, `Name`, or `package.Name`; `str/X` has the value X if it is absent,
+- `{T}` a map, `{T}*` a map that is owned as a whole,
+- `[T]` a list that is replaced as a whole, `[T]=a,b` a list with the keys a and b, `[T]=set` a set.
+
+A strategic merge patch merges sets, and keyed lists by their first key; `^none`, `^retain`, `^merge,key` override that.
+"""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -7,11 +17,11 @@ from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, SCALARS, ST
 
 PLAIN = {form: Shape(form) for form in (*SCALARS, ANY, JSON)}
 Lookup = Callable[[str], Shape]
-"""A struct by the name a field's type gives it."""
+"""Return the struct of a name in the type of a field."""
 
 
 def lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    """(header, fields) of each type."""
+    """Yield (header, fields) of each type."""
     for line in text.strip().replace("\n    ", " ").splitlines():
         header, *fields = line.split()
         yield header.removesuffix(":"), fields
@@ -79,7 +89,7 @@ GROUP_SUFFIX = ".k8s.io"
 
 
 class Registry:
-    """`texts`: tables by package, the part of a full name before the type."""
+    """Shapes of all structs, parsed from `texts`: tables by package, the part of a full name before the type."""
 
     def __init__(self, texts: Mapping[str, Iterable[str]]) -> None:
         self.structs: dict[str, Shape] = {}
@@ -94,7 +104,7 @@ class Registry:
             fill(struct, fields, functools.partial(self._lookup, package))
 
     def kind(self, group: str, version: str, kind: str) -> Shape | None:
-        """The shape of a served kind; None = nothing is known of it."""
+        """Return the shape of a kind; None if it is unknown."""
         name = group.removesuffix(GROUP_SUFFIX).partition(".")[0] or "core"
         return self.structs.get(f"{API}{name}.{version}.{kind}")
 
@@ -104,7 +114,7 @@ class Registry:
 
 
 def _alias(package: str) -> str:
-    """`core` of io.k8s.api.core.v1; a second version of a group is never referred to from elsewhere."""
+    """Return `core` of io.k8s.api.core.v1. Other packages never refer to a second version of a group."""
     parts = package.split(".")
     return parts[-2] if parts[-1] == "v1" else package
 

@@ -1,4 +1,4 @@
-"""One place in an object: what may stand there, and how its parts are owned."""
+"""Shapes: the type of a value in an object, and how its parts are owned and patched."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ STRUCT, MAP, LIST = "struct", "map", "list"
 TEXT, BOOL, INT32, INT64, BYTES = "str", "bool", "int32", "int64", "bytes"
 TIME, MICROTIME, QUANTITY, INT_OR_STRING, ANY = "time", "microtime", "quantity", "int-or-string", "any"
 JSON = "json"
-"""Any value at all; `any` is any object."""
+"""Any JSON value, while ANY is any object."""
 SCALARS = (TEXT, BOOL, INT32, INT64, BYTES, TIME, MICROTIME, QUANTITY, INT_OR_STRING)
 
 
 class Shape:
-    """`form` is one of the words above. Structs are filled after they are made: a type may contain itself."""
+    """`form` is one of the constants above. Structs are filled after their creation: a type may contain itself."""
 
     __slots__ = (
         "atomic",
@@ -38,31 +38,31 @@ class Shape:
     ) -> None:
         self.form = form
         self.name = name
-        """Full name of a struct, as OpenAPI components are named."""
+        """Full name of a struct, as of its OpenAPI component."""
         self.fields: dict[str, Shape] = {}
         self.required: tuple[str, ...] = ()
         self.item = item
-        """What a map or a list holds; of a struct, what its other fields hold (None: it has no others)."""
+        """Shape of the elements of a map or list. Of a struct, shape of unlisted fields; None if there are none."""
         self.keys = keys
-        """Of a list of structs: the fields that tell its elements apart; empty = no such list."""
+        """Key fields of a keyed list of structs; empty for other lists."""
         self.scalar_set = False
-        """A list of scalars in which each stands once."""
+        """True for a list of unique scalars."""
         self.atomic = atomic
-        """Owned and replaced as a whole."""
+        """True if the value is owned and replaced as a whole."""
         self.default: Any = None
-        """What an absent field means where it is part of a list's key."""
+        """Value of an absent field that is part of a list's key."""
         self.patch: tuple[str, str] = ("", "")
         """Strategy and merge key of a strategic merge patch."""
         self.gvk = False
-        """A kind: carries apiVersion and kind."""
+        """True for a kind, which has apiVersion and kind."""
 
     @property
     def leaf(self) -> bool:
-        """Has no parts of its own as far as ownership goes."""
+        """True if the value has no separately owned parts."""
         if self.form == LIST:
             return not (self.keys or self.scalar_set)
         return self.atomic or self.form not in (STRUCT, MAP)
 
     def child(self, field: str) -> "Shape | None":
-        """Of a struct or a map: the shape under `field`; None = no such field."""
+        """Return the shape of a field of a struct or map; None if there is no such field."""
         return self.fields.get(field, self.item) if self.form == STRUCT else self.item
