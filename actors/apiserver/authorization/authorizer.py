@@ -1,4 +1,4 @@
-"""Who may do what: denied unless a rule says otherwise. Masters, then nodes, the plane's own users, RBAC objects."""
+"""The authorizer: masters, then nodes, the plane's own users, then RBAC. Everything else is denied."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Verbs on resources of a group; `*` matches all."""
+    """Verbs that a user of the plane may use on resources of a group; `*` matches all."""
 
     group: str
     resources: tuple[str, ...]
@@ -68,12 +68,15 @@ USERS: dict[str, tuple[Rule, ...]] = {
 
 class Authorizer:
     def __init__(self, nodes: NodeRules, policy: Callable[[], Policy | None]) -> None:
-        """`policy` answers None while it is not known yet what RBAC grants."""
+        """`policy` returns None while the RBAC objects are not known yet."""
         self._nodes = nodes
         self.policy = policy
 
     def check(self, user: User, wanted: Attributes) -> None:
-        """Raises Unauthorized (nobody), Forbidden (somebody else), TooManyRequests (too early to tell)."""
+        """Return if the request is allowed.
+
+        Raises Unauthorized for anonymous users, TooManyRequests while RBAC is not known, else Forbidden.
+        """
         if not wanted.resource and public(wanted.path):
             return
         if user.name == ANONYMOUS.name:
@@ -104,14 +107,14 @@ class Authorizer:
         return policy.decide(user, wanted) if policy is not None else Decision(False)
 
     def _plane_allows(self, user: User, wanted: Attributes) -> bool:
-        """What must hold before any RBAC object exists."""
+        """Return True for requests that must be allowed before any RBAC object exists."""
         if wanted.resource:
             return any(rule.allows(wanted) for rule in USERS.get(user.name, ()))
         known = user.name in USERS or bool(node_of(user))
         return known and wanted.verb == "get" and AUTHENTICATED in user.groups and below(wanted.path, DISCOVERY_PATHS)
 
     def rules(self, user: User, namespace: str) -> list[PolicyRule]:
-        """All rules a user holds in a namespace; the rules for nodes depend on objects and are not among them."""
+        """Return all rules of a user in a namespace, except those of nodes, which depend on objects."""
         if MASTERS in user.groups:
             return list(EVERYTHING)
         found = [rule.policy() for rule in USERS.get(user.name, ())]

@@ -1,4 +1,4 @@
-"""Which secrets, configmaps and claims the pods of a node use: what a node may read of them."""
+"""Secrets, configmaps and claims that the pods of a node refer to, which the node may read."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -7,8 +7,8 @@ from typing import Any
 from actors.apiserver.api.objects import Obj, is_mirror, items, text
 from actors.apiserver.api.stored import Stored
 
-REMEMBERED = 4096
-"""Positive answers kept, each checked again when used."""
+CACHED = 4096
+"""Cached positive answers; each is verified when it is used."""
 VOLUMES = {
     "secrets": (("secret", "secretName"),),
     "configmaps": (("configMap", "name"),),
@@ -17,15 +17,15 @@ VOLUME_SECRETS = ("azureFile", "cephfs", "cinder", "flexVolume", "iscsi", "rbd",
 
 
 class NodeGraph:
-    """Answers from the pods of one namespace; only those whose bytes hold both names are decoded."""
+    """References of pods to objects. Only pods whose bytes contain both names are decoded."""
 
     def __init__(self, pods: Callable[[str], Iterable[Stored]], pod: Callable[[str], Stored | None]) -> None:
-        """`pods` lists a namespace, `pod` looks up `namespace/name`."""
+        """`pods` lists a namespace, `pod` returns the pod of `namespace/name`."""
         self._pods, self._pod = pods, pod
         self._known: OrderedDict[tuple[str, str, str, str], str] = OrderedDict()
 
     def uses(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether a pod bound to `node` refers to the object."""
+        """Return True if a pod bound to `node` refers to the object."""
         if not namespace or not name:
             return False
         question = (node, resource, namespace, name)
@@ -38,7 +38,7 @@ class NodeGraph:
             self._known.pop(question, None)
             return False
         self._known[question] = found.key
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > CACHED:
             self._known.popitem(last=False)
         return True
 
@@ -52,7 +52,7 @@ def _refers(pod: Stored, node: str, resource: str, name: str) -> bool:
 
 
 def references(pod: Obj, resource: str) -> set[str]:
-    """Names of the secrets, configmaps, serviceaccounts or resourceclaims a pod refers to."""
+    """Return names of the secrets, configmaps, serviceaccounts or resourceclaims that a pod refers to."""
     if resource == "serviceaccounts":
         return {text(pod, "spec", "serviceAccountName")} - {""}
     if resource == "resourceclaims":

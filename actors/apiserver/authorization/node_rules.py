@@ -1,4 +1,4 @@
-"""The node authorizer: what the identity of a node may ask for, beside anything RBAC grants it."""
+"""The node authorizer: requests that a node may make in addition to what RBAC grants it."""
 
 from collections.abc import Callable
 
@@ -14,18 +14,18 @@ LEASE_NAMESPACE = "kube-node-lease"
 READ = ("get", "list", "watch")
 
 Lookup = Callable[[str], Obj | None]
-"""The object with a storage key, as the replica shows it."""
+"""Return the replica's object of a storage key."""
 Uses = Callable[[str, str, str, str], bool]
-"""Whether a pod on (node) refers to (resource, namespace, name)."""
+"""Return True if a pod on (node) refers to (resource, namespace, name)."""
 
 
 def is_node(user: User) -> bool:
-    """Return whether the user is a node; whoever has no name after the prefix is one that may write nothing."""
+    """Return True if the user is a node. One without a name after the prefix is a node that may write nothing."""
     return user.name.startswith(NODE_PREFIX) and NODES in user.groups
 
 
 def node_of(user: User) -> str:
-    """The node a user is, empty when it is none."""
+    """Return the name of the node that a user is; empty for other users."""
     return user.name.removeprefix(NODE_PREFIX) if is_node(user) else ""
 
 
@@ -75,13 +75,13 @@ class NodeRules(msgspec.Struct, frozen=True):
         return wanted.verb in ("get", "delete") and (pod is None or _on(node, pod))
 
     def _referenced(self, node: str, wanted: Attributes) -> bool:
-        """By name only: a list or watch must be of the one name."""
+        """Allow reads by name only: a list or watch must select the one name."""
         if wanted.subresource or wanted.verb not in READ:
             return False
         return self.uses(node, wanted.resource, wanted.namespace, wanted.name)
 
     def _accounts(self, node: str, wanted: Attributes) -> bool:
-        """Tokens of accounts its pods run as; which pod a token is bound to is checked with the body."""
+        """Allow tokens of accounts that its pods run as. The bound pod is checked with the body."""
         if wanted.subresource == "token":
             return wanted.verb == "create" and self.uses(node, wanted.resource, wanted.namespace, wanted.name)
         return wanted.verb == "get" and not wanted.subresource and self._referenced(node, wanted)
@@ -117,7 +117,7 @@ def _reads(node: str, wanted: Attributes) -> bool:
 
 
 def _own_driver_list(node: str, wanted: Attributes) -> bool:
-    """Its CSINode, which bears its name."""
+    """Allow the node's own CSINode, which has the name of the node."""
     return wanted.verb == "create" or (wanted.name == node and wanted.verb in ("get", "update", "patch", "delete"))
 
 

@@ -1,4 +1,4 @@
-"""Single objects, decoded: as the replicas show them, or as the store has them."""
+"""Lookups of single decoded objects, in the replicas or in the store."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,7 +10,7 @@ from actors.apiserver.storage.storage import Storage
 
 
 class Lookups:
-    """By plural, which is unique among the stored resources."""
+    """Objects by the plural of their resource, which is unique among stored resources."""
 
     def __init__(self, replicas: Mapping[str, Replica], storage: Storage) -> None:
         self._replicas = {replica.resource.plural: replica for replica in replicas.values()}
@@ -24,7 +24,7 @@ class Lookups:
         return _shown(replica, replica.resource.key(namespace, name))
 
     async def newest(self, plural: str, namespace: str, name: str) -> Obj | None:
-        """As shown; what is not shown (yet) as stored."""
+        """Return the object of the replica, or that of the store if the replica does not have it (yet)."""
         return self.shown(plural, namespace, name) or await self.stored(plural, namespace, name)
 
     async def stored(self, plural: str, namespace: str, name: str) -> Obj | None:

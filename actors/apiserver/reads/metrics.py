@@ -1,4 +1,4 @@
-"""Reads: from which state they were answered, how long that was waited for, how many objects it took."""
+"""Metrics of reads: their source, waits for a revision, numbers of objects."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -27,20 +27,28 @@ class ReadMetrics:
         )
         self._cached = Counter(cache, "Lists from the replica.", (*KIND, "index"), registry=registry)
         fetched = f"{cache}_fetched_objects"
-        self._cached_fetched = Counter(fetched, "Objects looked at for them.", (*KIND, "index"), registry=registry)
-        self._cached_returned = Counter(f"{cache}_returned_objects", "Objects in them.", KIND, registry=registry)
+        self._cached_fetched = Counter(
+            fetched, "Objects of the replica evaluated for lists.", (*KIND, "index"), registry=registry
+        )
+        self._cached_returned = Counter(
+            f"{cache}_returned_objects", "Objects in lists from the replica.", KIND, registry=registry
+        )
         self._stored = Counter(store, "Lists from the store.", KIND, registry=registry)
-        self._stored_fetched = Counter(f"{store}_fetched_objects", "Objects read for them.", KIND, registry=registry)
+        self._stored_fetched = Counter(
+            f"{store}_fetched_objects", "Objects read from the store for lists.", KIND, registry=registry
+        )
         evaluated = f"{store}_evaluated_objects"
-        self._stored_evaluated = Counter(evaluated, "Objects judged by their selectors.", KIND, registry=registry)
+        self._stored_evaluated = Counter(
+            evaluated, "Objects from the store matched against selectors.", KIND, registry=registry
+        )
         self._stored_returned = Counter(f"{store}_returned_objects", "Objects in them.", KIND, registry=registry)
 
     def waited(self, resource: Resource, seconds: float) -> None:
         self._waits.labels(resource.group, resource.plural).observe(seconds)
 
     def consistent(self, resource: Resource, success: bool, fallback: bool) -> None:
-        told = (str(success).lower(), str(fallback).lower())
-        self._consistent.labels(resource.group, resource.plural, *told).inc()
+        labels = (str(success).lower(), str(fallback).lower())
+        self._consistent.labels(resource.group, resource.plural, *labels).inc()
 
     def from_replica(self, resource: Resource, fetched: int, returned: int) -> None:
         kind = (resource.group, resource.plural)

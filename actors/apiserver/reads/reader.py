@@ -22,10 +22,12 @@ from protocols.errors import NodeplaneError
 
 VERSION = "meta.k8s.io/v1"
 LATEST = -1
-"""In place of a revision: go on from the key, at whatever is current."""
+"""Stands for the current revision in the token of an inconsistent continuation."""
 
 
 class Token(msgspec.Struct, frozen=True):
+    """A continue token: the revision of all pages, and the key at which the next page starts. Opaque to clients."""
+
     v: str
     rv: int
     start: str
@@ -37,7 +39,10 @@ def encode_token(rv: int, start: str) -> str:
 
 
 def decode_token(text: str) -> Token:
-    """Raises BadRequest; the key cannot leave the resource's prefix, it is only ever appended to it."""
+    """Decode a continue token. Raises BadRequest.
+
+    A forged key cannot leave the prefix of the resource, since it is only appended to it.
+    """
     try:
         raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=Token)
@@ -59,11 +64,11 @@ def _invalid(why: str) -> BadRequest:
 
 
 TURN_SECONDS = 0.01
-"""Time that objects are matched in one turn of the loop: some need to be decoded."""
-FUTURE = 16
-"""Revisions a client's version may be ahead of the replica before the store is asked whether it can come at all."""
+"""Time in which objects are matched in one turn of the event loop: some must be decoded."""
+AHEAD_REVISIONS = 16
+"""Revisions by which a request may be ahead of the replica before the store is asked for its own revision."""
 PAGE_BYTES = 16 * 1024 * 1024
-"""Bytes of values a store reads for one page."""
+"""Bytes of values that a store should read for one page."""
 SMALLEST_PAGE, LARGEST_PAGE = 500, 10_000
 
 
@@ -73,7 +78,7 @@ class Listing(msgspec.Struct, frozen=True):
     resume: str = ""
     remaining: int | None = None
     corrupt: tuple[str, ...] = ()
-    """Keys in the store that are left out, since what they hold cannot be read."""
+    """Keys in the store that are left out, since their values cannot be read."""
 
     def metadata(self) -> Obj:
         found: Obj = {"resourceVersion": str(self.rv)}
@@ -85,11 +90,16 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Reader:
+    """Read objects and lists from the replicas, or from the store where these are not fresh enough."""
+
     def __init__(
         self, storage: Storage, replicas: dict[str, Replica], meter: ReadMetrics, efficient: bool = True
     ) -> None:
-        """`efficient`: the gate EfficientWatchResumption. Off, a replica stands still while its resource is idle, so
-        it cannot be known to be fresh, and what must be is read from the store."""
+        """`efficient` is the feature gate EfficientWatchResumption.
+
+        If it is off, the mark of an idle resource's replica does not advance. Such a replica cannot be proven to be
+        fresh, so consistent reads go to the store.
+        """
         self._storage = storage
         self._replicas = replicas
         self._meter = meter
@@ -109,35 +119,35 @@ class Reader:
         return found
 
     async def fresh(self, resource: Resource) -> Replica:
-        """The replica, once it shows everything acknowledged before this call."""
+        """Return the replica once it shows every write that was acknowledged before this call."""
         replica = self._replicas[resource.store]
         replica.check_filled()
         await self._reach(resource, await self._storage.revision(resource))
         return replica
 
     async def reached(self, resource: Resource, version: int) -> bool:
-        """True when the store has come to `version`. Raises NodeplaneError when it cannot be asked."""
+        """Return True if the store has reached `version`. Raises NodeplaneError if it does not answer."""
         return await self._storage.revision(resource) >= version
 
     async def wait(self, resource: Resource, version: int) -> None:
-        """Wait until the replica has come to a client's `version`; 0 waits for nothing.
+        """Wait until the replica has reached a client's `version`; 0 does not wait.
 
-        Raises TooLargeVersion, at once when the store has not come to it either: a client may bring a version of a
+        Raises TooLargeVersion, at once if the store has not reached it either: the client may have a version of a
         history that was replaced by a restored backup.
         """
         replica = self._replicas[resource.store]
-        if replica.filled and version > replica.mark + FUTURE and not await self._may_come(resource, version):
+        if replica.filled and version > replica.mark + AHEAD_REVISIONS and not await self._reachable(resource, version):
             raise TooLargeVersion(version, replica.mark)
         await self._reach(resource, version)
 
-    async def _may_come(self, resource: Resource, version: int) -> bool:
+    async def _reachable(self, resource: Resource, version: int) -> bool:
         try:
             return await self.reached(resource, version)
-        except NodeplaneError:  # nobody can tell
+        except NodeplaneError:  # unknown: let the replica decide
             return True
 
     async def _reach(self, resource: Resource, version: int) -> None:
-        """Wait until the replica has come to `version`. Raises TooLargeVersion."""
+        """Wait until the replica has reached `version`. Raises TooLargeVersion."""
         began = time.monotonic()
         try:
             await self._replicas[resource.store].wait_for(version)
@@ -193,7 +203,7 @@ class Reader:
         return await self._page(query, rv, token.start)
 
     async def _page(self, query: "_Query", rv: int, start: str) -> Listing:
-        """From the store at one revision; reads on while a selector leaves the page short."""
+        """Read a page from the store at one revision. Read on while selectors leave the page short."""
         work = _Work()
         listing = await self._pages(query, rv, start, work)
         if query.wanted.everything and work.corrupt:
@@ -207,7 +217,7 @@ class Reader:
         replica = self._replicas[query.resource.store]
         while True:
             try:
-                fitting = _fitting(replica, query.prefix, start, size)
+                fitting = _fitting_keys(replica, query.prefix, start, size)
                 page = await self._storage.page(query.resource, query.prefix, start, fitting, rv, replica.objects.get)
             except Compacted:
                 raise Compacted(encode_token(LATEST, start) if start else "") from None
@@ -229,7 +239,7 @@ class Reader:
             size = min(LARGEST_PAGE, size * 2)
 
     async def _first_page(self, query: "_Query", replica: Replica) -> Listing:
-        """What the replica holds now; its mark is the revision every later page is read at."""
+        """List from the replica. Later pages are read from the store at the replica's mark."""
         rv, held = replica.mark, list(replica.objects.below(query.prefix))
         found = held if query.wanted.everything else await _sift(held, query.wanted)
         corrupt = replica.corrupt.below(query.prefix) if query.wanted.everything else []
@@ -254,8 +264,8 @@ class _Query(msgspec.Struct, frozen=True):
     limit: int
 
 
-def _fitting(replica: Replica, prefix: str, start: str, most: int) -> int:
-    """How many keys to ask the store for, so that it need not read more than PAGE_BYTES, as far as sizes are known."""
+def _fitting_keys(replica: Replica, prefix: str, start: str, most: int) -> int:
+    """Return the number of keys to request so that the store reads at most PAGE_BYTES, as far as sizes are known."""
     size = 0
     for number, stored in enumerate(replica.objects.below(prefix, start), 1):
         size += len(stored.raw)
@@ -265,7 +275,7 @@ def _fitting(replica: Replica, prefix: str, start: str, most: int) -> int:
 
 
 async def _sift(held: list[Stored], wanted: Selection) -> list[Stored]:
-    """Those that match. Many take several turns of the loop; what they are was fixed before."""
+    """Return the matching objects. A long list takes several turns of the event loop."""
     found, ends = [], time.monotonic() + TURN_SECONDS
     for stored in held:
         if wanted.matches(stored):

@@ -1,7 +1,7 @@
-"""Whether somebody who holds some rules may hand out others: nobody grants more than they have.
+"""Escalation checks: find granted permissions that the granting user does not hold.
 
-A rule stands for the product of its verbs, groups, resources and names, which is never multiplied out: the values that
-the same held rules cover are one case, and each case is judged by one AND of bit masks, a bit for each held rule.
+A rule is the product of its verbs, groups, resources and names. It is never expanded: values that the same held rules
+cover form one case, and an AND of bit masks, with a bit for each held rule, decides each combination of cases.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,13 +11,13 @@ from actors.apiserver.authorization.rbac.rules import ANY, PolicyRule
 from protocols.budget import BudgetSpent, spend
 
 SHOWN = 100
-"""Permissions that a refusal names."""
+"""Permissions that an error lists."""
 CASES = 50_000
-"""Combinations of cases judged for one object: milliseconds."""
+"""Combinations of cases that are checked for one object, which takes milliseconds."""
 
 
 def uncovered(held: Iterable[PolicyRule], granted: Iterable[PolicyRule]) -> tuple[PolicyRule, ...]:
-    """The first single permissions in `granted` that no rule of `held` includes, each once, SHOWN at most.
+    """Return the first SHOWN single permissions in `granted` that no rule of `held` covers.
 
     Raises BudgetSpent for rules of more than CASES combinations.
     """
@@ -33,11 +33,11 @@ def uncovered(held: Iterable[PolicyRule], granted: Iterable[PolicyRule]) -> tupl
 
 
 RULE_UNITS = 5
-"""Microseconds a held rule takes."""
+"""Microseconds that a held rule takes."""
 
 
 class _Masks:
-    """For each value of one dimension, the held rules that name it."""
+    """Bit masks of the held rules that contain each value of one dimension."""
 
     def __init__(self, values: Sequence[Iterable[str]]) -> None:
         self._bytes = len(values) // 8 + 1
@@ -46,7 +46,7 @@ class _Masks:
             for value in each:
                 self._rules.setdefault(value, []).append(number)
         self.lengths = sorted({len(value) for value in self._rules})
-        """Of the values, each once."""
+        """Distinct lengths of the values."""
 
     def of(self, value: str) -> int:
         return self.mask(self._rules.get(value, ()))
@@ -73,7 +73,7 @@ class _Held:
         self._unnamed = self._names.mask(number for number, rule in enumerate(rules) if not rule.names)
 
     def lacks(self, rule: PolicyRule) -> Iterator[PolicyRule]:
-        """The permissions of one rule that are not held."""
+        """Yield the permissions of one rule that are not held."""
         verbs = _cases(rule.verbs, self._verbs.wild)
         for verb, url in self._gaps(_with_rest(verbs, _cases(rule.urls, self._url))):
             yield PolicyRule((verb,), urls=(url,))
@@ -83,7 +83,7 @@ class _Held:
             yield PolicyRule((verb,), (group,), (resource,), (name,) if name else ())
 
     def _gaps(self, dimensions: Sequence["_Dimension"], mask: int = -1) -> Iterator[tuple[str, ...]]:
-        """The combinations of values that no single held rule covers."""
+        """Yield the combinations of values that no single held rule covers."""
         cases, rest = dimensions[0]
         for found, values in cases.items():
             self._left -= 1
@@ -112,9 +112,9 @@ class _Held:
 
 
 _Cases = dict[int, list[str]]
-"""Values by the held rules that cover them."""
+"""Values by the mask of the held rules that cover them."""
 _Dimension = tuple[_Cases, int]
-"""And the held rules that cover all values of all dimensions behind it."""
+"""Cases, and the mask of held rules that cover all values of all later dimensions."""
 
 
 def _cases(values: Iterable[str], mask: Callable[[str], int]) -> _Cases:

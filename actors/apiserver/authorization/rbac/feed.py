@@ -1,4 +1,4 @@
-"""The policy as the replicas show it: filled when first asked, then maintained by each change."""
+"""Feed the RBAC policy from the replicas: fill it at the first use, then apply each change."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -12,21 +12,21 @@ from actors.apiserver.replica.window import Change
 KINDS = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 ROLES = ("Role", "ClusterRole")
 LONG = 64 * 1024
-"""Bytes of a role that is read in a thread: one of 1 MB takes 60 ms. Until then what it granted before holds."""
+"""Bytes of a role that is parsed in a thread: 1 MB takes 60 ms. Until then its former rules apply."""
 
 
 class PolicyFeed:
     def __init__(self, replicas: Mapping[str, Replica]) -> None:
-        """`replicas` by kind, one of each of KINDS."""
+        """`replicas` has one replica for each of KINDS."""
         self._replicas = {kind: replicas[kind] for kind in KINDS}
         self._policy: Policy | None = None
         self._reading: dict[tuple[str, str], asyncio.Future[Role]] = {}
-        """The newest state of each long role, by kind and key; an older one that ends later is dropped."""
+        """The newest parse of each long role by kind and key. Results of older ones are dropped."""
         for replica in self._replicas.values():
             replica.listen(self._follower(replica))
 
     def policy(self) -> Policy | None:
-        """None while a replica is empty: nobody knows yet what is allowed."""
+        """Return the policy; None until all replicas are filled."""
         if self._policy is None and all(replica.filled for replica in self._replicas.values()):
             self._policy = Policy()
             for kind, replica in self._replicas.items():

@@ -1,4 +1,4 @@
-"""All roles and bindings, indexed by subject: what a user holds, and whether that allows a request. Pure."""
+"""The RBAC policy: all roles and bindings, indexed by subject. Pure."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ Bindings = dict[Subject, dict[str, Binding]]
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """One rule a user holds, and why."""
+    """A rule that a user holds, and the binding and role that grant it."""
 
     rule: PolicyRule
     binding: Binding
@@ -37,14 +37,14 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Policy:
-    """Fed with objects by kind and storage key; every question is answered from indexes."""
+    """Roles and bindings by kind and storage key, with indexes that answer every query."""
 
     def __init__(self) -> None:
         self._roles: dict[str, Role] = {}
         self._cluster_roles: dict[str, Role] = {}
         self._bindings: dict[tuple[str, str], Binding] = {}
         self._by_namespace: dict[str, Bindings] = {}
-        """Bindings by subject; those of the cluster under the empty name."""
+        """Bindings by subject and namespace; cluster role bindings have an empty namespace."""
         self._aggregated: dict[str, tuple[PolicyRule, ...]] = {}
 
     def put(self, kind: str, key: str, obj: Obj) -> None:
@@ -93,7 +93,7 @@ class Policy:
         return Decision(False)
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """Every rule the user holds in a namespace, those of the cluster first (and only, when it is empty)."""
+        """Yield every rule of a user in a namespace, those of the whole cluster first."""
         subjects = [Subject("User", user.name), *(Subject("Group", group) for group in user.groups)]
         for scope in ("", namespace) if namespace else ("",):
             held = self._by_namespace.get(scope)
@@ -103,7 +103,7 @@ class Policy:
                         yield Grant(rule, binding, subject)
 
     def role_rules(self, kind: str, name: str, namespace: str = "") -> tuple[PolicyRule, ...]:
-        """What a role grants; a role that does not exist grants nothing."""
+        """Return the rules of a role. A role that does not exist grants nothing."""
         if kind == "ClusterRole":
             return self.cluster_rules(name)
         found = self._roles.get(f"{namespace}/{name}") if kind == "Role" and namespace else None
@@ -123,11 +123,11 @@ class Policy:
         return self._aggregated[name]
 
     def aggregated(self) -> dict[str, tuple[PolicyRule, ...]]:
-        """Cluster roles whose rules are those of others, and these rules."""
+        """Yield aggregated cluster roles and their rules."""
         return {name: self.cluster_rules(name) for name, role in self._cluster_roles.items() if role.selectors}
 
     def _gather(self, name: str, seen: set[str]) -> Iterator[PolicyRule]:
-        """Rules of all roles that `name` selects, through roles that aggregate themselves; `seen` ends circles."""
+        """Yield the rules of all roles that `name` selects, also through other aggregated roles. `seen` ends cycles."""
         role = self._cluster_roles[name]
         if role.selectors is None:
             yield from role.rules

@@ -1,4 +1,4 @@
-"""RBAC roles, bindings and rules: parsed, and matched against requests."""
+"""RBAC roles, bindings and rules: parsed, and matched against requests. Malformed parts grant nothing."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ _API_NAMES = {"groups": "apiGroups", "names": "resourceNames", "urls": "nonResou
 
 
 class PolicyRule(msgspec.Struct, frozen=True, rename=_API_NAMES):
-    """Verbs on resources of API groups, or on URLs. `*` matches all; empty `names` = every name."""
+    """Verbs on resources of API groups, or on URLs. `*` matches all; empty `names` match every name."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class PolicyRule(msgspec.Struct, frozen=True, rename=_API_NAMES):
     urls: tuple[str, ...] = ()
 
     def compact(self) -> str:
-        """How clients are told of a rule they lack."""
+        """Format the rule for an error about missing permissions."""
         parts = (
             ("APIGroups", self.groups),
             ("Resources", self.resources),
@@ -49,7 +49,7 @@ class PolicyRule(msgspec.Struct, frozen=True, rename=_API_NAMES):
 
 
 class Role(msgspec.Struct, frozen=True):
-    """A Role or ClusterRole. `selectors` None = its own rules count, else those of the cluster roles they select."""
+    """A Role or ClusterRole. Unless `selectors` is None, its rules are those of the cluster roles they select."""
 
     rules: tuple[PolicyRule, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
@@ -57,7 +57,7 @@ class Role(msgspec.Struct, frozen=True):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """Service accounts are told by their user name."""
+    """A subject of a binding. Service accounts are identified by their user names."""
 
     kind: str
     """User or Group."""
@@ -65,7 +65,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """`namespace` empty = of the whole cluster."""
+    """A RoleBinding, or a ClusterRoleBinding, which has an empty namespace."""
 
     name: str
     namespace: str
@@ -99,7 +99,7 @@ def rule_allows(rule: PolicyRule, wanted: Attributes) -> bool:
 
 
 def resource_matches(resources: tuple[str, ...], resource: str, subresource: str) -> bool:
-    """`pods` is not `pods/log`; `*/log` is the log of everything; `*` is all, subresources too."""
+    """Match a resource: `pods` does not match `pods/log`, `*/log` matches every log, `*` everything."""
     if ANY in resources:
         return True
     if not subresource:
@@ -115,12 +115,12 @@ ACCOUNT = "system:serviceaccount"
 
 
 def account_name(namespace: str, name: str) -> str:
-    """The user name of a service account."""
+    """Return the user name of a service account."""
     return f"{ACCOUNT}:{namespace}:{name}"
 
 
 def read_rules(obj: Obj) -> tuple[PolicyRule, ...]:
-    """Return the rules of a role, which may have tens of thousands; one by one where some are malformed."""
+    """Parse the rules of a role, of which there may be tens of thousands; one by one if some are malformed."""
     try:
         return msgspec.convert(obj.get("rules"), tuple[PolicyRule, ...])
     except msgspec.ValidationError:
