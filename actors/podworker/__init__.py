@@ -1,1 +1,1 @@
-"""The node's pod workers: desired state from the API, actual state from pleg, and the only writer of pod status."""
+"""The pod worker: runs this node's pods and reports pod status, node status and the node lease."""

@@ -11,25 +11,23 @@ import os
 import time
 from collections.abc import Iterator
 
-from actors.podworker.containers.cpusets import CpusetOptions, Cpusets, Held
-from actors.podworker.links.health import HealthLink
-from actors.podworker.links.runtime import BusRuntime
-from actors.podworker.links.services import KnownServices, address
-from actors.podworker.links.world import ApiObjects, ApiPods, ApiRecorder, BusDevices, BusPleg, Watched
-from actors.podworker.logs.rotator import LogRotator, RotationOptions
-from actors.podworker.manifests.keeper import StaticOptions, StaticPods
+from actors.podworker.clients.api import ApiObjects, ApiPods, ApiRecorder, KnownServices, address
+from actors.podworker.clients.bus import BusDevices, BusPleg, HealthLink, Watched
+from actors.podworker.clients.runtime import BusRuntime
+from actors.podworker.endpoint.routes import NodeView, node_endpoint
+from actors.podworker.logs.rotation import LogRotator, RotationOptions
+from actors.podworker.model.dependencies import Site, World
+from actors.podworker.model.runtime_status import RUNNING
+from actors.podworker.model.types import Object, PodSpec
 from actors.podworker.node.agent import NodeAgent, NodeAgentOptions, NodeState
+from actors.podworker.node.driver_slices import DriverSlices
 from actors.podworker.node.machine import read_machine
+from actors.podworker.pods.cpusets import CpusetOptions, Cpusets, Held
 from actors.podworker.pods.manager import ManagerOptions, PodManager
-from actors.podworker.pods.meter import Meter
-from actors.podworker.pods.published import NodePods
-from actors.podworker.ports import Site, World
-from actors.podworker.restarts.history import RUNNING
-from actors.podworker.slices.part import DriverSlices
-from actors.podworker.status.sending import StatusManager
-from actors.podworker.streaming.routes import NodeView
-from actors.podworker.streaming.wiring import node_endpoint
-from actors.podworker.types import Object, PodSpec
+from actors.podworker.pods.node_pods import NodePods
+from actors.podworker.pods.static_pods import StaticOptions, StaticPods
+from actors.podworker.pods.status.status_manager import StatusManager
+from actors.podworker.pods.workers.metrics import Meter
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Op, Replica
 from protocols.kube.client import ApiClient, ClientOptions

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.podworker.logs import files
-from actors.podworker.logs.rotator import LogRotator, RotationOptions
-from actors.podworker.streaming.log_file import read_log
-from actors.podworker.streaming.types import LogOptions
+from actors.podworker.logs.reader import LogOptions, read_log
+from actors.podworker.logs.rotation import LogRotator, RotationOptions
 from tests.support.runtime import RuntimeProcess
 
 COUNT = "i=0; while [ $i -lt 60000 ]; do echo $i; i=$((i+1)); [ $((i % 2000)) = 0 ] && sleep 0.05; done; sleep 100"

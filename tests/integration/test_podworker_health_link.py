@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.podworker.links import health as link
-from actors.podworker.links.health import HealthLink
+from actors.podworker.clients import bus as link
+from actors.podworker.clients.bus import HealthLink
 from protocols.bus import Bus, BusOptions, Op, StateSource, Unavailable
 from protocols.messages import devices, health
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation

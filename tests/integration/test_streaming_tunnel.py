@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 from aiohttp import web
 
-from actors.podworker.streaming.errors import RuntimeAway
-from actors.podworker.streaming.tunnel import tunnel
+from actors.podworker.endpoint.errors import RuntimeAway
+from actors.podworker.endpoint.streams import tunnel
 from protocols.streams.channels import TUNNEL
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from actors.podworker.ports import ImageFound, Site, World
-from actors.podworker.sizes.sizes import Room
+from actors.podworker.model.dependencies import ImageFound, Site, World
+from actors.podworker.model.resources import Room
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.messages.devices import DEVICES_ANNOTATION, AdmitPod, AdmittedPod, ContainerGrant
 from protocols.messages.held import PodHeld

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import time
 
-from actors.podworker.pods.worker import PodWorker, WorkerOptions
-from actors.podworker.spec import read_pod
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
 from tests.support.podworker_fakes import FakeWorld, pod
 
 UID = "uid-1"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.podworker.errors import ContainerConfigInvalid
-from actors.podworker.volumes import sub_path
+from actors.podworker.model.errors import ContainerConfigInvalid
+from actors.podworker.pods.volumes import sub_path
 from actors.runtime.mounting import namespaces_allowed
 from protocols import mounts
 from protocols.beneath import MOST_DEPTH, PLAIN, LeadsOut, Walk, open_beneath, parent_beneath, proc_path

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 
 from actors.health.input_streams import InputStreams
 from actors.health.status_table import StatusTable
-from actors.podworker.status.device_health import HEALTH, Keep, health_entries, held_in, merged, unknown
+from actors.podworker.pods.status.device_health import HEALTH, Keep, health_entries, held_in, merged, unknown
 from protocols.bus import Replica
 from protocols.messages.devices import (
     AllocatedDevice,

@@ -18,8 +18,8 @@ from actors.pleg.service.runtime_client import Inspection, _agrees
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
 from actors.pleg.state_machine.status_merger import Change, StatusMerger, must_inspect
-from actors.podworker.restarts.actions import compute_actions
-from actors.podworker.spec import read_pod
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.wire import cri_pb2 as cri
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from actors.pleg.service.runtime_client import RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import may_become_oom_killed
-from actors.podworker.links.runtime import BusRuntime
-from actors.podworker.links.world import ApiPods
-from actors.podworker.spec import read_pod
+from actors.podworker.clients.api import ApiPods
+from actors.podworker.clients.runtime import BusRuntime
+from actors.podworker.model.types import read_pod
 from actors.runtime.states import Life
 from actors.runtime.status import container_item, container_status
 from actors.runtime.types import Container, ContainerRecord, Sandbox, SandboxRecord

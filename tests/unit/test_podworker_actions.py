@@ -1,11 +1,10 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from actors.podworker.restarts import backoff
-from actors.podworker.restarts.actions import compute_actions
-from actors.podworker.restarts.history import with_failed_starts
-from actors.podworker.spec import container_hash, read_pod
-from actors.podworker.types import SECOND, StartFailure
+from actors.podworker.model.runtime_status import with_failed_starts
+from actors.podworker.model.types import SECOND, StartFailure, container_hash, read_pod
+from actors.podworker.pods.restarts import backoff
+from actors.podworker.pods.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import container, pod, sidecar
 

@@ -6,22 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from actors.podworker.claims.resolve import entries
-from actors.podworker.containers.mounts import container_mounts
-from actors.podworker.containers.pull_secrets import credentials
-from actors.podworker.environment.downward import Node
-from actors.podworker.environment.expand import MAX_ENVIRONMENT, expand
-from actors.podworker.environment.references import CONFIG_MAP, Ref
-from actors.podworker.environment.variables import build_environment
-from actors.podworker.errors import ContainerConfigInvalid, ManifestInvalid, VolumeNotReady
-from actors.podworker.manifests.read import static_pod
-from actors.podworker.restarts.actions import compute_actions
-from actors.podworker.sizes.sizes import requests, wanted
-from actors.podworker.spec import read_pod
-from actors.podworker.status.merge import status_patch
-from actors.podworker.status.pod import View, compute_status, is_over
-from actors.podworker.volumes.payload import payload
-from actors.podworker.volumes.types import Inputs
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, VolumeNotReady
+from actors.podworker.model.resources import requests, wanted
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.containers.config import container_mounts
+from actors.podworker.pods.containers.images import credentials
+from actors.podworker.pods.environment.references import CONFIG_MAP, Ref
+from actors.podworker.pods.environment.variables import MAX_ENVIRONMENT, build_environment, expand
+from actors.podworker.pods.manifests import static_pod
+from actors.podworker.pods.restarts.plan import compute_actions
+from actors.podworker.pods.status.pod import View, compute_status, is_over
+from actors.podworker.pods.status.status_manager import status_patch
+from actors.podworker.pods.volumes.payload import Inputs, payload
+from actors.podworker.pods.workers.claims import entries
 from protocols.messages.pleg import PodStatus
 from tests.support.growth import MOST, growth
 from tests.support.podworker_fakes import container, pod

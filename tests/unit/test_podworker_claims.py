@@ -4,13 +4,11 @@ import asyncio
 
 import pytest
 
-from actors.podworker.claims.claims import with_cdi
-from actors.podworker.claims.resolve import check, entries, references, uses_claims
-from actors.podworker.errors import ClaimsNotReady
-from actors.podworker.pods.admission import admit_request
-from actors.podworker.slices.gone import GRACE_S, GoneDrivers
-from actors.podworker.slices.wiper import SliceWiper, WiperOptions
-from actors.podworker.spec import read_pod
+from actors.podworker.model.errors import ClaimsNotReady
+from actors.podworker.model.types import read_pod
+from actors.podworker.node.driver_slices import GRACE_S, GoneDrivers, SliceWiper, WiperOptions
+from actors.podworker.pods.workers.admission import admit_request
+from actors.podworker.pods.workers.claims import check, entries, references, uses_claims, with_cdi
 from protocols.kube.client import ApiError
 from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim
 from tests.support.device_node import until
@@ -122,13 +120,13 @@ class SliceApi:
 
 def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch):
     """S48, with an API that refuses at first."""
-    monkeypatch.setattr("actors.podworker.slices.gone.RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr("actors.podworker.node.driver_slices.RETRY_FIRST_S", 0.02)
 
     async def story():
         api, connected = SliceApi("stale", "here", "blinks"), {"here": True, "blinks": True}
         api.refusals = [503]
         wiper = SliceWiper(WiperOptions(node="n1", client=api, connected=lambda: connected, grace=1.5))
-        monkeypatch.setattr("actors.podworker.slices.wiper.FIRST_S", 0.01)
+        monkeypatch.setattr("actors.podworker.node.driver_slices.FIRST_S", 0.01)
         task = asyncio.create_task(wiper.run())
         async with asyncio.timeout(60):
             await until("stale ones gone", lambda: "stale" not in api.slices)

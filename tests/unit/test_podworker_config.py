@@ -4,13 +4,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.containers.config import Recipe, container_config
-from actors.podworker.containers.images import pull_policy
-from actors.podworker.containers.sandbox import sandbox_config
-from actors.podworker.environment.downward import Node
-from actors.podworker.environment.expand import expand
-from actors.podworker.errors import ContainerConfigInvalid
-from actors.podworker.spec import read_pod
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.errors import ContainerConfigInvalid
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.images import pull_policy
+from actors.podworker.pods.containers.sandbox import sandbox_config
+from actors.podworker.pods.environment.variables import expand
 from protocols.messages.devices import ContainerGrant, GrantedDevice, GrantedMount
 from tests.support.podworker_fakes import container, pod
 

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from actors.podworker.containers.config import Recipe, container_config
-from actors.podworker.containers.cpusets import CpusetOptions, Cpusets, Held
-from actors.podworker.environment.downward import Node
-from actors.podworker.pods.admission import admit_request, refusal
-from actors.podworker.spec import read_pod
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.cpusets import CpusetOptions, Cpusets, Held
+from actors.podworker.pods.workers.admission import admit_request, refusal
 from protocols.bus import FailedPrecondition, NotFound, Unavailable
 from protocols.messages.devices import ContainerGrant, Placement
 from tests.support.podworker_fakes import FakeRecorder, FakeRuntime, container, pod

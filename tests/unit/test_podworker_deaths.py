@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from actors.podworker.pods.worker import PodWorker, WorkerOptions
-from actors.podworker.spec import read_pod
-from actors.podworker.status.device_health import held_in
-from actors.podworker.status.pod import overlay
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.status.device_health import held_in
+from actors.podworker.pods.status.pod import overlay
+from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld

@@ -1,4 +1,4 @@
-from actors.podworker.status.device_health import (
+from actors.podworker.pods.status.device_health import (
     Keep,
     health_entries,
     held_in,
@@ -7,7 +7,7 @@ from actors.podworker.status.device_health import (
     unknown,
     without_health,
 )
-from actors.podworker.status.merge import status_patch
+from actors.podworker.pods.status.status_manager import status_patch
 from protocols.messages.health import ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldContainer, HeldResource, PodHeld
 

@@ -1,7 +1,7 @@
 from copy import deepcopy
 
-from actors.podworker.links.world import field_path
-from actors.podworker.types import Stage
+from actors.podworker.clients.api import field_path
+from actors.podworker.model.types import Stage
 from protocols.bus import error_for
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import container, pod

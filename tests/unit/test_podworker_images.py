@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from actors.podworker.containers.images import Images, check_user, is_name, pull_policy
-from actors.podworker.errors import ContainerConfigInvalid, ImageMissing
-from actors.podworker.ports import ImageFound
-from actors.podworker.spec import read_pod
+from actors.podworker.model.dependencies import ImageFound
+from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.containers.images import Images, check_user, is_name, pull_policy
 from protocols.bus import NotFound, error_for
 from tests.support.podworker_fakes import FakeWorld, container, pod
 

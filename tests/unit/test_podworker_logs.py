@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from actors.podworker.logs import files
-from actors.podworker.logs.growth import SELDOM, Growth
-from actors.podworker.logs.rotator import LogRotator, RotationOptions
-from actors.podworker.streaming.log_file import End, LogFile
-from actors.podworker.volumes.paths import pod_directory, removable
+from actors.podworker.logs.reader import End, LogFile
+from actors.podworker.logs.rotation import SELDOM, Growth, LogRotator, RotationOptions
+from actors.podworker.pods.volumes.paths import pod_directory, removable
 from actors.runtime.hollow import write_log
 from actors.runtime.shim import logs as shim_logs
 from protocols.bus import Unavailable

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from actors.podworker.errors import PodInvalid
+from actors.podworker.model.errors import PodInvalid
+from actors.podworker.model.types import read_pod
 from actors.podworker.pods.manager import ManagerOptions, PodManager
-from actors.podworker.spec import read_pod
 from tests.support.podworker_fakes import FakeWorld, container, pod
 
 

@@ -7,13 +7,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from actors.podworker.errors import ManifestInvalid, MirrorMissing
-from actors.podworker.manifests.directory import ManifestDirectory
-from actors.podworker.manifests.keeper import StaticOptions, StaticPods
-from actors.podworker.manifests.mirrors import steps
-from actors.podworker.manifests.read import full_name, mirror_of, mirrored, static_pod
-from actors.podworker.probes.read import probes_of
-from actors.podworker.spec import read_pod
+from actors.podworker.model.errors import ManifestInvalid, MirrorMissing
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored, static_pod
+from actors.podworker.pods.probes.results import probes_of
+from actors.podworker.pods.static_pods import StaticOptions, StaticPods, steps
 
 GOOD = {
     "apiVersion": "v1",

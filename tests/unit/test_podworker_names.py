@@ -1,10 +1,10 @@
 import pytest
 
-from actors.podworker.containers.hosts import content, has_hosts
-from actors.podworker.containers.names import dns_config, hostname
-from actors.podworker.environment.services import Address, service_variables
-from actors.podworker.links.services import address, addresses
-from actors.podworker.spec import read_pod
+from actors.podworker.clients.api import address, addresses
+from actors.podworker.model.dependencies import Address
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.containers.names import content, dns_config, has_hosts, hostname
+from actors.podworker.pods.environment.services import service_variables
 from tests.support.podworker_fakes import container, pod
 
 API = Address("127.0.0.1", 6443)

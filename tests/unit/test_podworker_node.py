@@ -1,7 +1,7 @@
 import msgspec
 
+from actors.podworker.node.agent import GRACE_S, Readiness
 from actors.podworker.node.machine import Machine, read_machine
-from actors.podworker.node.readiness import GRACE_S, Readiness
 from actors.podworker.node.status import (
     NodeView,
     heartbeat_patch,

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from actors.podworker.pods.published import NodePods
-from actors.podworker.types import PodSpec
+from actors.podworker.model.types import PodSpec
+from actors.podworker.pods.node_pods import NodePods
 from protocols.bus import Op
 from protocols.messages.pods import NODE_PODS, NodePod
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.restarts.pauses import RETRY_S, SANDBOX, Pauses
-from actors.podworker.types import SECOND, Plan, Start
+from actors.podworker.model.types import SECOND, Plan, Start
+from actors.podworker.pods.restarts.backoff import RETRY_S, SANDBOX, Pauses
 from protocols.bus import Unavailable, error_for
 from tests.support.podworker_fakes import container, pod
 from tests.support.podworker_scene import Scene, at_work, play

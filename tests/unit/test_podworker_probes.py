@@ -7,11 +7,23 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.probes.checks import check, http_url
-from actors.podworker.probes.machine import Standing, begin, judge, observe, over
-from actors.podworker.probes.read import probed, probes_of
-from actors.podworker.probes.types import LIVENESS, READINESS, STARTUP, Outcome, Probe, Target
-from actors.podworker.spec import read_pod
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.probes.handlers import check, http_url
+from actors.podworker.pods.probes.results import (
+    LIVENESS,
+    READINESS,
+    STARTUP,
+    Outcome,
+    Probe,
+    Standing,
+    Target,
+    begin,
+    judge,
+    observe,
+    over,
+    probed,
+    probes_of,
+)
 from protocols.bus import DeadlineExceeded, Unavailable
 from protocols.messages.cri import ANSWERED
 from tests.support.podworker_fakes import FakeWorld, container, pod, sidecar
@@ -170,7 +182,7 @@ def quick(command, **more):
 def fast(monkeypatch):
     """Probe periods of a hundredth."""
     real = asyncio.sleep
-    monkeypatch.setattr("actors.podworker.probes.prober.asyncio.sleep", lambda seconds: real(seconds / 100))
+    monkeypatch.setattr("actors.podworker.pods.probes.prober.asyncio.sleep", lambda seconds: real(seconds / 100))
 
 
 def test_readiness_shows_at_once_and_liveness_restarts(tmp_path, fast):

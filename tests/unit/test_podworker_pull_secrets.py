@@ -7,10 +7,9 @@ import json
 import msgspec
 import pytest
 
-from actors.podworker.containers.images import Images
-from actors.podworker.containers.pull_secrets import credentials
-from actors.podworker.errors import ImageMissing
-from actors.podworker.spec import read_pod
+from actors.podworker.model.errors import ImageMissing
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.containers.images import Images, credentials
 from protocols.bus import NotFound, error_for
 from tests.support.podworker_fakes import FakeWorld, container, pod
 from tests.support.podworker_scene import Scene, at_work, play

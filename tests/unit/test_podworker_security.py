@@ -6,16 +6,15 @@ import pytest
 
 from actors.apiserver.resources.pods.defaults import apply_defaults, qos_class
 from actors.apiserver.resources.pods.rules import pod_causes
-from actors.podworker.containers import limits
-from actors.podworker.containers.config import Recipe, container_config
-from actors.podworker.containers.sandbox import sandbox_config
-from actors.podworker.containers.security import MASKED, READ_ONLY, ImageUser
-from actors.podworker.containers.shortfalls import shortfalls
-from actors.podworker.environment.downward import Node
-from actors.podworker.pods.admission import admit_request
-from actors.podworker.spec import read_pod
-from actors.podworker.volumes.keeper import Volumes
-from actors.podworker.volumes.paths import VolumePaths
+from actors.podworker.model import resources as limits
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.sandbox import sandbox_config
+from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUser, shortfalls
+from actors.podworker.pods.volumes.paths import VolumePaths
+from actors.podworker.pods.volumes.volumes import Volumes
+from actors.podworker.pods.workers.admission import admit_request
 from actors.scheduler.views import amounts, pod_requests
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import FakeWorld, container, pod

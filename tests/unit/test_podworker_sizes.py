@@ -2,9 +2,8 @@ from copy import deepcopy
 
 import pytest
 
-from actors.podworker.sizes.sizes import amounts, changes, judge, requests, sized, wanted
-from actors.podworker.spec import read_pod
-from actors.podworker.types import Waiting
+from actors.podworker.model.resources import amounts, changes, judge, requests, sized, wanted
+from actors.podworker.model.types import Waiting, read_pod
 from actors.scheduler.views import amounts as quantities
 from actors.scheduler.views import pod_view
 from protocols.bus import error_for

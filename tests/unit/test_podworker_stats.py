@@ -2,8 +2,7 @@
 
 import asyncio
 
-from actors.podworker.stats.sampler import Sampler
-from actors.podworker.stats.summary import summary
+from actors.podworker.endpoint.stats import Sampler, summary
 from protocols.wire import cri_pb2 as pb
 
 S = 1_000_000_000

@@ -1,12 +1,11 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from actors.podworker.pods.lifecycle import Facts, advance, victims
-from actors.podworker.spec import read_pod
-from actors.podworker.status.device_health import Keep
-from actors.podworker.status.merge import status_patch
-from actors.podworker.status.pod import View, compute_status, is_over, overlay
-from actors.podworker.types import SECOND, Stage, Waiting
+from actors.podworker.model.types import SECOND, Stage, Waiting, read_pod
+from actors.podworker.pods.status.device_health import Keep
+from actors.podworker.pods.status.pod import View, compute_status, is_over, overlay
+from actors.podworker.pods.status.status_manager import status_patch
+from actors.podworker.pods.workers.termination import Facts, advance, victims
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import container, pod, sidecar

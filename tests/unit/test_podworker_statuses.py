@@ -3,10 +3,9 @@ import time
 
 import pytest
 
-from actors.podworker.spec import read_pod
-from actors.podworker.status import sending as statuses
-from actors.podworker.status.merge import status_patch
-from actors.podworker.status.sending import StatusManager
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.status import status_manager as statuses
+from actors.podworker.pods.status.status_manager import StatusManager, status_patch
 from protocols.kube.client import ApiAway, ApiError
 from tests.support.podworker_fakes import pod
 
@@ -108,8 +107,8 @@ def refusal(code, field="status.phase"):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr(statuses, "REFUSED_FIRST_S", 0.001)
-    monkeypatch.setattr(statuses, "REFUSED_MOST_S", 0.002)
+    monkeypatch.setattr(statuses, "REJECTED_FIRST_S", 0.001)
+    monkeypatch.setattr(statuses, "REJECTED_MOST_S", 0.002)
 
 
 @pytest.mark.parametrize("code", [400, 403, 409, 413, 422])
@@ -119,7 +118,7 @@ def test_a_refused_status_is_given_up_until_it_changes(code, hasty):
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         asked = 1000 - len(api.faults)
-        assert asked == statuses.REFUSALS
+        assert asked == statuses.MAX_REJECTIONS
         for _ in range(5):
             manager.publish(SPEC, {"phase": "Running"})
             await settle(manager)
@@ -133,10 +132,10 @@ def test_a_refused_status_is_given_up_until_it_changes(code, hasty):
 
 
 def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(hasty, monkeypatch, caplog):
-    monkeypatch.setattr(statuses, "REFUSED_AGAIN_S", 0.01)
+    monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.01)
 
     async def story(api, manager, told):
-        api.faults = [refusal(403)] * (statuses.REFUSALS + 3)
+        api.faults = [refusal(403)] * (statuses.MAX_REJECTIONS + 3)
         manager.publish(SPEC, {"phase": "Running"})
         async with asyncio.timeout(15):
             while api.status["phase"] != "Running":  # noqa: ASYNC110 # the manager has no event to wait for
@@ -154,15 +153,15 @@ def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(
 
 
 def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(hasty, monkeypatch):
-    monkeypatch.setattr(statuses, "REFUSED_AGAIN_S", 0.05)
+    monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.05)
 
     async def story(api, manager, told):
-        api.faults = [refusal(403)] * statuses.REFUSALS
+        api.faults = [refusal(403)] * statuses.MAX_REJECTIONS
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         manager.publish(SPEC, {"phase": "Failed"})
         await settle(manager)
-        api.faults = [refusal(403)] * statuses.REFUSALS
+        api.faults = [refusal(403)] * statuses.MAX_REJECTIONS
         manager.publish(SPEC, {"phase": "Unknown"})
         await settle(manager)
         manager.forget("uid-1")

@@ -11,16 +11,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from actors.podworker.environment.downward import Node
-from actors.podworker.environment.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
-from actors.podworker.environment.variables import build_environment
-from actors.podworker.errors import ContainerConfigInvalid, VolumeNotReady
-from actors.podworker.spec import read_pod
-from actors.podworker.volumes import atomic, host_path
-from actors.podworker.volumes.keeper import Volumes
-from actors.podworker.volumes.paths import VolumePaths, sub_path
-from actors.podworker.volumes.payload import payload, token_refs
-from actors.podworker.volumes.types import File, Inputs, TokenRef
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
+from actors.podworker.model.types import read_pod
+from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
+from actors.podworker.pods.environment.variables import build_environment
+from actors.podworker.pods.volumes import atomic
+from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
+from actors.podworker.pods.volumes.payload import File, Inputs, TokenRef, payload, token_refs
+from actors.podworker.pods.volumes.volumes import Volumes, prepare_host_path
 from protocols.kube.errors import ApiAway
 from tests.support.podworker_fakes import FakeWorld, container, pod
 
@@ -190,10 +189,10 @@ def test_a_reader_that_holds_the_link_sees_old_or_new_never_a_mix(tmp_path):
 
 
 def test_host_path_types(tmp_path):
-    host_path.prepare({"path": "/no/such"})
-    host_path.prepare({"path": str(tmp_path / "d" / "e"), "type": "DirectoryOrCreate"})
-    host_path.prepare({"path": str(tmp_path / "f"), "type": "FileOrCreate"})
-    host_path.prepare({"path": "/dev/null", "type": "CharDevice"})
+    prepare_host_path({"path": "/no/such"})
+    prepare_host_path({"path": str(tmp_path / "d" / "e"), "type": "DirectoryOrCreate"})
+    prepare_host_path({"path": str(tmp_path / "f"), "type": "FileOrCreate"})
+    prepare_host_path({"path": "/dev/null", "type": "CharDevice"})
     for path, kind, text in (
         (tmp_path / "f", "Directory", "is not a directory"),
         (tmp_path / "d", "FileOrCreate", "is not a file"),
@@ -201,7 +200,7 @@ def test_host_path_types(tmp_path):
         (tmp_path, "Nonsense", "unknown"),
     ):
         with pytest.raises(VolumeNotReady, match=text):
-            host_path.prepare({"path": str(path), "type": kind})
+            prepare_host_path({"path": str(path), "type": kind})
 
 
 def test_sub_paths_stay_in_their_volume(tmp_path):

@@ -4,13 +4,11 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.podworker.pods.admission import admit_request, refusal
-from actors.podworker.pods.calm import LEFT_OUT, Calm
-from actors.podworker.pods.meter import Meter
-from actors.podworker.pods.worker import PodWorker, WorkerOptions
-from actors.podworker.restarts import history
-from actors.podworker.spec import read_pod
-from actors.podworker.types import SECOND, PodSpec, Stage
+from actors.podworker.model import runtime_status
+from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
+from actors.podworker.pods.workers.admission import admit_request, refusal
+from actors.podworker.pods.workers.metrics import Meter
+from actors.podworker.pods.workers.worker import LEFT_OUT, Calm, PodWorker, WorkerOptions
 from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
@@ -157,7 +155,7 @@ def test_grants_reach_the_container_and_pre_start_comes_before_each_start(tmp_pa
             assert scene.fake.devices.admitted[0].containers[0].resources == {"example.com/gpu": 2}
             assert ("Warning", "DeviceConflict", "two plugins want GPUS") in scene.fake.recorder.events
             status = await scene.fake.pleg.newer_than(UID, 0)
-            assert admit_request(read_pod(raw), history.live(status)).containers[0].held == held
+            assert admit_request(read_pod(raw), runtime_status.live(status)).containers[0].held == held
             scene.fake.runtime.end(item.id, 1)
             await scene.until(lambda: len(scene.fake.devices.pre_started) == 2)
 

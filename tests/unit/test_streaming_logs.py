@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.streaming import query, selecting
-from actors.podworker.streaming.errors import RequestInvalid, StreamTargetMissing
-from actors.podworker.streaming.log_file import read_log
-from actors.podworker.streaming.log_lines import Renderer, stamp_ns
-from actors.podworker.streaming.log_tail import tail_offset
-from actors.podworker.streaming.types import LogOptions, Where
+from actors.podworker.endpoint import requests
+from actors.podworker.endpoint import requests as query
+from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
+from actors.podworker.endpoint.requests import Where
+from actors.podworker.logs.reader import LogOptions, Renderer, read_log, stamp_ns, tail_offset
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 WHERE = Where("default", "p", "a")
@@ -198,16 +197,16 @@ WAITING = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     ],
 )
 def test_the_run_a_log_is_of(states: list[str], status: dict[str, object], previous: bool, wanted: str) -> None:
-    assert selecting.for_log(WHERE, runs(*states), status, previous).id == wanted
+    assert requests.for_log(WHERE, runs(*states), status, previous).id == wanted
 
 
 def test_no_log_says_why() -> None:
     with pytest.raises(RequestInvalid, match=r'previous terminated container "a" in pod "p" not found'):
-        selecting.for_log(WHERE, runs("running"), {}, True)
+        requests.for_log(WHERE, runs("running"), {}, True)
     with pytest.raises(RequestInvalid, match="is waiting to start: ContainerCreating"):
-        selecting.for_log(WHERE, None, None, False)
+        requests.for_log(WHERE, None, None, False)
     with pytest.raises(StreamTargetMissing):
-        selecting.running(WHERE, runs("exited"))
+        requests.running(WHERE, runs("exited"))
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The log files of containers: kept small, and removed with what they are of."""
+"""Log files of containers: rotation and reading."""

@@ -1,1 +1,1 @@
-"""The Node object, its lease and its readiness."""
+"""The Node object, its lease and readiness, and the ResourceSlices of drivers that left the node."""

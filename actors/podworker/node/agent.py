@@ -1,4 +1,4 @@
-"""Keeps the Node object true: registers it, patches its status when something changed, and beats every 5 minutes."""
+"""Register the Node object, patch its status when something changed, and send a heartbeat every 5 minutes."""
 
 import asyncio
 import logging
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from actors.podworker.model.types import Object
 from actors.podworker.node.lease import LeaseKeeper, LeaseKeeperOptions
 from actors.podworker.node.machine import Machine
-from actors.podworker.node.readiness import Readiness
 from actors.podworker.node.status import (
     NodeView,
     heartbeat_patch,
@@ -21,13 +21,49 @@ from actors.podworker.node.status import (
     node_patch,
     node_status,
 )
-from actors.podworker.types import Object
 from protocols.errors import NodeplaneError
 from protocols.kube import times
 from protocols.kube.client import ApiClient, ApiError
 from protocols.kube.resources import NODES
 from protocols.messages.devices import Placement, ResourceInventory
 from protocols.pace import Bucket
+
+GRACE_S = 30.0
+"""Upstream's patience with a silent runtime."""
+
+
+class Readiness:
+    """Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._last_good: float | None = None
+        self.faults: tuple[str, ...] = ("container runtime status check may not have completed yet",)
+
+    def adopt(self, now: float) -> None:
+        """The API shows Ready from an earlier life of this process: that counts for the grace."""
+        if self._last_good is None:
+            self._last_good = now
+
+    def observe(self, faults: tuple[str, ...], now: float) -> None:
+        """`faults`: what is wrong right now, empty when all is well; called on every change."""
+        if not faults or not self.faults:
+            self._last_good = now
+        self.faults = faults
+
+    @property
+    def good(self) -> bool:
+        """Right now, without any grace."""
+        return not self.faults
+
+    def ready(self, now: float) -> bool:
+        return self.good or (self._last_good is not None and now - self._last_good < GRACE_S)
+
+    def recheck_in(self, now: float) -> float | None:
+        """Seconds after which the grace ends; None when nothing will change by itself."""
+        if self.good or self._last_good is None or not self.ready(now):
+            return None
+        return GRACE_S - (now - self._last_good)
+
 
 HEARTBEAT_S = 300.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.podworker.types import Object
+from actors.podworker.model.types import Object
 from protocols.errors import NodeplaneError
 from protocols.kube.client import ApiClient, ApiError
 from protocols.kube.resources import LEASES

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from actors.podworker.model.resources import is_extended
+from actors.podworker.model.types import Object
 from actors.podworker.node.machine import Machine
-from actors.podworker.pods.admission import is_extended
-from actors.podworker.types import Object
 from protocols.cpulist import parse_list
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory

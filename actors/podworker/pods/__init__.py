@@ -1,1 +1,4 @@
-"""One worker per pod: what it looks at, what it does next, and how a pod ends."""
+"""The pods of this node: their workers, static pods and CPU sets.
+
+Floors, from the top: manager -> workers -> status -> restarts -> containers -> probes, volumes -> environment.
+"""

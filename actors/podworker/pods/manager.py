@@ -1,4 +1,4 @@
-"""All pod workers of the node: one per uid, from the API's pods and from what the runtime still has of others."""
+"""Start and notify the pod workers of this node: one per uid, for pods of the API and orphans in the runtime."""
 
 import asyncio
 import logging
@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.podworker.containers.limits import NAMES, milli
-from actors.podworker.errors import PodInvalid
-from actors.podworker.pods.meter import Meter
-from actors.podworker.pods.worker import RESYNC_S, PodWorker, WorkerOptions
-from actors.podworker.ports import World
-from actors.podworker.sizes.sizes import Room, requests
-from actors.podworker.spec import TERMINAL, is_static, read_pod
-from actors.podworker.status.conditions import OWN
-from actors.podworker.types import Object, PodSpec, Stage
+from actors.podworker.model.dependencies import World
+from actors.podworker.model.errors import PodInvalid
+from actors.podworker.model.resources import NAMES, Room, milli, requests
+from actors.podworker.model.types import TERMINAL, Object, PodSpec, Stage, is_static, read_pod
+from actors.podworker.pods.status.conditions import OWN
+from actors.podworker.pods.workers.metrics import Meter
+from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus

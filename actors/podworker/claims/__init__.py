@@ -1,1 +1,0 @@
-"""ResourceClaims of pods: found in the API, made usable before the sandbox, given back after the containers."""

@@ -1,0 +1,168 @@
+"""Clients of the API server: pods, referenced objects, events and services."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from actors.podworker.model.dependencies import Address
+from actors.podworker.model.types import APP, EPHEMERAL, ContainerSpec, Object, PodSpec
+from protocols.errors import NodeplaneError
+from protocols.kube.client import ApiClient
+from protocols.kube.events import EventRecorder
+from protocols.kube.informer import Informer, InformerOptions
+from protocols.kube.resources import (
+    CONFIGMAPS,
+    PODS,
+    RESOURCECLAIMS,
+    RUNTIMECLASSES,
+    SECRETS,
+    SERVICEACCOUNTS,
+    SERVICES,
+)
+
+PARALLEL_READS = 16
+READ_S = 5.0
+KIND = {"apiVersion": "v1", "kind": "Pod"}
+OBJECTS = {
+    "ConfigMap": CONFIGMAPS,
+    "Secret": SECRETS,
+    "ResourceClaim": RESOURCECLAIMS,
+    "RuntimeClass": RUNTIMECLASSES,
+}
+TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+
+
+class ApiPods:
+    """ports.Pods and statuses.PodApi."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self.mirror: Callable[[PodSpec], Object | None] = lambda spec: None
+        """The object that stands for a static pod; None for the pods that are the API's own."""
+
+    async def patch_status(self, spec: PodSpec, body: Object) -> Object:
+        if (mirror := self.mirror(spec)) is not None:
+            body = {**body, "metadata": {"uid": mirror["metadata"]["uid"]}}
+        return await self._client.patch(PODS, spec.name, spec.namespace, body, kind="strategic", subresource="status")
+
+    async def is_gone(self, spec: PodSpec) -> bool:
+        try:
+            pod = await self._client.get(PODS, spec.name, spec.namespace)
+        except NodeplaneError as error:
+            if getattr(error, "code", 0) == 404:
+                return True
+            raise
+        return bool((pod.get("metadata") or {}).get("uid") != spec.uid)
+
+    async def create_pod(self, pod: Object) -> None:
+        """A mirror. Quiet when another one is there already: the informer will tell which."""
+        try:
+            await self._client.create(PODS, pod, pod["metadata"]["namespace"])
+        except NodeplaneError as error:
+            if getattr(error, "code", 0) != 409:
+                raise
+
+    async def delete_pod(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        await self._delete(metadata["name"], metadata["namespace"], metadata["uid"])
+
+    async def delete(self, spec: PodSpec) -> None:
+        await self._delete(spec.name, spec.namespace, spec.uid)
+
+    async def _delete(self, name: str, namespace: str, uid: str) -> None:
+        try:
+            await self._client.delete(PODS, name, namespace, grace=0, uid=uid)
+        except NodeplaneError as error:
+            if getattr(error, "code", 0) not in (404, 409):
+                raise
+
+
+class ApiObjects:
+    """ports.Objects."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._slots = asyncio.Semaphore(PARALLEL_READS)
+
+    async def read(self, kind: str, namespace: str, name: str) -> Object | None:
+        async with self._slots:
+            try:
+                return await self._client.get(OBJECTS[kind], name, namespace, timeout=READ_S)
+            except NodeplaneError as error:
+                if getattr(error, "code", 0) == 404:
+                    return None
+                raise
+
+    async def token(self, spec: PodSpec, audience: str, seconds: int) -> tuple[str, float]:
+        account = (spec.raw.get("spec") or {}).get("serviceAccountName") or "default"
+        asked: Object = {
+            "expirationSeconds": seconds,
+            "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": spec.name, "uid": spec.uid},
+        }
+        if audience:
+            asked["audiences"] = [audience]
+        body = {**TOKEN_REQUEST, "metadata": {"name": account, "namespace": spec.namespace}, "spec": asked}
+        async with self._slots:
+            reply = await self._client.create(SERVICEACCOUNTS, body, spec.namespace, subresource="token")
+        return str((reply.get("status") or {}).get("token") or ""), float(seconds)
+
+
+class ApiRecorder:
+    """ports.Recorder."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
+        if spec.raw:  # orphans have no object to speak of
+            self._recorder.event({**spec.raw, **KIND}, kind, reason, message, field_path(container))
+
+
+def field_path(container: ContainerSpec | None) -> str:
+    if container is None:
+        return ""
+    field = {APP: "containers", EPHEMERAL: "ephemeralContainers"}.get(container.kind, "initContainers")
+    return f"spec.{field}{{{container.name}}}"
+
+
+FIRST_S = 5.0
+"""How long pods wait for the first list, before they start with what is known."""
+NAMES = ("name", "namespace", "uid", "resourceVersion")
+
+
+class KnownServices:
+    """Quiet: whoever starts a container looks at what there is then."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._informer = Informer(client, SERVICES, InformerOptions(keep=addresses), self)
+
+    async def run(self) -> None:
+        await self._informer.run()
+
+    async def known(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await self._informer.wait_synced(FIRST_S)
+
+    def items(self) -> Iterable[Object]:
+        return tuple(self._informer.items.values())
+
+    # the informer's handler
+
+    def on_add(self, obj: Object) -> None: ...
+    def on_update(self, old: Object, new: Object) -> None: ...
+    def on_delete(self, obj: Object) -> None: ...
+
+
+def addresses(service: Object) -> Object:
+    """Name, address and ports of a service."""
+    metadata, spec = service.get("metadata") or {}, service.get("spec") or {}
+    return {
+        "metadata": {key: metadata[key] for key in NAMES if key in metadata},
+        "spec": {"clusterIP": spec.get("clusterIP"), "ports": spec.get("ports")},
+    }
+
+
+def address(url: str) -> Address:
+    parts = urlsplit(url)
+    return Address(parts.hostname or "", parts.port or 443)

@@ -1,0 +1,116 @@
+"""Client of the container runtime: CRI calls by way of the actor `cri`, each with a deadline."""
+
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from actors.podworker.model.dependencies import ImageFound
+from actors.podworker.model.errors import RuntimeReplyInvalid
+from protocols.bus import Bus
+from protocols.messages import cri as messages
+from protocols.wire import cri_pb2
+
+Reply = TypeVar("Reply", bound=Message)
+QUICK_S, CREATE_S, PULL_S = 15.0, 120.0, 600.0
+STOP_MARGIN_S = 30.0
+EXEC_MARGIN_S = 5.0
+MINIMAL_STOP_S = 2
+"""StopContainer's timeout is never shorter, whatever grace is left."""
+
+
+class BusRuntime:
+    """ports.Runtime by way of `cri`. Calls that may be repeated without harm are marked idempotent."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig", handler: str) -> str:
+        request = cri_pb2.RunPodSandboxRequest(config=config, runtime_handler=handler)
+        reply = await self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, CREATE_S)
+        return str(reply.pod_sandbox_id)
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        request = cri_pb2.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._call("StopPodSandbox", request, cri_pb2.StopPodSandboxResponse, CREATE_S, True)
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        request = cri_pb2.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._call("RemovePodSandbox", request, cri_pb2.RemovePodSandboxResponse, CREATE_S, True)
+
+    async def sandbox_ip(self, sandbox_id: str) -> str:
+        request = cri_pb2.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
+        reply = await self._call("PodSandboxStatus", request, cri_pb2.PodSandboxStatusResponse, QUICK_S, True)
+        return str(reply.status.network.ip)
+
+    async def create_container(
+        self, sandbox_id: str, config: "cri_pb2.ContainerConfig", sandbox: "cri_pb2.PodSandboxConfig"
+    ) -> str:
+        request = cri_pb2.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox)
+        reply = await self._call("CreateContainer", request, cri_pb2.CreateContainerResponse, CREATE_S)
+        return str(reply.container_id)
+
+    async def start_container(self, container_id: str) -> None:
+        request = cri_pb2.StartContainerRequest(container_id=container_id)
+        await self._call("StartContainer", request, cri_pb2.StartContainerResponse, CREATE_S)
+
+    async def stop_container(self, container_id: str, grace: int) -> None:
+        seconds = max(MINIMAL_STOP_S, grace)
+        request = cri_pb2.StopContainerRequest(container_id=container_id, timeout=seconds)
+        await self._call("StopContainer", request, cri_pb2.StopContainerResponse, seconds + STOP_MARGIN_S, True)
+
+    async def exec_sync(self, container_id: str, command: list[str], timeout: int) -> tuple[int, bytes]:
+        request = cri_pb2.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout)
+        reply = await self._call("ExecSync", request, cri_pb2.ExecSyncResponse, timeout + EXEC_MARGIN_S)
+        return reply.exit_code, reply.stdout + reply.stderr
+
+    async def reopen_log(self, container_id: str) -> None:
+        request = cri_pb2.ReopenContainerLogRequest(container_id=container_id)
+        await self._call("ReopenContainerLog", request, cri_pb2.ReopenContainerLogResponse, QUICK_S, True)
+
+    async def remove_container(self, container_id: str) -> None:
+        request = cri_pb2.RemoveContainerRequest(container_id=container_id)
+        await self._call("RemoveContainer", request, cri_pb2.RemoveContainerResponse, CREATE_S, True)
+
+    async def set_cpus(self, container_id: str, cpus: str) -> None:
+        resources = cri_pb2.LinuxContainerResources(cpuset_cpus=cpus)
+        request = cri_pb2.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
+        await self._call("UpdateContainerResources", request, cri_pb2.UpdateContainerResourcesResponse, QUICK_S, True)
+
+    async def resize(self, container_id: str, resources: "cri_pb2.LinuxContainerResources") -> None:
+        request = cri_pb2.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
+        await self._call("UpdateContainerResources", request, cri_pb2.UpdateContainerResourcesResponse, QUICK_S, True)
+
+    async def image(self, name: str) -> ImageFound | None:
+        request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=name))
+        reply = await self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, QUICK_S, True)
+        found = reply.image
+        return ImageFound(found.id, found.uid.value, found.username) if reply.HasField("image") and found.id else None
+
+    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None) -> str:
+        request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image), auth=auth)
+        reply = await self._call("PullImage", request, cri_pb2.PullImageResponse, PULL_S)
+        return str(reply.image_ref)
+
+    async def stats(self) -> "cri_pb2.ListContainerStatsResponse":
+        """Of all containers."""
+        request = cri_pb2.ListContainerStatsRequest()
+        return await self._call("ListContainerStats", request, cri_pb2.ListContainerStatsResponse, QUICK_S, True)
+
+    async def live_pods(self) -> list[tuple[str, str, str]]:
+        """Uid, namespace and name of every pod the runtime has a sandbox of: the truth at start."""
+        request = cri_pb2.ListPodSandboxRequest()
+        reply = await self._call("ListPodSandbox", request, cri_pb2.ListPodSandboxResponse, QUICK_S, True)
+        found = (item.metadata for item in reply.items)
+        return [(metadata.uid, metadata.namespace, metadata.name) for metadata in found if metadata.uid]
+
+    async def _call(
+        self, operation: str, request: Message, reply: type[Reply], timeout: float, idempotent: bool = False
+    ) -> Reply:
+        call = messages.CriCall(operation=operation, request=request.SerializeToString())
+        answer = await self._bus.call(
+            messages.OWNER, messages.CALL, call, messages.CriReply, timeout=timeout, idempotent=idempotent
+        )
+        try:
+            return reply.FromString(answer.response)
+        except DecodeError as error:
+            raise RuntimeReplyInvalid(f"the runtime's answer to {operation} does not decode: {error}") from None

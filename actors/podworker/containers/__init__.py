@@ -1,1 +1,0 @@
-"""Making and ending sandboxes and containers: what the runtime is told of each."""

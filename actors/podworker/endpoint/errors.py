@@ -1,0 +1,82 @@
+"""Errors of the node endpoint. `http` is the status code of the response, `reason` that of its Status object."""
+
+from typing import ClassVar
+
+import msgspec
+from aiohttp import web
+
+from protocols.errors import NodeplaneError
+
+
+class StreamingRefused(NodeplaneError):
+    """Base of all of them."""
+
+    reason: ClassVar[str] = "InternalError"
+    retry_s: ClassVar[int] = 0
+    """Seconds after which to come back; 0 = better not."""
+
+
+class CallerUnknown(StreamingRefused):
+    """Raised when a request comes without a client certificate of this plane."""
+
+    http: ClassVar[int] = 401
+    grpc: ClassVar[str] = "UNAUTHENTICATED"
+    reason: ClassVar[str] = "Unauthorized"
+
+
+class CallerForbidden(StreamingRefused):
+    """Raised when somebody other than the API server calls."""
+
+    http: ClassVar[int] = 403
+    grpc: ClassVar[str] = "PERMISSION_DENIED"
+    reason: ClassVar[str] = "Forbidden"
+
+
+class RequestInvalid(StreamingRefused):
+    """Raised when a query cannot be understood, or the container has not come as far as the request needs it."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+    reason: ClassVar[str] = "BadRequest"
+
+
+class StreamTargetMissing(StreamingRefused):
+    """Raised when this node has no such pod or container, or no such path."""
+
+    http: ClassVar[int] = 404
+    grpc: ClassVar[str] = "NOT_FOUND"
+    reason: ClassVar[str] = "NotFound"
+
+
+class NotHeardYet(StreamingRefused):
+    """Raised in the first moments of a life of podworker; clients come back by themselves."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+    reason: ClassVar[str] = "ServiceUnavailable"
+    retry_s: ClassVar[int] = 1
+
+
+class RuntimeAway(StreamingRefused):
+    """Raised when the container runtime cannot be asked, or does not open the stream."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+    reason: ClassVar[str] = "ServiceUnavailable"
+
+
+def status(error: StreamingRefused) -> dict[str, object]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": str(error),
+        "reason": error.reason,
+        **({"details": {"retryAfterSeconds": error.retry_s}} if error.retry_s else {}),
+        "code": error.http,
+    }
+
+
+def refusal(error: StreamingRefused) -> web.Response:
+    return web.Response(body=msgspec.json.encode(status(error)), status=error.http, content_type="application/json")

@@ -1,0 +1,179 @@
+"""Parse requests to the node endpoint and find the container run or sandbox they name. Pure."""
+
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
+from actors.podworker.logs.reader import LogOptions, stamp_ns
+from actors.podworker.model.types import Object
+from protocols.messages.pleg import ContainerStatus, PodStatus
+
+TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")
+STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
+
+
+class Where(msgspec.Struct, frozen=True):
+    """One container of one pod, as a request names it."""
+
+    namespace: str
+    pod: str
+    container: str
+    uid: str = ""
+    """Only this very pod; empty = whichever bears the name."""
+
+
+class ExecOptions(msgspec.Struct, frozen=True):
+    command: tuple[str, ...] = ()
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+
+def log_options(query: Mapping[str, str]) -> LogOptions:
+    stream = query.get("stream", "")
+    if stream not in STREAMS:
+        raise RequestInvalid(f"stream is {stream!r}; use All, Stdout or Stderr")
+    return LogOptions(
+        follow=_flag(query, "follow"),
+        previous=_flag(query, "previous"),
+        timestamps=_flag(query, "timestamps"),
+        tail=_number(query, "tailLines"),
+        limit=_number(query, "limitBytes"),
+        since_ns=_since(query),
+        stream=STREAMS[stream],
+    )
+
+
+def exec_options(query: Mapping[str, str], command: list[str]) -> ExecOptions:
+    """`stdin`, `stdout`, `stderr` are called `input`, `output`, `error` on the node, as kubelet does."""
+    options = ExecOptions(
+        command=tuple(command),
+        stdin=_flag(query, "input"),
+        stdout=_flag(query, "output"),
+        stderr=_flag(query, "error"),
+        tty=_flag(query, "tty"),
+    )
+    if not (options.stdin or options.stdout or options.stderr):
+        raise RequestInvalid("you must specify at least 1 of stdin, stdout, stderr")
+    return msgspec.structs.replace(options, stderr=options.stderr and not options.tty)
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    value = query.get(name, "").lower()
+    if value not in TRUE + FALSE:
+        raise RequestInvalid(f"{name} is {value!r}; use true or false")
+    return value in TRUE
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    value = query.get(name, "")
+    if value and not (value.isascii() and value.isdigit() and len(value) < 19):
+        raise RequestInvalid(f"{name} is {value!r}; use a number that is not negative")
+    return int(value) if value else -1
+
+
+def _since(query: Mapping[str, str]) -> int:
+    seconds, moment = _number(query, "sinceSeconds"), query.get("sinceTime", "")
+    if not moment:
+        return time.time_ns() - seconds * 1_000_000_000 if seconds >= 0 else 0
+    at = stamp_ns(moment.encode())
+    if at is None:
+        raise RequestInvalid(f"sinceTime is {moment!r}; write it as 2026-01-31T12:00:00Z")
+    return at
+
+
+RAN = ("running", "exited")
+KINDS = ("containers", "initContainers", "ephemeralContainers")
+LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+
+
+def for_log(where: Where, known: PodStatus | None, shown: Object | None, previous: bool) -> ContainerStatus:
+    """`known`: what the runtime has; `shown`: the container's status in the API. Raises RequestInvalid.
+
+    While a container waits for its restart its newest run is already the previous one, as its status shows it.
+    """
+    runs = _runs(where.container, known)
+    ran = [run for run in runs if run.state in RAN]
+    if previous:
+        waits = bool(((shown or {}).get("state") or {}).get("waiting"))
+        ended = [run for run in ran if run.state == "exited"]
+        if ended and (ended[0] is not ran[0] or waits):
+            return ended[0]
+        if len(ended) > 1:
+            return ended[1]
+        raise RequestInvalid(f'previous terminated container "{where.container}" in pod "{where.pod}" not found')
+    if ran:
+        return ran[0]
+    raise RequestInvalid(f'container "{where.container}" in pod "{where.pod}" is waiting to start: {_why(shown)}')
+
+
+def running(where: Where, known: PodStatus | None) -> ContainerStatus:
+    """Raises StreamTargetMissing when it does not run."""
+    for run in _runs(where.container, known):
+        if run.state == "running":
+            return run
+    raise StreamTargetMissing(f'container not found ("{where.container}")')
+
+
+def ready_sandbox(where: Where, known: PodStatus | None) -> str:
+    """Raises StreamTargetMissing."""
+    for sandbox in known.sandboxes if known else ():
+        if sandbox.ready:
+            return sandbox.id
+    raise StreamTargetMissing(f'pod "{where.pod}" has no running sandbox')
+
+
+def is_running(known: PodStatus | None, id: str) -> bool:
+    return any(run.id == id and run.state == "running" for run in (known.containers if known else ()))
+
+
+def shown_status(pod: Object, container: str) -> Object | None:
+    """The container's status in the pod object."""
+    status = pod.get("status") or {}
+    found = (entry for kind in LISTS for entry in status.get(kind) or () if entry.get("name") == container)
+    return next(found, None)
+
+
+def find_pod(pods: Mapping[str, Object], where: Where) -> Object:
+    """Raises StreamTargetMissing."""
+    pod = pods.get(f"{where.namespace}/{where.pod}")
+    if pod is None or (where.uid and (pod.get("metadata") or {}).get("uid") != where.uid):
+        raise StreamTargetMissing(f'pod "{where.pod}" is not on this node')
+    spec = pod.get("spec") or {}
+    names = [c.get("name") for kind in KINDS for c in spec.get(kind) or ()]
+    if where.container and where.container not in names:
+        raise StreamTargetMissing(f'container "{where.container}" is not part of pod "{where.pod}"')
+    return pod
+
+
+def _runs(container: str, known: PodStatus | None) -> list[ContainerStatus]:
+    """Newest first."""
+    runs = [run for run in (known.containers if known else ()) if run.name == container]
+    return sorted(runs, key=lambda run: (run.created_ns, run.attempt), reverse=True)
+
+
+def _why(shown: Object | None) -> str:
+    waiting = ((shown or {}).get("state") or {}).get("waiting") or {}
+    reason = waiting.get("reason") or "ContainerCreating"
+    if reason == "ErrImagePull":
+        return "image can't be pulled"
+    return "trying and failing to pull image" if reason == "ImagePullBackOff" else str(reason)
+
+
+def where_of(path: list[str], container: bool) -> Where:
+    """`NAMESPACE/POD[/UID][/CONTAINER]`, as kubelet's paths are. Raises StreamTargetMissing."""
+    wanted = 3 if container else 2
+    if len(path) not in (wanted, wanted + 1) or not all(path):
+        raise StreamTargetMissing("the node's paths are NAMESPACE/POD[/UID]" + "/CONTAINER" * container)
+    uid = path[2] if len(path) > wanted else ""
+    return Where(namespace=path[0], pod=path[1], container=path[-1] if container else "", uid=uid)
+
+
+def uid_of(pod: Object) -> str:
+    """Of static pods the runtime knows the uid of the file, which the mirror pod carries as an annotation."""
+    metadata = pod.get("metadata") or {}
+    mirrored = (metadata.get("annotations") or {}).get("kubernetes.io/config.hash")
+    return str(mirrored or metadata.get("uid") or "")

@@ -1,0 +1,184 @@
+"""Handlers of the node endpoint: logs, exec, attach, port-forward."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+from google.protobuf.message import Message
+
+from actors.podworker.clients.runtime import BusRuntime
+from actors.podworker.endpoint.errors import NotHeardYet, RequestInvalid, RuntimeAway
+from actors.podworker.endpoint.requests import (
+    ExecOptions,
+    Where,
+    exec_options,
+    find_pod,
+    for_log,
+    is_running,
+    log_options,
+    ready_sandbox,
+    running,
+    shown_status,
+    uid_of,
+    where_of,
+)
+from actors.podworker.endpoint.server import LOOPBACK, EndpointOptions, Handler, NodeEndpoint
+from actors.podworker.endpoint.stats import Sampler, StatsRoute
+from actors.podworker.endpoint.streams import check_upgrade, command, connect, tunnel
+from actors.podworker.logs.reader import LogOptions, read_log
+from actors.podworker.model.types import Object
+from protocols.actor import Context
+from protocols.bus import Bus, BusError
+from protocols.messages import cri as messages
+from protocols.messages.pleg import ContainerStatus, PodStatus
+from protocols.streams.channels import TUNNEL
+from protocols.wire import cri_pb2
+
+CALL_S = 15.0
+Reply = TypeVar("Reply", bound=Message)
+
+
+class StreamCalls:
+    """Each returns a URL that is good once and for a short time. Raises RuntimeAway."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def exec(self, container: str, options: ExecOptions) -> str:
+        request = cri_pb2.ExecRequest(
+            container_id=container,
+            cmd=options.command,
+            tty=options.tty,
+            stdin=options.stdin,
+            stdout=options.stdout,
+            stderr=options.stderr,
+        )
+        return (await self._call("Exec", request, cri_pb2.ExecResponse)).url
+
+    async def attach(self, container: str, options: ExecOptions) -> str:
+        request = cri_pb2.AttachRequest(
+            container_id=container,
+            tty=options.tty,
+            stdin=options.stdin,
+            stdout=options.stdout,
+            stderr=options.stderr,
+        )
+        return (await self._call("Attach", request, cri_pb2.AttachResponse)).url
+
+    async def port_forward(self, sandbox: str) -> str:
+        request = cri_pb2.PortForwardRequest(pod_sandbox_id=sandbox)
+        return (await self._call("PortForward", request, cri_pb2.PortForwardResponse)).url
+
+    async def _call(self, operation: str, request: Message, reply: type[Reply]) -> Reply:
+        call = messages.CriCall(operation=operation, request=request.SerializeToString())
+        try:
+            answer = await self._bus.call(messages.OWNER, messages.CALL, call, messages.CriReply, timeout=CALL_S)
+        except BusError as error:
+            raise RuntimeAway(error.message or str(error)) from None
+        return reply.FromString(answer.response)
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """What is known of this node's pods."""
+
+    pods: Mapping[str, Object]
+    """Pod objects by `namespace/name`."""
+    status: Callable[[str], PodStatus | None]
+    """By uid, as the runtime has it."""
+    complete: Callable[[], bool] = lambda: True
+    """False until both have been heard of after a start."""
+
+    def pod(self, where: Where) -> Object:
+        """Raises StreamTargetMissing, NotHeardYet."""
+        if not self.complete():
+            raise NotHeardYet("the node has just started and does not know its pods yet")
+        return find_pod(self.pods, where)
+
+
+class LogRoute:
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+
+    async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        """Raises StreamingRefused before the first byte."""
+        where, options = where_of(path, container=True), log_options(request.query)
+        pod = self._view.pod(where)
+        uid = uid_of(pod)
+        shown = shown_status(pod, where.container)
+        run = for_log(where, self._view.status(uid), shown, options.previous)
+        if not run.log_path:
+            raise RequestInvalid(f'container "{where.container}" keeps no log')
+        return await self._send(request, uid, run, options)
+
+    async def _send(
+        self, request: web.BaseRequest, uid: str, run: ContainerStatus, options: LogOptions
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        chunks = read_log(run.log_path, options, lambda: is_running(self._view.status(uid), run.id))
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                await response.write(chunk)
+        await response.write_eof()
+        return response
+
+
+class ConnectionRoutes:
+    """Every refusal comes before the handshake, what fails later is told on the error channel."""
+
+    def __init__(self, view: NodeView, calls: StreamCalls, bare_spdy: bool) -> None:
+        self._view = view
+        self._calls = calls
+        self._bare = bare_spdy
+
+    async def exec(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        options = exec_options(request.query, request.query.getall("command", []))
+        if not options.command:
+            raise RequestInvalid("you must specify a command for the container")
+        return await self._command(request, await self._calls.exec(self._running(path).id, options), options)
+
+    async def attach(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        options = exec_options(request.query, [])
+        return await self._command(request, await self._calls.attach(self._running(path).id, options), options)
+
+    async def port_forward(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        where = where_of(path, container=False)
+        known = self._view.status(uid_of(self._view.pod(where)))
+        url = await self._calls.port_forward(ready_sandbox(where, known))
+        if self._bare:
+            check_upgrade(request, (TUNNEL,))
+            return await tunnel(request, url)
+        return await connect(request, url, (TUNNEL,))
+
+    async def _command(self, request: web.BaseRequest, url: str, options: ExecOptions) -> web.StreamResponse:
+        return await (command(request, url, options) if self._bare else connect(request, url))
+
+    def _running(self, path: list[str]) -> ContainerStatus:
+        where = where_of(path, container=True)
+        pod = self._view.pod(where)
+        return running(where, self._view.status(uid_of(pod)))
+
+
+def routes(view: NodeView, calls: StreamCalls, bare_spdy: bool) -> dict[str, Handler]:
+    """`bare_spdy`: the runtime speaks SPDY without a websocket around it."""
+    connections = ConnectionRoutes(view, calls, bare_spdy)
+    return {
+        "containerLogs": LogRoute(view).serve,
+        "exec": connections.exec,
+        "attach": connections.attach,
+        "portForward": connections.port_forward,
+    }
+
+
+def node_endpoint(context: Context, view: NodeView) -> NodeEndpoint:
+    layout = context.layout
+    cert, key = layout.client_cert("node-serving")
+    port_file = layout.run / "node-endpoint.port"
+    host, port = context.settings.node_ip or LOOPBACK, context.settings.node_port
+    options = EndpointOptions(cert=cert, key=key, client_ca=layout.ca_cert, port_file=port_file, host=host, port=port)
+    stats = StatsRoute(context.settings.node_name, Sampler(BusRuntime(context.bus).stats))
+    bare_spdy = not context.settings.runtime_embedded
+    return NodeEndpoint(options, {**routes(view, StreamCalls(context.bus), bare_spdy), "stats": stats.serve})

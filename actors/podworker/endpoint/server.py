@@ -1,0 +1,124 @@
+"""TLS server of the node endpoint: kubelet's paths, for the API server's certificate only."""
+
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from actors.podworker.endpoint.errors import (
+    CallerForbidden,
+    CallerUnknown,
+    StreamingRefused,
+    StreamTargetMissing,
+    refusal,
+)
+from protocols.files import write_atomic
+from protocols.serving import BoundedServer, Limits, Listener, ListenerOptions, UnauthenticatedConnections
+from protocols.tls import Renewed, is_trusted, server_contexts, serving
+
+CALLER = "kube-apiserver-kubelet-client"
+"""Common name of the only client."""
+LOOPBACK = "127.0.0.1"
+CLOSE_S = 1.0
+KNOWN_S = 75.0
+"""How long an idle connection of the API server is kept."""
+
+Handler = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
+log = logging.getLogger("podworker")
+
+
+class EndpointOptions(msgspec.Struct, frozen=True):
+    cert: Path
+    key: Path
+    client_ca: Path
+    port_file: Path
+    """Where the port is remembered, so that the next life has the same."""
+    host: str = LOOPBACK
+    port: int = 0
+    """0 = any, the last life's first."""
+
+
+class NodeEndpoint:
+    """`routes`: first path segment -> handler, which gets the others."""
+
+    def __init__(self, options: EndpointOptions, routes: dict[str, Handler]) -> None:
+        self._options = options
+        self._routes = routes
+        self.port = 0
+        """0 as long as nobody can call."""
+        self._server = BoundedServer(
+            self._answer, authenticated_timeout=KNOWN_S, handler_cancellation=True, access_log=None
+        )
+        self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=CLOSE_S)
+        self._listener: Listener | None = None
+
+    async def start(self) -> None:
+        """A node that cannot serve streams still runs pods: the reason goes to the log."""
+        try:
+            options = self._options
+            files = (options.cert, options.key, options.client_ca)
+            context = serving(Renewed(files, lambda: server_contexts(lambda: _tls_context(options), options.client_ca)))
+            await self._runner.setup()
+            self.port = self._listen(context)
+            write_atomic(self._options.port_file, str(self.port).encode())
+        except OSError as error:
+            log.error("logs, exec and port-forward are not served: %s", error)
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        await self._runner.cleanup()
+
+    def _listen(self, context: ssl.SSLContext) -> int:
+        """On the port that was asked for; else on that of the last life, or any other when it is taken."""
+        if self._options.port:
+            return self._bind(self._options.port, context)
+        with contextlib.suppress(OSError, ValueError):
+            return self._bind(int(self._options.port_file.read_text()), context)
+        return self._bind(0, context)
+
+    def _bind(self, port: int, context: ssl.SSLContext) -> int:
+        listener = Listener(
+            ListenerOptions(self._options.host, port, context, self._server), UnauthenticatedConnections(Limits())
+        )
+        listener.start()
+        self._listener = listener
+        return listener.port
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            _authorize(request)
+            parts = request.rel_url.parts
+            handler = self._routes.get(parts[1] if len(parts) > 1 else "")
+            if handler is None:
+                raise StreamTargetMissing(f"the node serves {', '.join(sorted(self._routes))}, not {request.path!r}")
+            return await handler(request, list(parts[2:]))
+        except StreamingRefused as error:
+            return refusal(error)
+        except ConnectionError:
+            return web.Response(status=499)
+
+
+def _authorize(request: web.BaseRequest) -> None:
+    transport = request.transport
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    if not certificate or not is_trusted(transport, time.time()):
+        raise CallerUnknown("Unauthorized")
+    name = next((value for pairs in certificate["subject"] for key, value in pairs if key == "commonName"), "")
+    if name != CALLER:
+        raise CallerForbidden(f'user "{name}" may not use this node\'s endpoint; ask the API server')
+
+
+def _tls_context(options: EndpointOptions) -> ssl.SSLContext:
+    """Certificates are asked for, not required, so that a stranger gets an answer. Raises OSError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(options.cert, options.key)
+    return context

@@ -1,0 +1,162 @@
+"""Serve /stats/summary: usage of the node, its pods and their containers, sampled on request."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from actors.podworker.endpoint.errors import RuntimeAway, StreamTargetMissing
+from protocols.bus import BusError
+from protocols.kube.times import format_ns
+from protocols.wire import cri_pb2 as pb
+
+FRESH_S = 1.0
+"""Within this time the same answer is given again, and two looks are at least this far apart."""
+STALE_S = 60.0
+"""A look further back than this tells little of now: a second one is waited for."""
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_IDLE = (3, 4)
+
+
+class Usage(msgspec.Struct, frozen=True):
+    at_ns: int = 0
+    cpu_ns: int = 0
+    """Since its start."""
+    working: int = 0
+    resident: int = 0
+    nanocores: int = 0
+    """Mean since the look before."""
+
+
+class Container(msgspec.Struct, frozen=True):
+    namespace: str
+    pod: str
+    uid: str
+    name: str
+    id: str
+    usage: Usage
+
+
+class Sample(msgspec.Struct, frozen=True):
+    taken: float
+    """Monotonic seconds."""
+    window: float
+    node: Usage
+    containers: tuple[Container, ...]
+
+
+Ask = Callable[[], Awaitable["pb.ListContainerStatsResponse"]]
+
+
+class Sampler:
+    """`ask` is the runtime's ListContainerStats. `clock` gives monotonic seconds."""
+
+    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._last: Sample | None = None
+        self._turn = asyncio.Lock()
+
+    async def sample(self) -> Sample:
+        """Raises BusError."""
+        async with self._turn:
+            if self._last is None or self._clock() - self._last.taken > STALE_S:
+                self._last = await self._look(None)
+                await asyncio.sleep(FRESH_S)
+            if not self._last.window or self._clock() - self._last.taken >= FRESH_S:
+                self._last = await self._look(self._last)
+            return self._last
+
+    async def _look(self, before: Sample | None) -> Sample:
+        reply = await self._ask()
+        now = self._clock()
+        known = {container.id: container.usage for container in before.containers} if before else {}
+        found = [_container(stats, known.get(stats.attributes.id)) for stats in reply.stats]
+        containers = tuple(container for container in found if container.uid and container.usage.at_ns)
+        window = now - before.taken if before else 0.0
+        return Sample(now, window, _rated(_machine(), before.node if before else None), containers)
+
+
+def _container(stats: "pb.ContainerStats", before: Usage | None) -> Container:
+    labels, memory = stats.attributes.labels, stats.memory
+    usage = Usage(
+        at_ns=stats.cpu.timestamp or memory.timestamp,
+        cpu_ns=stats.cpu.usage_core_nano_seconds.value,
+        working=memory.working_set_bytes.value,
+        resident=memory.rss_bytes.value or memory.working_set_bytes.value,
+    )
+    name = labels.get("io.kubernetes.container.name") or stats.attributes.metadata.name
+    namespace, pod, uid = (labels.get(f"io.kubernetes.pod.{part}", "") for part in ("namespace", "name", "uid"))
+    return Container(namespace, pod, uid, name, stats.attributes.id, _rated(usage, before))
+
+
+def _rated(usage: Usage, before: Usage | None) -> Usage:
+    if before is None or usage.at_ns <= before.at_ns:
+        return usage
+    used = max(0, usage.cpu_ns - before.cpu_ns)
+    return msgspec.structs.replace(usage, nanocores=used * 1_000_000_000 // (usage.at_ns - before.at_ns))
+
+
+def _machine() -> Usage:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        busy = sum(ticks) - sum(ticks[index] for index in _IDLE)
+        words = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
+        memory = {line[0]: int(line[1]) * 1024 for line in words if len(line) > 1}
+        used = memory["MemTotal:"] - memory.get("MemAvailable:", 0)
+        return Usage(time.time_ns(), busy * _TICK_NS, used, memory.get("AnonPages:", used))
+    return Usage(time.time_ns())
+
+
+def summary(node: str, sample: Sample) -> dict[str, Any]:
+    pods: dict[str, list[Container]] = {}
+    for container in sample.containers:
+        pods.setdefault(container.uid, []).append(container)
+    return {"node": {"nodeName": node, **_figures(sample.node)}, "pods": [_pod(found) for found in pods.values()]}
+
+
+def _pod(containers: list[Container]) -> dict[str, Any]:
+    first, usages = containers[0], [container.usage for container in containers]
+    total = Usage(
+        at_ns=max(usage.at_ns for usage in usages),
+        cpu_ns=sum(usage.cpu_ns for usage in usages),
+        working=sum(usage.working for usage in usages),
+        resident=sum(usage.resident for usage in usages),
+        nanocores=sum(usage.nanocores for usage in usages),
+    )
+    return {
+        "podRef": {"name": first.pod, "namespace": first.namespace, "uid": first.uid},
+        "containers": [{"name": container.name, **_figures(container.usage)} for container in containers],
+        **_figures(total),
+    }
+
+
+def _figures(usage: Usage) -> dict[str, Any]:
+    at, working = format_ns(usage.at_ns), usage.working
+    return {
+        "cpu": {"time": at, "usageNanoCores": usage.nanocores, "usageCoreNanoSeconds": usage.cpu_ns},
+        "memory": {"time": at, "workingSetBytes": working, "usageBytes": working, "rssBytes": usage.resident},
+    }
+
+
+class StatsRoute:
+    def __init__(self, node: str, sampler: Sampler) -> None:
+        self._node = node
+        self._sampler = sampler
+
+    async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
+        """Raises StreamingRefused."""
+        if path != ["summary"]:
+            raise StreamTargetMissing("the node tells its statistics at /stats/summary")
+        try:
+            sample = await self._sampler.sample()
+        except BusError as error:
+            raise RuntimeAway(str(error)) from None
+        body = {**summary(self._node, sample), "window": sample.window}
+        return web.Response(body=msgspec.json.encode(body), content_type="application/json")

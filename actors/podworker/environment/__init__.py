@@ -1,1 +1,0 @@
-"""What a container's environment variables say, and where they have it from."""

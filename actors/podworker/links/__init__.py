@@ -1,1 +1,0 @@
-"""The world as it is: other actors on the bus, the runtime, the API."""

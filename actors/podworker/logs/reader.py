@@ -1,0 +1,276 @@
+"""Read a container's log from disk: parse CRI lines, find the tail, follow across rotation.
+
+A line is `<time> <stdout|stderr> <tags> <content>`; tag P means that the output line continues in the next one of its
+stream, F that it ends here. Lines that do not parse are skipped: a torn line after a full disk hides no other.
+
+Files are read in threads, one chunk at a time.
+"""
+
+import asyncio
+import calendar
+import contextlib
+import errno
+import os
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from protocols.files import open_regular
+from protocols.inotify import CONTENTS, Changes
+
+CHUNK = 128 * 1024
+"""Bytes read from a log file at once."""
+
+
+class LogOptions(msgspec.Struct, frozen=True):
+    """What of a log is wanted; -1 = no limit."""
+
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail: int = -1
+    limit: int = -1
+    """Bytes of output."""
+    since_ns: int = 0
+    stream: str = ""
+    """stdout or stderr; empty = both."""
+
+
+LONGEST = 1024 * 1024
+"""Bytes of one file line; a longer one is no log line and is dropped."""
+
+
+class Line(NamedTuple):
+    stamp: bytes
+    stream: bytes
+    partial: bool
+    content: bytes
+
+
+def parse(raw: bytes) -> Line | None:
+    """`raw` without its newline; None when it is no log line."""
+    parts = raw.split(b" ", 3)
+    if len(parts) < 3 or parts[1] not in (b"stdout", b"stderr") or not parts[2]:
+        return None
+    content = parts[3] if len(parts) == 4 else b""
+    return Line(parts[0], parts[1], parts[2].split(b":")[0] == b"P", content)
+
+
+class Renderer:
+    """Bytes of the file in, bytes for the reader out. `full` once the byte limit is reached."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+        self._left = options.limit
+        self._rest = b""
+        self._wanted = options.stream.encode()
+        self._inside: dict[bytes, bool] = {}
+        """Streams in the middle of an output line."""
+        self._old: dict[bytes, bool] = {}
+        """Whether the output line a stream is in began before `since`."""
+        self.full = options.limit == 0
+
+    def feed(self, data: bytes) -> bytes:
+        *raw, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LONGEST:
+            self._rest = b""
+        return self._limited(b"".join(self._shown(line) for line in map(parse, raw) if line is not None))
+
+    def reset(self) -> None:
+        """The file was replaced: what it had not finished will not be."""
+        self._rest = b""
+
+    def _shown(self, line: Line) -> bytes:
+        begins = not self._inside.get(line.stream, False)
+        if begins:
+            self._old[line.stream] = self._is_old(line.stamp)
+        self._inside[line.stream] = line.partial
+        if self._old[line.stream] or (self._wanted and line.stream != self._wanted):
+            return b""
+        stamp = line.stamp + b" " if begins and self._options.timestamps else b""
+        return stamp + line.content + (b"" if line.partial else b"\n")
+
+    def _is_old(self, stamp: bytes) -> bool:
+        since = self._options.since_ns
+        if not since:
+            return False
+        at = stamp_ns(stamp)
+        return at is not None and at < since
+
+    def _limited(self, shown: bytes) -> bytes:
+        if self._left < 0:
+            return shown
+        shown = shown[: self._left]
+        self._left -= len(shown)
+        self.full = self._left == 0
+        return shown
+
+
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$")
+
+
+def stamp_ns(stamp: bytes) -> int | None:
+    """Nanoseconds since the epoch of an RFC 3339 time with up to nine digits; None when it is none."""
+    found = _STAMP.match(stamp)
+    if found is None:
+        return None
+    whole, digits, sign, hours, minutes = found.groups()
+    try:
+        seconds = calendar.timegm(time.strptime(whole.decode().upper(), "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+    offset = (int(hours) * 60 + int(minutes)) * 60 * (-1 if sign == b"-" else 1) if sign else 0
+    return (seconds - offset) * 1_000_000_000 + int((digits or b"0").ljust(9, b"0"))
+
+
+BLOCK = 64 * 1024
+
+
+def tail_offset(file: BinaryIO, lines: int) -> int:
+    """Offset of the first byte to read. The pieces of one output line (tag P) count as one line."""
+    end = file.seek(0, 2)
+    seen: set[bytes] = set()
+    for start, raw in backwards(file, end):
+        line = parse(raw)
+        if line is None or (line.partial and line.stream in seen):
+            continue  # a P before another piece of its stream belongs to a line that was counted
+        if lines <= 0:
+            return start + len(raw) + 1
+        seen.add(line.stream)
+        lines -= 1
+    return 0
+
+
+def backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
+    """Lines with the offset each begins at, last one first. What follows the last newline is no line yet."""
+    held, complete = b"", False
+    while end > 0:
+        start = max(0, end - BLOCK)
+        file.seek(start)
+        held, end = file.read(end - start) + held, start
+        pieces = held.split(b"\n")
+        at = start + len(held) + 1
+        for piece in reversed(pieces[1:]):
+            at -= len(piece) + 1
+            if complete:
+                yield at, piece
+            complete = True
+        held = pieces[0] if len(pieces[0]) <= LONGEST else b""
+    if complete:
+        yield 0, held
+
+
+LOOK_S = 0.5
+"""How often a follower looks whether its container still runs, when the log is silent."""
+BLIND_S = 0.25
+"""Pause between looks without the kernel's notifications."""
+SETTLE_S = 0.02
+"""Pause after a change, so that a container that writes line by line is not read line by line."""
+
+
+class End(Enum):
+    """What the end of a file means to a follower."""
+
+    WAIT = "nothing new yet"
+    MORE = "it has grown"
+    ANOTHER = "reading goes on at the start of another file"
+
+
+class LogFile:
+    """An open log and the place reached in it.
+
+    A file that is not there (yet) reads as empty, and so does what is no file: a container that may write to the logs'
+    directory could have put a link to any file of the host there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def open(self, tail: int) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._file = self._opened()
+        if self._file is not None:
+            self._file.seek(tail_offset(self._file, tail) if tail >= 0 else 0)
+
+    def _opened(self) -> BinaryIO | None:
+        try:
+            return open_regular(self._path)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EINVAL):
+                return None
+            raise
+
+    def read(self) -> bytes:
+        return self._file.read(CHUNK) if self._file is not None else b""
+
+    def at_end(self) -> End:
+        """What to do at the end of the file. A writer opens the new file before it lets go of the old one: whoever sees
+        the new one reads the old one to its end once more, and has then all of it.
+        """
+        try:
+            there = os.lstat(self._path)
+        except OSError:
+            return End.WAIT  # renamed and not opened anew: the writer still writes to what we have
+        if self._file is None:
+            return self._switch()
+        here = os.fstat(self._file.fileno())
+        if here.st_size > self._file.tell():
+            return End.MORE
+        if here.st_size < self._file.tell():
+            self._file.seek(0)
+            return End.ANOTHER
+        return End.WAIT if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) else self._switch()
+
+    def _switch(self) -> End:
+        self.close()
+        self.open(-1)
+        return End.ANOTHER if self._file is not None else End.WAIT
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+async def read_log(path: str, options: LogOptions, running: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
+    """What a reader gets, chunk by chunk; with `follow` until the container has ended and all it wrote was read."""
+    renderer, file = Renderer(options), LogFile(path)
+    changes = _watching(path) if options.follow else None
+    try:
+        await asyncio.to_thread(file.open, options.tail)
+        while not renderer.full:
+            alive = running()  # before the read: what an ended container wrote is all there
+            async for shown in _rest(file, renderer):
+                yield shown
+            if renderer.full or changes is None:
+                return
+            end = await asyncio.to_thread(file.at_end)
+            if end is End.ANOTHER:
+                renderer.reset()
+            if end is End.WAIT:
+                if not alive:
+                    return
+                await changes.wait(LOOK_S)
+                await asyncio.sleep(SETTLE_S)
+    finally:
+        if changes is not None:
+            changes.close()
+        file.close()
+
+
+async def _rest(file: LogFile, renderer: Renderer) -> AsyncGenerator[bytes, None]:
+    while not renderer.full and (data := await asyncio.to_thread(file.read)):
+        if shown := renderer.feed(data):
+            yield shown
+
+
+def _watching(path: str) -> Changes:
+    changes = Changes(CONTENTS, BLIND_S)
+    changes.watch([Path(path).parent])
+    return changes

@@ -1,0 +1,137 @@
+"""Rotate the logs of running containers, as kubelet does: rename, then ask the runtime to reopen the log."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from actors.podworker.logs import files
+from actors.podworker.model.dependencies import Runtime
+from protocols.bus import BusError
+
+SELDOM = 6
+"""A silent log is looked at each sixth time: one that bursts out is found a minute later at most."""
+
+
+class Growth:
+    def __init__(self) -> None:
+        self._looks = 0
+        self._known: dict[str, tuple[int, int, int]] = {}
+        """Id: size when looked at, looks in a row that found it so, number of the next look."""
+        self._next = 0
+        """No log is due before this look, unless it is new."""
+
+    def pass_over(self) -> bool:
+        """Begin a look at the same containers as the last time, if it is one at which no log is due."""
+        if self._looks + 1 >= self._next:
+            return False
+        self._looks += 1
+        return True
+
+    def due(self, logs: Mapping[str, object]) -> list[str]:
+        """Begin a look; ids not among these are forgotten."""
+        self._looks += 1
+        if self._known.keys() != logs.keys():
+            self._known = {id: self._known.get(id, (-1, 0, 0)) for id in logs}
+        elif self._looks < self._next:
+            return []
+        found = [id for id, (_, _, at) in self._known.items() if at <= self._looks]
+        self._next = min((at for _, _, at in self._known.values() if at > self._looks), default=self._looks + SELDOM)
+        return found
+
+    def found(self, id: str, size: int) -> None:
+        before, quiet, _ = self._known[id]
+        quiet = quiet + 1 if size == before else 0
+        self._at(id, size, quiet, self._looks + (SELDOM if quiet else 1))
+
+    def again(self, id: str) -> None:
+        """Something is to be done with it: the next look sees it, too."""
+        self._at(id, self._known[id][0], 0, self._looks + 1)
+
+    def _at(self, id: str, size: int, quiet: int, look: int) -> None:
+        self._known[id] = (size, quiet, look)
+        self._next = min(self._next, look)
+
+
+LOOK_S = 10.0
+
+_LOG = logging.getLogger("podworker")
+
+
+class RotationOptions(msgspec.Struct, frozen=True):
+    most_bytes: int
+    """A log larger than this is set aside."""
+    most_files: int
+    """Of one container run, the one that is written included; at least 2."""
+
+
+class LogRotator:
+    """`running`: id and log path of every container that runs; asked for after `changed` only."""
+
+    def __init__(
+        self, options: RotationOptions, runtime: Runtime, running: Callable[[], Iterable[tuple[str, str]]]
+    ) -> None:
+        self._options = options
+        self._runtime = runtime
+        self._running = running
+        self._growth = Growth()
+        self._runs: dict[str, str] = {}
+        self._changed = True
+        self._seen: set[str] = set()
+        """Containers whose log was there once in this life, or surely is not meant to be."""
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look()
+
+    def changed(self) -> None:
+        """Containers came or went, or may have."""
+        self._changed = True
+
+    async def look(self) -> None:
+        if not self._changed and self._growth.pass_over():
+            return
+        if self._changed:
+            self._changed = False
+            self._runs = {id: path for id, path in self._running() if path}
+        runs = self._runs
+        large, broken = await asyncio.to_thread(self._find, runs)
+        for id in broken:  # an earlier life was killed between renaming and telling
+            await self._tell(id)
+        for id in large:
+            await self._rotate(id, Path(runs[id]))
+
+    def _find(self, runs: dict[str, str]) -> tuple[list[str], list[str]]:
+        large = [id for id in self._growth.due(runs) if self._is_large(id, runs[id])]
+        fresh = [id for id in runs if id not in self._seen]
+        self._seen = set(runs)
+        return large, [id for id in fresh if not Path(runs[id]).exists() and files.pieces(Path(runs[id]))]
+
+    def _is_large(self, id: str, path: str) -> bool:
+        size = files.size_of(path)
+        self._growth.found(id, size)
+        large = size > self._options.most_bytes
+        if large:
+            self._growth.again(id)
+        return large
+
+    async def _rotate(self, id: str, log: Path) -> None:
+        try:
+            await asyncio.to_thread(files.make_room, log, self._options.most_files - 2)
+            piece = await asyncio.to_thread(files.set_aside, log)
+        except OSError as error:
+            _LOG.warning("log %s is not rotated: %s", log, error.strerror)
+            return
+        if piece is not None and not await self._tell(id):
+            await asyncio.to_thread(files.put_back, log, piece)
+
+    async def _tell(self, id: str) -> bool:
+        try:
+            await self._runtime.reopen_log(id)
+        except BusError as error:
+            _LOG.info("container %s did not open its log anew: %s", id[:12], error)
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""Types, errors and dependencies that every part of podworker shares. Imports nothing above it."""

@@ -1,0 +1,100 @@
+"""Errors raised while a pod is processed."""
+
+from typing import ClassVar
+
+from protocols.errors import NodeplaneError
+
+
+class PodInvalid(NodeplaneError):
+    """Raised when an object of the API is no pod podworker can read; that pod is left alone and logged."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class ContainerConfigInvalid(NodeplaneError):
+    """Raised when a container's environment or mounts cannot be built; shown as CreateContainerConfigError."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class ImageMissing(NodeplaneError):
+    """Raised when an image is absent and may not or could not be pulled; `reason` is the container's waiting reason."""
+
+    http: ClassVar[int] = 404
+    grpc: ClassVar[str] = "NOT_FOUND"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class PodStatusUnknown(NodeplaneError):
+    """Raised when pleg could not inspect a pod: nothing may be decided about it until it can."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class SyncFailed(NodeplaneError):
+    """Raised at the end of a sync in which some steps failed; the pod is tried again."""
+
+    http: ClassVar[int] = 500
+    grpc: ClassVar[str] = "INTERNAL"
+
+
+class RuntimeReplyInvalid(NodeplaneError):
+    """Raised when the runtime's answer does not decode as the message its method returns."""
+
+    http: ClassVar[int] = 502
+    grpc: ClassVar[str] = "INTERNAL"
+
+
+class ReferenceUnreadable(ContainerConfigInvalid):
+    """Raised when a ConfigMap, Secret or token a pod names cannot be read now, though it may exist."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class ManifestInvalid(NodeplaneError):
+    """Raised when a file of the manifest directory describes no pod that can be run; the file is told and left."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class MirrorMissing(NodeplaneError):
+    """Raised when the API has no mirror of a static pod yet; what was to be shown is shown once there is one."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class ClaimsNotReady(NodeplaneError):
+    """Raised when a pod's ResourceClaims cannot be made usable yet; the pod stays Pending and is tried again."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class HookFailed(NodeplaneError):
+    """Raised when a lifecycle hook could not be run or said no; told as an event."""
+
+    http: ClassVar[int] = 500
+    grpc: ClassVar[str] = "INTERNAL"
+
+
+class RuntimeClassUnknown(NodeplaneError):
+    """Raised when a pod names a RuntimeClass the API does not have; its sandbox waits for one."""
+
+    http: ClassVar[int] = 404
+    grpc: ClassVar[str] = "NOT_FOUND"
+
+
+class VolumeNotReady(NodeplaneError):
+    """Raised when a volume of a pod cannot be made yet; its containers wait, with the text as the reason."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"

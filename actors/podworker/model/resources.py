@@ -1,0 +1,253 @@
+"""CPU and memory of pods and containers: QoS class, Linux resources, extended resources, in-place resize. Pure.
+
+Invariant of in-place resize: what is allocated fits the node; a container is created with, and changed to, what is
+allocated and nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from actors.podworker.model.types import INIT, ContainerSpec, Object, PodSpec, Waiting
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.quantity import parse_quantity
+from protocols.wire import cri_pb2
+
+NAMES = ("cpu", "memory")
+GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+LAST_TO_GO, FIRST_TO_GO = -997, 1000
+PERIOD_US = 100_000
+MINIMAL_QUOTA_US = 1000
+MINIMAL_SHARES = 2
+
+
+def linux_resources(resources: Object) -> "cri_pb2.LinuxContainerResources":
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    cpu, memory = milli(limits.get("cpu")), milli(limits.get("memory")) // 1000
+    asked = milli(requests.get("cpu")) or cpu
+    return cri_pb2.LinuxContainerResources(
+        cpu_period=PERIOD_US if cpu else 0,
+        cpu_quota=max(MINIMAL_QUOTA_US, cpu * PERIOD_US // 1000) if cpu else 0,
+        cpu_shares=max(MINIMAL_SHARES, asked * 1024 // 1000),
+        memory_limit_in_bytes=memory,
+    )
+
+
+def qos_class(pod: Object) -> str:
+    """Guaranteed when each container limits cpu and memory, and asks for just as much; BestEffort when none does. Where
+    the pod as a whole asks for something, that decides alone."""
+    containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
+    given = [pod["resources"]] if has_own(pod) else [c.get("resources") or {} for c in containers]
+    if not any(_named(g.get(side) or {}) for g in given for side in ("limits", "requests")):
+        return BEST_EFFORT
+    return GUARANTEED if all(_guaranteed(g) for g in given) else BURSTABLE
+
+
+def _named(amounts: Object) -> bool:
+    return any(milli(amounts.get(name)) for name in NAMES)
+
+
+def _guaranteed(resources: Object) -> bool:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    return all(milli(limits.get(n)) > 0 and milli(requests.get(n, limits[n])) == milli(limits[n]) for n in NAMES)
+
+
+def oom_score(pod: Object, container: Object, memory: int) -> int:
+    """How early the kernel kills it for want of memory, by upstream's formula; `memory`: bytes of the machine."""
+    quality = qos_class(pod)
+    if quality != BURSTABLE or not memory:
+        return FIRST_TO_GO if quality == BEST_EFFORT else LAST_TO_GO if quality == GUARANTEED else FIRST_TO_GO - 1
+    asked = (_asked(container, "memory") + _share(pod, "memory")) // 1000
+    return min(max(1000 - 1000 * asked // memory, 1000 + LAST_TO_GO), FIRST_TO_GO - 1)
+
+
+def has_own(pod: Object) -> bool:
+    """The pod as a whole asks for cpu or memory, or limits them."""
+    own = pod.get("resources") or {}
+    return any(name in (own.get(side) or {}) for side in ("limits", "requests") for name in NAMES)
+
+
+def container_resources(pod: Object, container: Object) -> Object:
+    """A container without a limit of its own is held to its pod's."""
+    own = container.get("resources") or {}
+    whole = (pod.get("resources") or {}).get("limits") or {}
+    limits = {**{name: whole[name] for name in NAMES if name in whole}, **(own.get("limits") or {})}
+    return {**own, "limits": limits}
+
+
+def pod_resources(pod: Object) -> Object:
+    """Of the pod as a whole: what it says itself, else what its containers need at the worst time, together."""
+    own = pod.get("resources") or {}
+    return {side: {**_together(pod, side), **(own.get(side) or {})} for side in ("limits", "requests")}
+
+
+def _together(pod: Object, side: str) -> Object:
+    """Apps and sidecars run at once; a plain init container runs beside the sidecars before it."""
+    total: dict[str, int] = {}
+    for name in NAMES:
+        sidecars = worst = 0
+        for container in pod.get("initContainers") or ():
+            amount = _amount(container, side, name)
+            if container.get("restartPolicy") == "Always":
+                sidecars += amount
+            worst = max(worst, sidecars if container.get("restartPolicy") == "Always" else sidecars + amount)
+        apps = sum(_amount(c, side, name) for c in pod.get("containers") or ())
+        if most := max(worst, apps + sidecars):
+            total[name] = most
+    return {name: f"{amount}m" for name, amount in total.items()}
+
+
+def _amount(container: Object, side: str, name: str) -> int:
+    return milli(((container.get("resources") or {}).get(side) or {}).get(name))
+
+
+def _asked(container: Object, name: str) -> int:
+    return _amount(container, "requests", name) or _amount(container, "limits", name)
+
+
+def _share(pod: Object, name: str) -> int:
+    """What the pod asks for beyond its containers, in equal parts."""
+    asked = milli(((pod.get("resources") or {}).get("requests") or {}).get(name))
+    containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
+    left = asked - sum(_asked(container, name) for container in containers)
+    return max(0, left) // max(1, len(containers))
+
+
+def milli(quantity: str | int | None) -> int:
+    """Thousandths; 0 when absent or unreadable (the API has validated it)."""
+    if quantity is None:
+        return 0
+    try:
+        return parse_quantity(quantity).milli()
+    except QuantityInvalid:
+        return 0
+
+
+SIDES = ("limits", "requests")
+RESTART = "RestartContainer"
+PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
+INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
+Amounts = dict[str, dict[str, str]]
+"""Quantities of cpu and memory by side."""
+Room = Mapping[str, tuple[int, int]]
+"""By resource: what the node has for pods, and what its other pods were allocated. In thousandths."""
+
+
+@dataclass
+class Sizes:
+    """Of one pod."""
+
+    allocated: dict[str, Amounts] | None = None
+    """By container name; None before the first look."""
+    actuated: dict[str, Amounts] = field(default_factory=dict)
+    """By container id."""
+    pending: Waiting | None = None
+    """Why the node does not give what the spec wants."""
+    fault: str = ""
+    """Why the runtime did not do what was allocated, at the last try."""
+    busy: bool = False
+    """Something allocated is not actuated yet."""
+
+    @property
+    def conditions(self) -> dict[str, Waiting]:
+        """Of the pod, those that are true."""
+        found = {PENDING: self.pending} if self.pending else {}
+        if self.busy:
+            found[IN_PROGRESS] = Waiting(ERROR if self.fault else "", self.fault)
+        return found
+
+
+def resizable(spec: PodSpec) -> list[ContainerSpec]:
+    return [container for container in spec.containers if container.kind != INIT]
+
+
+def wanted(spec: PodSpec) -> dict[str, Amounts]:
+    return {container.name: amounts(container.raw.get("resources") or {}) for container in resizable(spec)}
+
+
+def amounts(resources: Object) -> Amounts:
+    return {
+        side: {name: str(given[name]) for name in NAMES if name in given}
+        for side in SIDES
+        for given in (resources.get(side) or {},)
+    }
+
+
+def changes(old: Amounts, new: Amounts) -> set[str]:
+    """Names of resources that differ, however they are written."""
+    return {
+        name
+        for side in SIDES
+        for name in NAMES
+        if milli(old.get(side, {}).get(name)) != milli(new.get(side, {}).get(name))
+    }
+
+
+def differs(old: Mapping[str, Amounts], new: Mapping[str, Amounts]) -> bool:
+    return old.keys() != new.keys() or any(changes(old[name], new[name]) for name in new)
+
+
+def sized(container: ContainerSpec, allocated: Amounts | None) -> ContainerSpec:
+    """With what the node has allocated in place of what the spec wants."""
+    given = container.raw.get("resources") or {}
+    if allocated is None or not changes(amounts(given), allocated):
+        return container
+    resources = {**given, **{side: {**(given.get(side) or {}), **allocated[side]} for side in SIDES}}
+    return msgspec.structs.replace(container, raw={**container.raw, "resources": resources})
+
+
+def restarts_for(spec: PodSpec, container: ContainerSpec, changed: set[str]) -> bool:
+    """It asks to be started anew for one of these; a pod that never restarts anything has it changed in place."""
+    policies = {p.get("resourceName"): p.get("restartPolicy") for p in container.raw.get("resizePolicy") or ()}
+    return spec.restart_policy != "Never" and any(policies.get(name) == RESTART for name in changed)
+
+
+def requests(spec: PodSpec, allocated: Mapping[str, Amounts]) -> dict[str, int]:
+    """Of the pod as a whole, in thousandths."""
+    pod = dict(spec.raw.get("spec") or {})
+    for key in ("containers", "initContainers"):
+        pod[key] = [_raw(spec, raw, allocated) for raw in pod.get(key) or ()]
+    asked = pod_resources(pod)["requests"]
+    return {name: milli(asked.get(name)) for name in NAMES}
+
+
+def _raw(spec: PodSpec, raw: Object, allocated: Mapping[str, Amounts]) -> Object:
+    container = spec.find(str(raw.get("name")))
+    return sized(container, allocated.get(container.name)).raw if container is not None else raw
+
+
+def judge(spec: PodSpec, new: Mapping[str, Amounts], room: Room, pinned: bool, banked: bool) -> Waiting | None:
+    """None: the node gives it. `pinned`: CPUs are kept apart on this node; `banked`: the pod's memory is of its own."""
+    if qos_class(spec.raw.get("spec") or {}) == GUARANTEED and (pinned or banked):
+        manager = "CPU" if pinned else "Memory"
+        text = f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager static policy"
+        return Waiting(INFEASIBLE, text)
+    asked = requests(spec, new)
+    for name, (capacity, _) in room.items():
+        if asked[name] > capacity:
+            shown = f"requested: {_shown(name, asked[name])}, capacity: {_shown(name, capacity)}"
+            return Waiting(INFEASIBLE, f"Node didn't have enough capacity: {name}, {shown}")
+    for name, (capacity, used) in room.items():
+        if asked[name] + used > capacity:
+            parts = (("requested", asked[name]), ("used", used), ("capacity", capacity))
+            shown = ", ".join(f"{part}: {_shown(name, amount)}" for part, amount in parts)
+            return Waiting(DEFERRED, f"Node didn't have enough resource: {name}, {shown}")
+    return None
+
+
+def _shown(name: str, amount: int) -> int:
+    """CPU in thousandths, memory in bytes."""
+    return amount if name == "cpu" else amount // 1000
+
+
+def extended_resources(container: ContainerSpec) -> dict[str, int]:
+    """Whole-number resources with a domain of their own, from the limits."""
+    limits = (container.raw.get("resources") or {}).get("limits") or {}
+    return {name: count for name, value in limits.items() if is_extended(name) and (count := milli(value) // 1000) > 0}
+
+
+def is_extended(resource: str) -> bool:
+    domain, slash, _ = resource.partition("/")
+    native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    return bool(slash) and not native

@@ -1,0 +1,54 @@
+"""Lookups in the runtime status of a pod. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from actors.podworker.model.types import StartFailure
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+
+START_ERROR, START_ERROR_CODE = "StartError", 128
+RUNNING, EXITED, CREATED, UNKNOWN = "running", "exited", "created", "unknown"
+
+
+def by_name(status: PodStatus) -> dict[str, list[ContainerStatus]]:
+    """All attempts of each container name, newest first."""
+    found: dict[str, list[ContainerStatus]] = {}
+    for container in status.containers:
+        found.setdefault(container.name, []).append(container)
+    return found
+
+
+def current_sandbox(status: PodStatus) -> SandboxStatus | None:
+    """The sandbox containers may start in: the newest, when it is ready and the only ready one."""
+    newest = status.sandboxes[0] if status.sandboxes else None
+    if newest is None or not newest.ready or any(s.ready for s in status.sandboxes[1:]):
+        return None
+    return newest
+
+
+def live(status: PodStatus) -> list[ContainerStatus]:
+    """Containers that run, or may run for all the runtime knows."""
+    return [c for c in status.containers if c.state in (RUNNING, UNKNOWN)]
+
+
+def with_failed_starts(status: PodStatus, failures: Mapping[str, StartFailure]) -> PodStatus:
+    """Containers left `created` by a start that failed count as ended with StartError, as containerd reports them."""
+    if not failures or not any(c.id in failures and c.state == CREATED for c in status.containers):
+        return status
+    containers = tuple(_failed(c, failures.get(c.id)) for c in status.containers)
+    return msgspec.structs.replace(status, containers=containers)
+
+
+def _failed(container: ContainerStatus, failure: StartFailure | None) -> ContainerStatus:
+    if failure is None or container.state != CREATED:
+        return container
+    return msgspec.structs.replace(
+        container,
+        state=EXITED,
+        exit_code=START_ERROR_CODE,
+        reason=START_ERROR,
+        message=failure.message,
+        started_ns=0,
+        finished_ns=failure.finished_ns,
+    )

@@ -1,0 +1,155 @@
+"""Delete the ResourceSlices of DRA drivers that left this node. The node's identity may delete no others."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from actors.podworker.clients.bus import Watched
+from protocols.actor import Context
+from protocols.errors import NodeplaneError
+from protocols.kube.client import ApiClient
+from protocols.kube.resources import RESOURCESLICES
+from protocols.messages import devices
+
+GRACE_S = 30.0
+RETRY_FIRST_S, RETRY_MOST_S = 1.0, 300.0
+
+
+class GoneDrivers:
+    def __init__(self, grace: float = GRACE_S) -> None:
+        self._grace = grace
+        self._due: dict[str, float] = {}
+        self._seen: set[str] = set()
+        self._failures: dict[str, int] = {}
+
+    def found(self, drivers: Iterable[str], connected: Mapping[str, bool], now: float) -> None:
+        """Drivers that had slices when this process began: an earlier life may have missed their end."""
+        for driver in drivers:
+            self._seen.add(driver)
+            if not connected.get(driver):
+                self._due[driver] = now
+
+    def observe(self, connected: Mapping[str, bool], now: float) -> None:
+        """All that are registered. A driver that comes back in time keeps its slices; the time is not prolonged."""
+        self._seen |= connected.keys()
+        for driver in self._seen:
+            if connected.get(driver):
+                self._due.pop(driver, None)
+                self._failures.pop(driver, None)
+            else:
+                self._due.setdefault(driver, now + self._grace)
+
+    def due(self, now: float) -> list[str]:
+        return sorted(driver for driver, at in self._due.items() if at <= now)
+
+    def next_due(self) -> float | None:
+        return min((at for at in self._due.values() if at != float("inf")), default=None)
+
+    def wiped(self, driver: str) -> None:
+        """It has none any more; when it registers again, all begins anew."""
+        if driver in self._due:
+            self._due[driver] = float("inf")
+        self._failures.pop(driver, None)
+
+    def failed(self, driver: str, now: float, jitter: float = 1.0) -> None:
+        failures = self._failures.get(driver, 0)
+        self._failures[driver] = failures + 1
+        if driver in self._due:
+            self._due[driver] = now + min(RETRY_FIRST_S * 2 ** min(failures, 9) * jitter, RETRY_MOST_S)
+
+
+FIRST_S, MOST_S = 1.0, 60.0
+"""Pauses between tries to read what slices there are."""
+log = logging.getLogger("podworker")
+
+
+class WiperOptions(msgspec.Struct, frozen=True):
+    node: str
+    client: ApiClient
+    connected: Callable[[], Mapping[str, bool] | None]
+    """By driver; None = the device manager has not told yet."""
+    grace: float = GRACE_S
+    """Seconds from a driver's end to that of its slices."""
+
+
+class SliceWiper:
+    def __init__(self, options: WiperOptions) -> None:
+        self._options = options
+        self._gone = GoneDrivers(options.grace)
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """A driver may have come or gone."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Never ends. Sleeps while every driver is there."""
+        await self._begin()
+        while True:
+            self._woken.clear()
+            now = time.monotonic()
+            if (connected := self._options.connected()) is not None:
+                self._gone.observe(connected, now)
+            for driver in self._gone.due(now):
+                await self._wipe(driver)
+            due = self._gone.next_due()
+            try:
+                async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+
+    async def _begin(self) -> None:
+        while (connected := self._options.connected()) is None:
+            await self._woken.wait()
+            self._woken.clear()
+        pause = FIRST_S
+        while True:
+            try:
+                found = await self._options.client.list(RESOURCESLICES, field_selector=self._selector())
+                break
+            except NodeplaneError as error:
+                log.info("slices of this node not read yet: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, MOST_S)
+        drivers = {str((item.get("spec") or {}).get("driver", "")) for item in found.get("items") or ()}
+        self._gone.found(drivers, self._options.connected() or connected, time.monotonic())
+
+    async def _wipe(self, driver: str) -> None:
+        try:
+            selector = self._selector(driver)
+            await self._options.client.delete_collection(RESOURCESLICES, field_selector=selector)
+        except NodeplaneError as error:
+            if getattr(error, "code", 0) != 404:
+                log.info("slices of %s not deleted yet: %s", driver, error)
+                self._gone.failed(driver, time.monotonic(), random.uniform(1.0, 1.2))
+                return
+        log.info("driver %s is gone: its slices of this node are deleted", driver)
+        self._gone.wiped(driver)
+
+    def _selector(self, driver: str = "") -> str:
+        mine = f"spec.nodeName={self._options.node}"
+        return f"{mine},spec.driver={driver}" if driver else mine
+
+
+class DriverSlices:
+    def __init__(self, context: Context, client: ApiClient) -> None:
+        self._context = context
+        node = context.settings.node_name
+        self._wiper = SliceWiper(WiperOptions(node=node, client=client, connected=self._connected))
+        self._drivers = Watched[devices.DraDriver](lambda *_: self._wiper.wake(), self._wiper.wake)
+
+    def start(self) -> None:
+        sink, stream = self._drivers, devices.DRA_DRIVERS
+        self._context.bus.follow(owner=devices.OWNER, stream=stream, sink=sink, type=devices.DraDriver)
+        self._context.spawn(self._wiper.run(), "slices")
+
+    def _connected(self) -> Mapping[str, bool] | None:
+        """A device manager that is away has not said that its drivers are."""
+        if not self._drivers.synced:
+            return None
+        return {name: driver.connected for name, driver in self._drivers.items.items()}

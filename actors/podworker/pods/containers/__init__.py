@@ -1,0 +1,1 @@
+"""Sandboxes and containers: configuration, images, start and stop."""

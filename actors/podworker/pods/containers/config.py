@@ -1,0 +1,183 @@
+"""ContainerConfig for CreateContainer, with its mounts. Pure."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.resources import container_resources, linux_resources, oom_score
+from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.pods.containers.names import PLACE, has_hosts, hosts_file
+from actors.podworker.pods.containers.sandbox import pod_labels
+from actors.podworker.pods.containers.security import ImageUser, container_security
+from actors.podworker.pods.containers.termination_messages import message_file, message_path
+from actors.podworker.pods.environment.references import Found
+from actors.podworker.pods.environment.variables import Budget, build_environment, expand
+from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
+from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant, GrantedMount
+from protocols.wire import cri_pb2
+
+_PROPAGATION = {
+    "HostToContainer": cri_pb2.PROPAGATION_HOST_TO_CONTAINER,
+    "Bidirectional": cri_pb2.PROPAGATION_BIDIRECTIONAL,
+}
+
+
+def container_mounts(
+    spec: PodSpec,
+    container: ContainerSpec,
+    root: Path,
+    granted: tuple[GrantedMount, ...],
+    variables: Mapping[str, str],
+    attempt: int,
+    hosts: bool = False,
+) -> "list[cri_pb2.Mount]":
+    """`hosts`: the pod has its own /etc/hosts. Raises ContainerConfigInvalid."""
+    volumes = VolumePaths(spec, root)
+    mounts = [_mount(m, volumes, variables) for m in container.raw.get("volumeMounts") or ()]
+    extra = [
+        cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only) for g in granted
+    ]
+    taken = {m.container_path for m in mounts + extra}
+    named = _hosts(spec, root, taken) if hosts else []
+    return mounts + extra + named + _message_mounts(spec, container, root, attempt, taken)
+
+
+def _hosts(spec: PodSpec, root: Path, taken: set[str]) -> "list[cri_pb2.Mount]":
+    if PLACE in taken:
+        return []
+    return [cri_pb2.Mount(container_path=PLACE, host_path=str(hosts_file(root, spec.uid)))]
+
+
+def _message_mounts(
+    spec: PodSpec, container: ContainerSpec, root: Path, attempt: int, taken: set[str]
+) -> "list[cri_pb2.Mount]":
+    """The file its last words go to, unless something else is mounted there."""
+    path = message_path(container)
+    if not path.startswith("/") or path in taken:
+        return []
+    return [cri_pb2.Mount(container_path=path, host_path=str(message_file(root, spec.uid, container.name, attempt)))]
+
+
+def _mount(mount: Object, volumes: VolumePaths, variables: Mapping[str, str]) -> "cri_pb2.Mount":
+    name = str(mount.get("name") or "")
+    return cri_pb2.Mount(
+        container_path=mount.get("mountPath", ""),
+        host_path=str(volumes.path(name) / sub_path(mount, variables)),
+        readonly=bool(mount.get("readOnly")) or volumes.is_written(name),
+        propagation=_PROPAGATION.get(mount.get("mountPropagation") or "", cri_pb2.PROPAGATION_PRIVATE),
+    )
+
+
+PREFIX = "io.kubernetes.container."
+SECCOMP = "kubelet/seccomp"
+"""Below the root: where profiles of type Localhost are looked for."""
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """Everything one container is made of."""
+
+    spec: PodSpec
+    container: ContainerSpec
+    attempt: int
+    node: Node
+    root: Path
+    image_ref: str = ""
+    """What the runtime calls the image; empty: as the spec names it."""
+    grant: ContainerGrant = ContainerGrant({})
+    shared: str = ""
+    """CPUs of those who have none of their own; empty: nobody is kept to any."""
+    found: Found = {}
+    """ConfigMaps and Secrets its environment names."""
+    services: dict[str, str] = {}
+    """Variables of services."""
+    own_ip: str = ""
+    """The pod's address on a network of its own; empty on the node's."""
+    target: str = ""
+    """Id of the container whose processes it is to see."""
+    user: ImageUser | None = None
+    """The image's; None where the runtime knows it itself."""
+
+
+def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
+    """Raises ContainerConfigInvalid when environment or mounts cannot be built."""
+    container, grant = recipe.container, recipe.grant
+    raw = container.raw
+    variables = build_environment(recipe.spec, container, recipe.node, grant.envs, recipe.found, recipe.services)
+    words = Budget()
+    return cri_pb2.ContainerConfig(
+        metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=recipe.attempt),
+        image=cri_pb2.ImageSpec(image=recipe.image_ref or container.image, user_specified_image=container.image),
+        command=[expand(part, variables, words) for part in raw.get("command") or ()],
+        args=[expand(part, variables, words) for part in raw.get("args") or ()],
+        working_dir=raw.get("workingDir") or "",
+        envs=[
+            cri_pb2.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in variables.items()
+        ],
+        mounts=_mounts(recipe, variables),
+        devices=[_device(d.container_path, d.host_path, d.permissions) for d in grant.devices],
+        labels={**pod_labels(recipe.spec), PREFIX + "name": container.name},
+        annotations={**grant.annotations, **_annotations(recipe), **_held(grant)},
+        log_path=log_path(container.name, recipe.attempt),
+        stdin=bool(raw.get("stdin")),
+        stdin_once=bool(raw.get("stdinOnce")),
+        tty=bool(raw.get("tty")),
+        linux=_linux(recipe),
+        stop_signal=_stop_signal(raw),
+        CDI_devices=[cri_pb2.CDIDevice(name=name) for name in grant.cdi_devices],
+    )
+
+
+def _mounts(recipe: Recipe, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
+    hosts = has_hosts(recipe.spec, recipe.own_ip)
+    granted = recipe.grant.mounts
+    return container_mounts(recipe.spec, recipe.container, recipe.root, granted, variables, recipe.attempt, hosts)
+
+
+def log_path(container: str, attempt: int) -> str:
+    """Below the pod's log directory."""
+    return f"{container}/{attempt}.log"
+
+
+def _stop_signal(raw: Object) -> "cri_pb2.Signal":
+    """Zero: the image's, or SIGTERM."""
+    name = str((raw.get("lifecycle") or {}).get("stopSignal") or "RUNTIME_DEFAULT")
+    return getattr(cri_pb2, f"SIGNAL_{name.replace('+', 'PLUS').replace('-', 'MINUS')}", cri_pb2.SIGNAL_RUNTIME_DEFAULT)
+
+
+def _annotations(recipe: Recipe) -> dict[str, str]:
+    raw, spec = recipe.container.raw, recipe.spec
+    found = {
+        PREFIX + "hash": recipe.container.hash,
+        PREFIX + "restartCount": str(recipe.attempt),
+        PREFIX + "terminationMessagePath": message_path(recipe.container),
+        PREFIX + "terminationMessagePolicy": raw.get("terminationMessagePolicy") or "File",
+        "io.kubernetes.pod.terminationGracePeriod": str(spec.grace),
+    }
+    if raw.get("ports"):
+        found[PREFIX + "ports"] = json.dumps(raw["ports"], separators=(",", ":"))
+    return found
+
+
+def _held(grant: ContainerGrant) -> dict[str, str]:
+    return {DEVICES_ANNOTATION: json.dumps(grant.held, separators=(",", ":"))} if grant.held else {}
+
+
+def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.Device":
+    return cri_pb2.Device(container_path=container_path, host_path=host_path, permissions=permissions or "mrw")
+
+
+def _linux(recipe: Recipe) -> "cri_pb2.LinuxContainerConfig":
+    spec, raw = recipe.spec, recipe.container.raw
+    context = container_security(spec, recipe.container, recipe.root / SECCOMP, recipe.user)
+    if recipe.target:
+        context.namespace_options.pid = cri_pb2.TARGET
+        context.namespace_options.target_id = recipe.target
+    resources = linux_resources(container_resources(spec.raw.get("spec") or {}, raw))
+    resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, recipe.node.memory)
+    resources.cpuset_cpus, resources.cpuset_mems = recipe.grant.cpus or recipe.shared, recipe.grant.mems
+    if recipe.grant.cpus:
+        resources.cpu_quota = -1  # its CPUs are the limit: a quota on top of them would only make it wait
+    return cri_pb2.LinuxContainerConfig(resources=resources, security_context=context)

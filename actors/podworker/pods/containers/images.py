@@ -1,0 +1,228 @@
+"""Images of one pod's containers: pull policy, pull secrets, back-off after failed pulls."""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from actors.podworker.model.dependencies import ImageFound, World
+from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
+from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.pods.environment.references import SECRET, Ref, fetch
+from protocols.bus import BusError, DeadlineExceeded, Unavailable
+from protocols.kube.jsons import read_json
+from protocols.wire import cri_pb2
+
+DOCKER_HUB, HUB_NAMES = "docker.io", ("index.docker.io", "registry-1.docker.io")
+NEW, OLD = ".dockerconfigjson", ".dockercfg"
+MAX_PLACE = 1024
+"""Characters of a registry's name and path. Longer ones are passed over: the pattern in them would take seconds."""
+
+
+def pull_refs(spec: PodSpec) -> tuple[Ref, ...]:
+    given = (spec.raw.get("spec") or {}).get("imagePullSecrets") or ()
+    return tuple(Ref(SECRET, str(each["name"])) for each in given if each.get("name"))
+
+
+def credentials(image: str, secrets: Iterable[Mapping[str, bytes]]) -> list["cri_pb2.AuthConfig"]:
+    """Those that are for the image's registry, the most exact first; of the same place in the order of the secrets.
+
+    A secret may name 40,000 registries, each with a pattern to compile: seconds, to be spent beside the event loop.
+    """
+    repository = _repository(image)
+    found = [(len(place), auth) for secret in secrets for place, auth in _entries(secret) if _covers(place, repository)]
+    return [auth for _, auth in sorted(found, key=lambda entry: -entry[0])]
+
+
+def _entries(secret: Mapping[str, bytes]) -> Iterator[tuple[str, "cri_pb2.AuthConfig"]]:
+    """What does not read as credentials is passed over: the pull may do without."""
+    new = _decoded(secret.get(NEW, b"{}")).get("auths")
+    for place, entry in {**_decoded(secret.get(OLD, b"{}")), **(new if isinstance(new, dict) else {})}.items():
+        if isinstance(entry, dict) and len(place) <= MAX_PLACE and (auth := _auth(entry)) is not None:
+            yield _place(place), auth
+
+
+def _decoded(text: bytes) -> Object:
+    try:
+        found = read_json(text)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _auth(entry: Object) -> "cri_pb2.AuthConfig | None":
+    username, password = str(entry.get("username") or ""), str(entry.get("password") or "")
+    try:
+        joined = base64.b64decode(str(entry.get("auth") or ""), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    if joined and not username:
+        username, _, password = joined.partition(":")
+    token = str(entry.get("identitytoken") or "")
+    if not (username or token):
+        return None
+    return cri_pb2.AuthConfig(username=username, password=password, identity_token=token)
+
+
+def _place(server: str) -> str:
+    """`https://index.docker.io/v1/` is `docker.io`."""
+    host, _, path = server.removeprefix("https://").removeprefix("http://").partition("/")
+    host = DOCKER_HUB if host in HUB_NAMES else host
+    path = "" if path.rstrip("/") in ("v1", "v2") else path.rstrip("/")
+    return f"{host}/{path}".rstrip("/")
+
+
+def _repository(image: str) -> str:
+    name = image.partition("@")[0]
+    head, slash, rest = name.partition("/")
+    if not slash or not ("." in head or ":" in head or head == "localhost"):
+        head, rest = DOCKER_HUB, name if slash else f"library/{name}"
+    return f"{DOCKER_HUB if head in HUB_NAMES else head}/{rest}"
+
+
+def _covers(place: str, repository: str) -> bool:
+    """Host by host part (`*.example.com`), port, and path from its beginning."""
+    host, _, path = place.partition("/")
+    own_host, _, own_path = repository.partition("/")
+    name, _, port = host.partition(":")
+    own_name, _, own_port = own_host.partition(":")
+    parts, own_parts = name.split("."), own_name.split(".")
+    same = len(parts) == len(own_parts) and all(map(fnmatchcase, own_parts, parts))
+    return same and port == own_port and own_path.startswith(path)
+
+
+ALWAYS, NEVER = "Always", "Never"
+ERR_NAME, ERR_INSPECT = "InvalidImageName", "ImageInspectError"
+NO_SECRET = "FailedToRetrieveImagePullSecret"
+ERR_PULL, BACK_OFF, ERR_NEVER = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]+)?"
+_TAG, _DIGEST = r"(?::[\w][\w.-]{0,127})?", r"(?:@[A-Za-z][A-Za-z0-9+.-]*:[0-9A-Fa-f]+)?"
+_NAME = re.compile(f"(?:{_HOST}/)?{_PART}(?:/{_PART})*{_TAG}{_DIGEST}")
+FIRST_S, MOST_S = 10.0, 300.0
+
+
+class _Failed(msgspec.Struct, frozen=True):
+    delay: float
+    until: float
+    why: str
+
+
+def is_name(image: str) -> bool:
+    """Whether it could be the name of an image, or its id."""
+    return bool(_NAME.fullmatch(image))
+
+
+def pull_policy(container: ContainerSpec) -> str:
+    """As the API defaults it: Always for tag latest or no tag, else IfNotPresent."""
+    given = container.raw.get("imagePullPolicy")
+    if given:
+        return str(given)
+    name = container.image.rsplit("/", 1)[-1]
+    tagged = "@" in name or (":" in name and not name.endswith(":latest"))
+    return "IfNotPresent" if tagged else ALWAYS
+
+
+class Images:
+    """`clock` gives monotonic seconds. Back-off is per image: 10 s, doubling to 5 minutes."""
+
+    def __init__(self, world: World, clock: Callable[[], float] = time.monotonic) -> None:
+        self._world = world
+        self._clock = clock
+        self._failed: dict[str, _Failed] = {}
+
+    async def ensure(self, spec: PodSpec, container: ContainerSpec) -> ImageFound:
+        """The image, which the runtime has then. Raises ImageMissing, ContainerConfigInvalid when the image's user may
+        not run or its secrets cannot be read; BusError when the runtime could not be asked."""
+        policy = pull_policy(container)
+        present = await self._inspect(spec, container)
+        if present is not None and (policy != ALWAYS or self._world.site.embedded):
+            self._failed.pop(container.image, None)
+            self._tell(spec, "Pulled", f'Container image "{container.image}" already present on machine', container)
+        elif policy == NEVER:
+            message = f'Container image "{container.image}" is not present with pull policy of Never'
+            self._tell(spec, ERR_NEVER, message, container, "Warning")
+            raise ImageMissing(ERR_NEVER, message)
+        else:
+            reference = await self._pull(spec, container)
+            present = await self._world.runtime.image(container.image) or ImageFound(reference)
+        check_user(spec, container, present)
+        return present
+
+    async def _inspect(self, spec: PodSpec, container: ContainerSpec) -> ImageFound | None:
+        image = container.image
+        if not is_name(image):
+            message = f"Failed to apply default image tag {image!r}: couldn't parse image name"
+            self._tell(spec, "InspectFailed", message, container, "Warning")
+            raise ImageMissing(ERR_NAME, message)
+        try:
+            return await self._world.runtime.image(image)
+        except (Unavailable, DeadlineExceeded):
+            raise
+        except BusError as error:
+            message = f'Failed to inspect image "{image}": {error}'
+            self._tell(spec, "InspectFailed", message, container, "Warning")
+            raise ImageMissing(ERR_INSPECT, message) from None
+
+    async def _pull(self, spec: PodSpec, container: ContainerSpec) -> str:
+        image, failed = container.image, self._failed.get(container.image)
+        if failed is not None and self._clock() < failed.until:
+            message = f'Back-off pulling image "{image}"'
+            self._tell(spec, "BackOff", message, container)
+            raise ImageMissing(BACK_OFF, f"{message}: {ERR_PULL}: {failed.why}")
+        known = await self._credentials(spec, container)
+        self._tell(spec, "Pulling", f'Pulling image "{image}"', container)
+        try:
+            reference = await self._fetch(image, known)
+        except (Unavailable, DeadlineExceeded):
+            raise
+        except BusError as error:
+            delay = min(failed.delay * 2, MOST_S) if failed else FIRST_S
+            self._failed[image] = _Failed(delay, self._clock() + delay, str(error))
+            self._tell(spec, "Failed", f'Failed to pull image "{image}": {error}', container, "Warning")
+            raise ImageMissing(ERR_PULL, str(error)) from None
+        self._failed.pop(image, None)
+        self._tell(spec, "Pulled", f'Successfully pulled image "{image}"', container)
+        return reference
+
+    async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"]) -> str:
+        """By the first credentials the registry takes; without any if there are none."""
+        for auth in known[:-1]:
+            with contextlib.suppress(BusError):
+                return await self._world.runtime.pull_image(image, auth)
+        return await self._world.runtime.pull_image(image, known[-1] if known else None)
+
+    async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
+        """Raises ReferenceUnreadable when it cannot be told what the pod's secrets hold."""
+        refs = () if self._world.site.embedded else pull_refs(spec)
+        found = await fetch(self._world.objects, spec.namespace, refs)
+        if missing := ", ".join(ref.name for ref in refs if found[ref] is None):
+            text = f"image pull secrets not found: {missing}; image {container.image} is pulled without them"
+            self._tell(spec, NO_SECRET, text, container, "Warning")
+        secrets = [secret for ref in refs if (secret := found[ref]) is not None]
+        return await asyncio.to_thread(credentials, container.image, secrets)
+
+    def _tell(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
+        self._world.recorder.pod(spec, kind, reason, message, container)
+
+
+def check_user(spec: PodSpec, container: ContainerSpec, image: ImageFound) -> None:
+    """runAsNonRoot holds, by the user asked for, or else by the image's. Raises ContainerConfigInvalid."""
+    own = container.raw.get("securityContext") or {}
+    merged = {**((spec.raw.get("spec") or {}).get("securityContext") or {}), **own}
+    if not merged.get("runAsNonRoot"):
+        return
+    user = merged.get("runAsUser")
+    if user == 0:
+        raise ContainerConfigInvalid("container's runAsUser breaks non-root policy")
+    if user is None and image.username:
+        why = f"image has non-numeric user ({image.username}), cannot verify user is non-root"
+        raise ContainerConfigInvalid(f"container has runAsNonRoot and {why}")
+    if user is None and not image.uid:
+        raise ContainerConfigInvalid("container has runAsNonRoot and image will run as root")

@@ -1,0 +1,149 @@
+"""Host name, DNS configuration and /etc/hosts of a pod.
+
+On a network of its own the pod gets a hosts file as kubelet writes it; on the node's network it gets the node's file
+plus its host aliases. Pods that add nothing there see the node's file itself.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.pods.volumes.paths import pod_directory
+from protocols.wire import cri_pb2
+
+CLUSTER_DOMAIN = "cluster.local"
+LONGEST = 63
+
+
+def hostname(spec: PodSpec) -> str:
+    """Of the sandbox; empty: the node's."""
+    pod = spec.raw.get("spec") or {}
+    if pod.get("hostnameOverride"):
+        return str(pod["hostnameOverride"])
+    if spec.host_network:
+        return ""
+    return qualified(spec) if pod.get("setHostnameAsFQDN") else short_name(spec)
+
+
+def short_name(spec: PodSpec) -> str:
+    name = str((spec.raw.get("spec") or {}).get("hostname") or spec.name)
+    return name[:LONGEST].rstrip("-.")
+
+
+def qualified(spec: PodSpec) -> str:
+    """With the domain of its subdomain; without one, the short name."""
+    subdomain = (spec.raw.get("spec") or {}).get("subdomain")
+    domain = f".{subdomain}.{spec.namespace}.svc.{CLUSTER_DOMAIN}" if subdomain else ""
+    return short_name(spec) + domain
+
+
+def brings_names(spec: PodSpec) -> bool:
+    """It says what it is to be called."""
+    pod = spec.raw.get("spec") or {}
+    return any(pod.get(field) for field in ("hostname", "subdomain", "hostnameOverride"))
+
+
+def needs_resolv(spec: PodSpec) -> bool:
+    """Its resolver is the node's, with more."""
+    pod = spec.raw.get("spec") or {}
+    return bool(pod.get("dnsConfig")) and pod.get("dnsPolicy") != "None"
+
+
+def dns_config(spec: PodSpec, resolv: str) -> "cri_pb2.DNSConfig | None":
+    """None: the node's, which is what `resolv` says. There is no cluster DNS: ClusterFirst is as Default."""
+    pod = spec.raw.get("spec") or {}
+    given = pod.get("dnsConfig") or {}
+    if not given:
+        return None
+    own = _parsed(resolv) if needs_resolv(spec) else cri_pb2.DNSConfig()
+    return cri_pb2.DNSConfig(
+        servers=_joined(own.servers, given.get("nameservers")),
+        searches=_joined(own.searches, given.get("searches")),
+        options=_options(own.options, given.get("options") or []),
+    )
+
+
+def _joined(first: Iterable[str], more: list[str] | None) -> list[str]:
+    return list(dict.fromkeys([*first, *map(str, more or ())]))
+
+
+def _options(first: Iterable[str], given: list[Object]) -> list[str]:
+    """The pod's own word about an option holds."""
+    known = {name: value for name, _, value in (option.partition(":") for option in first)}
+    known |= {str(option.get("name") or ""): str(option.get("value") or "") for option in given}
+    return [f"{name}:{value}" if value else name for name, value in known.items() if name]
+
+
+def _parsed(resolv: str) -> "cri_pb2.DNSConfig":
+    found = cri_pb2.DNSConfig()
+    for line in resolv.splitlines():
+        word, *rest = line.split("#")[0].split(";")[0].split() or [""]
+        if word == "nameserver" and rest:
+            found.servers.append(rest[0])
+        elif word == "search":
+            del found.searches[:]
+            found.searches.extend(rest)
+        elif word == "options":
+            found.options.extend(rest)
+    return found
+
+
+PLACE = "/etc/hosts"
+RESOLV = "/etc/resolv.conf"
+LOOPBACK = "127.0.0.1"
+TAB = "\t"
+_MANAGED = "# Kubernetes-managed hosts file.\n"
+_LOCAL = (
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\n"
+    "fe00::1\tip6-allnodes\n"
+    "fe00::2\tip6-allrouters\n"
+)
+_HEAD = "\n# of the pod's hostAliases\n"
+
+
+def aliases(spec: PodSpec) -> list[Object]:
+    found: list[Object] = (spec.raw.get("spec") or {}).get("hostAliases") or []
+    return found
+
+
+def has_hosts(spec: PodSpec, ip: str) -> bool:
+    """`ip`: the pod's on a network of its own, empty on the node's."""
+    return bool(ip or aliases(spec) or (brings_names(spec) and not spec.host_network))
+
+
+def hosts_file(root: Path, uid: str) -> Path:
+    return pod_directory(root, uid) / "etc-hosts"
+
+
+def write_hosts(root: Path, spec: PodSpec, ip: str) -> None:
+    """Before each start of a container. Raises OSError."""
+    if not has_hosts(spec, ip):
+        return
+    path = hosts_file(root, spec.uid)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content(spec, ip, "" if ip else read(PLACE)))
+    path.chmod(0o644)
+
+
+def content(spec: PodSpec, ip: str, own: str) -> str:
+    """`own`: the node's file. Pure."""
+    text = _MANAGED + _LOCAL if ip else own.rstrip("\n") + "\n"
+    if ip or (brings_names(spec) and not spec.host_network):
+        names = dict.fromkeys((qualified(spec), short_name(spec)))
+        text += f"{ip or LOOPBACK}\t{TAB.join(names)}\n"
+    return text + (_HEAD + "".join(_line(entry) for entry in aliases(spec)) if aliases(spec) else "")
+
+
+def read(place: str) -> str:
+    """Empty where there is none."""
+    try:
+        return Path(place).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _line(entry: Object) -> str:
+    return "\t".join([str(entry.get("ip") or ""), *map(str, entry.get("hostnames") or ())]) + "\n"

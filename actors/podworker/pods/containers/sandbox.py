@@ -1,0 +1,71 @@
+"""PodSandboxConfig for RunPodSandbox, and the runtime handler of the pod's RuntimeClass."""
+
+from pathlib import Path
+
+from actors.podworker.model.dependencies import Objects
+from actors.podworker.model.errors import RuntimeClassUnknown
+from actors.podworker.model.resources import linux_resources, pod_resources
+from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.pods.containers.names import dns_config, hostname
+from actors.podworker.pods.containers.security import sandbox_security, sysctls
+from protocols.wire import cri_pb2
+
+POD_NAME, POD_NAMESPACE, POD_UID = "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid"
+_PROTOCOLS = {"TCP": cri_pb2.TCP, "UDP": cri_pb2.UDP, "SCTP": cri_pb2.SCTP}
+
+
+def pod_log_directory(base: Path, spec: PodSpec) -> Path:
+    return base / f"{spec.namespace}_{spec.name}_{spec.uid}"
+
+
+def pod_labels(spec: PodSpec) -> dict[str, str]:
+    return {POD_NAME: spec.name, POD_NAMESPACE: spec.namespace, POD_UID: spec.uid}
+
+
+def sandbox_config(spec: PodSpec, attempt: int, logs: Path, resolv: str = "") -> "cri_pb2.PodSandboxConfig":
+    """`resolv`: what the node's /etc/resolv.conf says, if the pod adds to it."""
+    metadata = spec.raw.get("metadata") or {}
+    return cri_pb2.PodSandboxConfig(
+        metadata=cri_pb2.PodSandboxMetadata(name=spec.name, uid=spec.uid, namespace=spec.namespace, attempt=attempt),
+        hostname=hostname(spec),
+        log_directory=str(pod_log_directory(logs, spec)),
+        dns_config=dns_config(spec, resolv),
+        port_mappings=[_port(p) for c in spec.apps for p in c.raw.get("ports") or () if p.get("hostPort")],
+        labels={**(metadata.get("labels") or {}), **pod_labels(spec)},
+        annotations={"kubernetes.io/config.source": "api", **(metadata.get("annotations") or {})},
+        linux=cri_pb2.LinuxPodSandboxConfig(
+            security_context=sandbox_security(spec),
+            sysctls=sysctls(spec),
+            overhead=_overhead(spec),
+            resources=linux_resources(pod_resources(spec.raw.get("spec") or {})),
+        ),
+    )
+
+
+def _overhead(spec: PodSpec) -> "cri_pb2.LinuxContainerResources | None":
+    """What the sandbox itself takes, by its RuntimeClass."""
+    overhead = (spec.raw.get("spec") or {}).get("overhead")
+    return linux_resources({"requests": overhead, "limits": overhead}) if overhead else None
+
+
+def _port(port: Object) -> "cri_pb2.PortMapping":
+    return cri_pb2.PortMapping(
+        protocol=_PROTOCOLS.get(port.get("protocol") or "TCP", cri_pb2.TCP),
+        container_port=port.get("containerPort") or 0,
+        host_port=port["hostPort"],
+        host_ip=port.get("hostIP") or "",
+    )
+
+
+KIND = "RuntimeClass"
+
+
+async def runtime_handler(objects: Objects, spec: PodSpec) -> str:
+    """Empty: the runtime's usual way. Raises RuntimeClassUnknown; NodeplaneError when the API cannot tell."""
+    name = str((spec.raw.get("spec") or {}).get("runtimeClassName") or "")
+    if not name:
+        return ""
+    found = await objects.read(KIND, "", name)
+    if found is None:
+        raise RuntimeClassUnknown(f'RuntimeClass "{name}" not found')
+    return str(found.get("handler") or "")

@@ -1,0 +1,183 @@
+"""Start one container: image, configuration, CreateContainer, StartContainer, with upstream's events."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from actors.podworker.logs import files
+from actors.podworker.model.dependencies import World
+from actors.podworker.model.errors import ContainerConfigInvalid, HookFailed, ImageMissing, ReferenceUnreadable
+from actors.podworker.model.resources import extended_resources
+from actors.podworker.model.types import ContainerSpec, Kill, Object, PodSpec, Start, StartFailure, Waiting
+from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.images import ERR_PULL, Images
+from actors.podworker.pods.containers.killer import Killer
+from actors.podworker.pods.containers.names import RESOLV, needs_resolv, read, write_hosts
+from actors.podworker.pods.containers.sandbox import pod_log_directory, sandbox_config
+from actors.podworker.pods.containers.security import ImageUser
+from actors.podworker.pods.containers.termination_messages import make_message_file
+from actors.podworker.pods.environment.references import env_refs, fetch
+from actors.podworker.pods.environment.services import service_variables
+from actors.podworker.pods.environment.variables import needs_pod_ip
+from actors.podworker.pods.probes.handlers import POST_START, POST_START_S, hook_of, run_hook
+from actors.podworker.pods.volumes import sub_path
+from actors.podworker.pods.volumes.paths import VolumePaths
+from protocols.bus import BusError, DeadlineExceeded, Unavailable
+from protocols.messages.devices import ContainerGrant
+from protocols.wire import cri_pb2
+
+CONFIG_ERROR, CREATE_ERROR, RUN_ERROR = "CreateContainerConfigError", "CreateContainerError", "RunContainerError"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a container did not come up. `started`: StartContainer itself failed on container `id`."""
+
+    waiting: Waiting
+    id: str = ""
+    started: StartFailure | None = None
+    soon: bool = False
+    """It is likely to pass by itself."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The sandbox containers start in."""
+
+    sandbox_id: str
+    attempt: int
+    ip: str = ""
+
+
+class Starter:
+    def __init__(self, world: World, killer: Killer) -> None:
+        self._world = world
+        self._killer = killer
+        self._images = Images(world)
+
+    async def start(
+        self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
+    ) -> Failure | None:
+        """None when it runs. Raises BusError only when it is unknown whether something happened: look, then retry."""
+        try:
+            if step.existing:
+                await self._pre_start(spec, container)
+                return await self._run(spec, container, step.existing, place)
+            container_id = await self._create(spec, container, step, place, grant)
+        except ContainerConfigInvalid as error:
+            soon = isinstance(error, ReferenceUnreadable)
+            return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)), soon)
+        except ImageMissing as error:
+            self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {error.reason}", container)
+            return Failure(Waiting(error.reason, str(error)), soon=error.reason == ERR_PULL)
+        except BusError as error:
+            return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
+        self._world.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
+        return await self._run(spec, container, container_id, place)
+
+    async def _create(
+        self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
+    ) -> str:
+        image = await self._images.ensure(spec, container)
+        ip = await self._ip(spec, container, place)
+        recipe = Recipe(
+            spec=spec,
+            container=container,
+            attempt=step.attempt,
+            node=self._world.site.node(ip),
+            root=self._world.site.root,
+            target=step.target,
+            image_ref=image.id,
+            user=None if self._world.site.embedded else ImageUser(image.uid, image.username),
+            grant=grant or ContainerGrant({}),
+            shared=self._world.devices.shared(),
+            found=await fetch(self._world.objects, spec.namespace, env_refs(container)),
+            services=service_variables(spec, self._world.services(), self._world.site.api),
+            own_ip="" if self._on_node(spec) else ip,
+        )
+        config = container_config(recipe)
+        await asyncio.to_thread(self._directories, recipe, config)
+        await self._pre_start(spec, container)
+        sandbox = sandbox_config(spec, place.attempt, self._world.site.logs, node_resolv(spec))
+        return await self._world.runtime.create_container(place.sandbox_id, config, sandbox)
+
+    async def _run(self, spec: PodSpec, container: ContainerSpec, container_id: str, place: Place) -> Failure | None:
+        try:
+            await self._world.runtime.start_container(container_id)
+        except BusError as error:
+            message = _sure(error)
+            self._failed(spec, container, Waiting(RUN_ERROR, message))
+            return Failure(Waiting(RUN_ERROR, message), container_id, StartFailure(time.time_ns(), message))
+        self._world.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
+        if hook := hook_of(container, POST_START):
+            await self._post_start(spec, container, container_id, hook, place)
+        return None
+
+    async def _post_start(
+        self, spec: PodSpec, container: ContainerSpec, container_id: str, hook: Object, place: Place
+    ) -> None:
+        """As upstream: the containers after it wait for it, and its failure ends the container."""
+        try:
+            ip = place.ip or await self._world.runtime.sandbox_ip(place.sandbox_id) or self._world.site.host_ip
+            await run_hook(self._world, container, hook, container_id, ip, POST_START_S)
+        except (HookFailed, BusError) as error:
+            text = f"PostStartHook failed: {error}"
+            self._world.recorder.pod(spec, "Warning", "FailedPostStartHook", text, container)
+            self._killer.stop(spec, Kill(container_id, container.name, "FailedPostStartHook"), spec.grace)
+
+    async def _pre_start(self, spec: PodSpec, container: ContainerSpec) -> None:
+        if asked := extended_resources(container):
+            await self._world.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
+
+    async def _ip(self, spec: PodSpec, container: ContainerSpec, place: Place) -> str:
+        """Of the pod; empty where nobody asks for it and it is not known yet."""
+        if place.ip or (self._on_node(spec) and not needs_pod_ip(container)):
+            return place.ip
+        return await self._world.runtime.sandbox_ip(place.sandbox_id)
+
+    def _on_node(self, spec: PodSpec) -> bool:
+        return spec.host_network or self._world.site.embedded
+
+    def _directories(self, recipe: Recipe, config: "cri_pb2.ContainerConfig") -> None:
+        """Raises ContainerConfigInvalid."""
+        spec, site = recipe.spec, self._world.site
+        log_file: Path = pod_log_directory(site.logs, spec) / config.log_path
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        files.remove(log_file.with_name(f"{recipe.attempt - 3}.log"))  # of a run nobody can ask for any more
+        write_hosts(site.root, spec, recipe.own_ip)
+        make_message_file(site.root, spec.uid, recipe.container.name, recipe.attempt)
+        self._bind_sub_paths(recipe, config)
+
+    def _bind_sub_paths(self, recipe: Recipe, config: "cri_pb2.ContainerConfig") -> None:
+        """Replace each subPath's host path by a mount of it. Raises ContainerConfigInvalid."""
+        spec, root, given = recipe.spec, self._world.site.root, recipe.container.raw.get("volumeMounts") or ()
+        volumes = VolumePaths(spec, root)
+        for number, (asked, mount) in enumerate(zip(given, config.mounts, strict=False)):
+            if asked.get("subPath") or asked.get("subPathExpr"):
+                name = str(asked.get("name") or "")
+                volume = volumes.path(name)
+                wanted = sub_path.SubPath(
+                    volume=volume,
+                    part=os.path.relpath(mount.host_path, volume),
+                    place=sub_path.place_of(root, spec.uid, name, recipe.container.name, number),
+                    writable=not volumes.is_written(name),
+                    shared=mount.propagation == cri_pb2.PROPAGATION_BIDIRECTIONAL,
+                )
+                mount.host_path = str(sub_path.bind(wanted))
+
+    def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting, soon: bool = False) -> Failure:
+        self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)
+        return Failure(waiting, soon=soon)
+
+
+def node_resolv(spec: PodSpec) -> str:
+    """What the node's resolver is told, for a pod that adds to it."""
+    return read(RESOLV) if needs_resolv(spec) else ""
+
+
+def _sure(error: BusError) -> str:
+    """The message of a call that surely failed; one that may have happened is raised on."""
+    if isinstance(error, (Unavailable, DeadlineExceeded)):
+        raise error
+    return str(error)

@@ -1,0 +1,107 @@
+"""Set the CPUs of running containers: exclusive ones as granted, the shared pool for all others.
+
+Level-triggered: every running container is compared with its desired CPU set. With the CPU manager's policy none
+nothing is pinned and this task sleeps.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from actors.podworker.model.dependencies import Recorder, Runtime
+from actors.podworker.model.types import PodSpec
+from protocols.bus import BusError, NotFound
+from protocols.cpulist import format_list, parse_list
+from protocols.messages.devices import ContainerGrant, Placement
+
+RETRY_S = 10.0
+SETTLE_S = 0.02
+"""What happens at once is put right at once."""
+log = logging.getLogger("podworker")
+
+
+class Held(msgspec.Struct, frozen=True):
+    """One running container of an admitted pod."""
+
+    id: str
+    name: str
+    spec: PodSpec
+    grant: ContainerGrant
+
+
+class CpusetOptions(msgspec.Struct, frozen=True):
+    runtime: Runtime
+    recorder: Recorder
+    running: Callable[[], Iterator[Held]]
+    placement: Callable[[], Placement | None]
+    """None until the device manager was heard."""
+
+
+class Cpusets:
+    def __init__(self, options: CpusetOptions) -> None:
+        self._options = options
+        self._wake = asyncio.Event()
+        self._written: dict[str, str] = {}
+        self._offline: dict[str, str] = {}
+
+    def wake(self) -> None:
+        """A container started, or the shared pool changed."""
+        if self._pins:
+            self._wake.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(SETTLE_S)
+            self._wake.clear()
+            if not await self.put_right():
+                asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
+
+    async def put_right(self) -> bool:
+        """False when a container could not be moved and is to be tried again."""
+        placement = self._options.placement()
+        if placement is None or not placement.shared:
+            return True
+        online, found, good = parse_list(placement.online), list(self._options.running()), True
+        shared = format_list(parse_list(placement.shared) & online)
+        self._written = {held.id: self._written[held.id] for held in found if held.id in self._written}
+        for held in found:
+            self._warn(held, online)
+            wanted = format_list(parse_list(held.grant.cpus) & online) if held.grant.cpus else shared
+            if wanted and self._written.get(held.id) != wanted:
+                good = await self._move(held, wanted) and good
+        return good
+
+    @property
+    def _pins(self) -> bool:
+        placement = self._options.placement()
+        return placement is not None and bool(placement.shared)
+
+    async def _move(self, held: Held, cpus: str) -> bool:
+        try:
+            await self._options.runtime.set_cpus(held.id, cpus)
+        except NotFound:
+            return True  # it is gone
+        except BusError as error:
+            log.warning("container %s of %s/%s not kept to CPUs %s: %s", held.name, *_names(held), cpus, error)
+            return False
+        self._written[held.id] = cpus
+        return True
+
+    def _warn(self, held: Held, online: frozenset[int]) -> None:
+        """Once per loss: CPUs of its own that are offline stay its own."""
+        lost = format_list(parse_list(held.grant.cpus) - online)
+        if lost and self._offline.get(held.id) != lost:
+            container = next((c for c in held.spec.containers if c.name == held.name), None)
+            text = f"CPUs {lost} of container {held.name} are offline"
+            self._options.recorder.pod(held.spec, "Warning", "CPUOffline", text, container)
+        if lost:
+            self._offline[held.id] = lost
+        else:
+            self._offline.pop(held.id, None)
+
+
+def _names(held: Held) -> tuple[str, str]:
+    return held.spec.namespace, held.spec.name

@@ -1,0 +1,69 @@
+"""Values of the downward API: fields of the pod, its node and container resources. Pure."""
+
+from collections.abc import Mapping
+
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.errors import ContainerConfigInvalid
+from actors.podworker.model.resources import milli
+from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+
+
+def field_value(path: str, spec: PodSpec, node: Node) -> str:
+    """Raises ContainerConfigInvalid for a field there is none of."""
+    simple = _simple(spec, node)
+    if path in simple:
+        return simple[path]
+    metadata = spec.raw.get("metadata") or {}
+    for kind in ("labels", "annotations"):
+        prefix, entries = f"metadata.{kind}", metadata.get(kind) or {}
+        if path == prefix:
+            return "\n".join(f"{key}={_quoted(str(entries[key]))}" for key in sorted(entries))
+        if path.startswith(f"{prefix}['") and path.endswith("']"):
+            return str(entries.get(path[len(prefix) + 2 : -2], ""))
+    raise ContainerConfigInvalid(f"field {path!r} is not supported in the downward API")
+
+
+def _simple(spec: PodSpec, node: Node) -> dict[str, str]:
+    pod = spec.raw.get("spec") or {}
+    pod_ip = node.pod_ip or node.host_ip
+    return {
+        "metadata.name": spec.name,
+        "metadata.namespace": spec.namespace,
+        "metadata.uid": spec.uid,
+        "spec.nodeName": node.name,
+        "spec.serviceAccountName": pod.get("serviceAccountName") or "default",
+        "status.hostIP": node.host_ip,
+        "status.hostIPs": node.host_ip,
+        "status.podIP": pod_ip,
+        "status.podIPs": pod_ip,
+    }
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return '"' + escaped.replace("\t", "\\t") + '"'
+
+
+def resource_value(
+    reference: Object, containers: Mapping[str, ContainerSpec], container: ContainerSpec | None, node: Node
+) -> str:
+    """A limit or request in units of the divisor, rounded up; `containers` by name. Raises ContainerConfigInvalid."""
+    name = reference.get("containerName")
+    owner = containers.get(name) if name else container
+    if owner is None:
+        raise ContainerConfigInvalid(f"resourceFieldRef names container {name!r}, which the pod has not")
+    side, _, resource = str(reference.get("resource") or "").partition(".")
+    if side not in ("limits", "requests") or not resource:
+        raise ContainerConfigInvalid(f"resource {reference.get('resource')!r} is not limits.NAME or requests.NAME")
+    divisor = milli(reference.get("divisor")) or 1000
+    amount = _amount(owner.raw.get("resources") or {}, side, resource, node)
+    return str(-(-amount // divisor))
+
+
+def _amount(resources: Object, side: str, resource: str, node: Node) -> int:
+    """In thousandths. Without a limit it is what the node has; without a request nothing was asked for."""
+    for kind in (side, "limits"):
+        if (found := (resources.get(kind) or {}).get(resource)) is not None:
+            return milli(found)
+    everything = {"cpu": node.cpus, "memory": node.memory, "ephemeral-storage": node.storage}
+    return everything.get(resource, 0) * 1000 if side == "limits" else 0

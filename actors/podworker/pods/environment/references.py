@@ -1,0 +1,93 @@
+"""ConfigMaps and Secrets that a pod refers to, and their contents as bytes by key."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from actors.podworker.model.errors import ReferenceUnreadable
+from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from protocols.errors import NodeplaneError
+
+CONFIG_MAP, SECRET = "ConfigMap", "Secret"
+Contents = dict[str, bytes]
+
+
+class Ref(msgspec.Struct, frozen=True, order=True):
+    kind: str
+    """ConfigMap or Secret."""
+    name: str
+
+    def __str__(self) -> str:
+        return f'{self.kind.lower()} "{self.name}"'
+
+
+Found = Mapping[Ref, Contents | None]
+"""None: there is no such object."""
+
+
+class Reader(Protocol):
+    async def read(self, kind: str, namespace: str, name: str) -> Object | None:
+        """None when it does not exist. Raises NodeplaneError when that cannot be told."""
+        ...
+
+
+def env_refs(container: ContainerSpec) -> set[Ref]:
+    found: set[Ref] = set()
+    for entry in container.raw.get("env") or ():
+        source = entry.get("valueFrom") or {}
+        found |= _refs(source, "configMapKeyRef", "secretKeyRef")
+    for entry in container.raw.get("envFrom") or ():
+        found |= _refs(entry, "configMapRef", "secretRef")
+    return found
+
+
+def volume_refs(spec: PodSpec) -> set[Ref]:
+    found: set[Ref] = set()
+    for volume in (spec.raw.get("spec") or {}).get("volumes") or ():
+        parts = (volume.get("projected") or {}).get("sources") or ()
+        for part in (volume, *parts):
+            if part.get("configMap"):
+                found.add(Ref(CONFIG_MAP, str(part["configMap"].get("name") or "")))
+            if part.get("secret"):
+                found.add(secret_ref(part["secret"]))
+    return found
+
+
+def secret_ref(source: Object) -> Ref:
+    """A secret volume says `secretName`, a projected secret says `name`."""
+    return Ref(SECRET, str(source.get("secretName") or source.get("name") or ""))
+
+
+def _refs(source: Object, config_map: str, secret: str) -> set[Ref]:
+    kinds = ((CONFIG_MAP, source.get(config_map)), (SECRET, source.get(secret)))
+    return {Ref(kind, str(given.get("name") or "")) for kind, given in kinds if given}
+
+
+def contents(kind: str, obj: Object) -> Contents:
+    """Raises ReferenceUnreadable when binary data does not decode."""
+    plain = {} if kind == SECRET else {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
+    encoded = (obj.get("data") if kind == SECRET else obj.get("binaryData")) or {}
+    try:
+        return plain | {key: base64.b64decode(value, validate=True) for key, value in encoded.items()}
+    except (binascii.Error, ValueError, TypeError) as error:
+        name = (obj.get("metadata") or {}).get("name", "")
+        raise ReferenceUnreadable(f"{Ref(kind, name)} holds data that is not base64: {error}") from None
+
+
+async def fetch(reader: Reader, namespace: str, refs: Iterable[Ref]) -> dict[Ref, Contents | None]:
+    """All at once. Raises ReferenceUnreadable."""
+    wanted = sorted(refs)
+    answers = await asyncio.gather(*(_read(reader, namespace, ref) for ref in wanted))
+    return dict(zip(wanted, answers, strict=True))
+
+
+async def _read(reader: Reader, namespace: str, ref: Ref) -> Contents | None:
+    try:
+        obj = await reader.read(ref.kind, namespace, ref.name)
+    except NodeplaneError as error:
+        raise ReferenceUnreadable(f"{ref} could not be read: {error}") from None
+    return None if obj is None else contents(ref.kind, obj)

@@ -1,0 +1,71 @@
+"""Environment variables of services: those in the pod's namespace and the API server. Pure."""
+
+from collections.abc import Iterable
+
+from actors.podworker.model.dependencies import Address
+from actors.podworker.model.types import Object, PodSpec
+
+API_NAMESPACE, API_NAME = "default", "kubernetes"
+HEADLESS = "None"
+
+
+def service_variables(spec: PodSpec, services: Iterable[Object], api: Address) -> dict[str, str]:
+    """`services`: all that are known, of any namespace. The API's variables are there in any case; the others unless
+    the pod says enableServiceLinks: false."""
+    found = {_name(service): service for service in _visible(spec, services)}
+    variables: dict[str, str] = {}
+    for name in sorted(found):
+        variables |= _variables(found[name])
+    if API_NAME not in found and api.host:
+        ports = [{"name": "https", "port": api.port, "protocol": "TCP"}]
+        variables |= _variables({"metadata": {"name": API_NAME}, "spec": {"clusterIP": api.host, "ports": ports}})
+    return variables
+
+
+def _visible(spec: PodSpec, services: Iterable[Object]) -> list[Object]:
+    """The namespace's own go after the API's, and so before it where they bear its name."""
+    links = (spec.raw.get("spec") or {}).get("enableServiceLinks") is not False
+    addressed = [service for service in services if _ip(service) not in ("", HEADLESS)]
+    theirs = [s for s in addressed if _namespace(s) == API_NAMESPACE and _name(s) == API_NAME]
+    return theirs + [s for s in addressed if links and _namespace(s) == spec.namespace]
+
+
+def _variables(service: Object) -> dict[str, str]:
+    """Of one service; its first port is also the service's."""
+    ports = (service.get("spec") or {}).get("ports") or []
+    if not ports:
+        return {}
+    prefix, ip = _upper(_name(service)), _ip(service)
+    found = {f"{prefix}_SERVICE_HOST": ip, f"{prefix}_SERVICE_PORT": str(ports[0].get("port"))}
+    found |= {f"{prefix}_SERVICE_PORT_{_upper(p['name'])}": str(p.get("port")) for p in ports if p.get("name")}
+    found[f"{prefix}_PORT"] = _url(ip, ports[0])
+    for port in ports:
+        link = f"{prefix}_PORT_{port.get('port')}_{_protocol(port)}"
+        found |= {link: _url(ip, port), f"{link}_PROTO": _protocol(port).lower()}
+        found |= {f"{link}_PORT": str(port.get("port")), f"{link}_ADDR": ip}
+    return found
+
+
+def _url(ip: str, port: Object) -> str:
+    host = f"[{ip}]" if ":" in ip else ip
+    return f"{_protocol(port).lower()}://{host}:{port.get('port')}"
+
+
+def _protocol(port: Object) -> str:
+    return str(port.get("protocol") or "TCP").upper()
+
+
+def _upper(name: str) -> str:
+    return name.upper().replace("-", "_")
+
+
+def _name(service: Object) -> str:
+    return str((service.get("metadata") or {}).get("name") or "")
+
+
+def _namespace(service: Object) -> str:
+    return str((service.get("metadata") or {}).get("namespace") or "")
+
+
+def _ip(service: Object) -> str:
+    return str((service.get("spec") or {}).get("clusterIP") or "")

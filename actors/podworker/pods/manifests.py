@@ -1,0 +1,219 @@
+"""Read the manifest directory: static pods and their mirrors. Only changed files are read again."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, PodInvalid
+from actors.podworker.model.types import Object, read_pod
+from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.sandbox import sandbox_config
+from actors.podworker.pods.environment.references import env_refs, volume_refs
+from actors.podworker.pods.probes.results import probes_of
+from protocols.kube.names import label_fault, subdomain_fault
+
+SOURCE, HASH, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
+LARGEST = 10 * 1024 * 1024
+EXPANDED, DEEPEST = 1 << 20, 200
+"""Characters and values that aliases may add to a manifest, and levels of nesting."""
+EVERYWHERE = {"operator": "Exists", "effect": "NoExecute"}
+
+
+def static_pod(path: str, text: bytes, node: str) -> Object:
+    """Raises ManifestInvalid. The uid depends on node, path and content: another content is another pod."""
+    obj = _parse(text)
+    try:
+        return _pod(obj, path, text, node)
+    except (PodInvalid, ContainerConfigInvalid, AttributeError, TypeError, ValueError, KeyError) as error:
+        raise ManifestInvalid(f"cannot be run as it is: {error}") from None
+
+
+def _pod(obj: Any, path: str, text: bytes, node: str) -> Object:
+    _check(obj)
+    metadata, spec = {**(obj.get("metadata") or {})}, {**obj["spec"]}
+    uid = str(metadata.get("uid") or _uid(node, path, text))
+    metadata |= {
+        "name": f"{metadata['name']}-{node.lower()}",
+        "namespace": metadata.get("namespace") or "default",
+        "uid": uid,
+        "annotations": {**(metadata.get("annotations") or {}), SOURCE: "file", HASH: uid},
+    }
+    spec |= {"nodeName": node, "tolerations": [*(spec.get("tolerations") or ()), EVERYWHERE]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    if label_fault(uid.lower()):  # it becomes the name of a directory
+        raise ManifestInvalid(f"metadata.uid {uid!r}: may only hold letters, digits and -, at most 63")
+    if fault := subdomain_fault(metadata["name"]):
+        raise ManifestInvalid(f"metadata.name {metadata['name']!r}: {fault}")
+    _check_shape(pod)
+    return pod
+
+
+def mirror_of(pod: Object, node_uid: str) -> Object:
+    """What the API is to show of a static pod."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key in ("name", "namespace", "labels")}
+    owner = {"apiVersion": "v1", "kind": "Node", "name": pod["spec"]["nodeName"], "uid": node_uid, "controller": True}
+    metadata["annotations"] = {**pod["metadata"]["annotations"], MIRROR: pod["metadata"]["uid"]}
+    metadata["ownerReferences"] = [owner]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
+
+
+def mirrored(pod: Object) -> str:
+    """Uid of the static pod an API pod mirrors; empty when it is an ordinary one."""
+    return str(((pod.get("metadata") or {}).get("annotations") or {}).get(MIRROR) or "")
+
+
+def full_name(pod: Object) -> str:
+    metadata = pod.get("metadata") or {}
+    return f"{metadata.get('namespace')}/{metadata.get('name')}"
+
+
+def _uid(node: str, path: str, text: bytes) -> str:
+    return hashlib.sha256(b"\0".join((node.encode(), path.encode(), text))).hexdigest()[:32]
+
+
+def _parse(text: bytes) -> Any:
+    """YAML is loaded with the first manifest: most nodes have none."""
+    import yaml
+
+    try:
+        obj = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ManifestInvalid(f"not YAML or JSON: {' '.join(str(error).split())}") from None
+    _check_expanded(obj, 2 * len(text) + EXPANDED)
+    return obj
+
+
+def _check_expanded(obj: Any, most: int) -> None:
+    """Raise ManifestInvalid for aliases that make more of a file than a file may hold: they grow exponentially."""
+    left, ahead = most, [(obj, 0)]
+    while ahead:
+        value, depth = ahead.pop()
+        left -= 1 + (len(value) if isinstance(value, str | bytes) else 0)
+        if left < 0 or depth > DEEPEST:
+            raise ManifestInvalid(
+                f"with its aliases it has more than {most} characters and values, or more than {DEEPEST} levels"
+            )
+        if isinstance(value, dict):
+            ahead += [(each, depth + 1) for pair in value.items() for each in pair]
+        elif isinstance(value, list):
+            ahead += [(each, depth + 1) for each in value]
+
+
+def _check_shape(pod: Object) -> None:
+    """No API has looked at it: whatever later reads it must find what it expects."""
+    spec = read_pod(pod)
+    volume_refs(spec)
+    sandbox_config(spec, 0, Path("/"))
+    for container in spec.containers:
+        env_refs(container)
+        probes_of(container)
+        container_config(Recipe(spec, container, 0, Node(""), Path("/")))
+
+
+def _check(obj: Any) -> None:
+    if not isinstance(obj, dict) or obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
+        raise ManifestInvalid("not one object of kind Pod, apiVersion v1")
+    metadata, spec = obj.get("metadata") or {}, obj.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        raise ManifestInvalid("metadata.name is missing")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(containers, list) or not containers:
+        raise ManifestInvalid("spec.containers is missing")
+    for container in [*containers, *(spec.get("initContainers") or ())]:
+        if not isinstance(container, dict) or not container.get("name") or not container.get("image"):
+            raise ManifestInvalid("a container has no name or no image")
+        if fault := label_fault(str(container["name"])):
+            raise ManifestInvalid(f"container {container['name']!r}: {fault}")
+    if found := _reference(spec):
+        raise ManifestInvalid(f"a static pod may not refer to API objects, and this one has a {found}")
+
+
+FORBIDDEN = (
+    "serviceAccountName",
+    "serviceAccount",
+    "resourceClaims",
+    "configMapKeyRef",
+    "secretKeyRef",
+    "configMapRef",
+    "secretRef",
+    "imagePullSecrets",
+    "persistentVolumeClaim",
+    "serviceAccountToken",
+)
+
+
+def _reference(value: Any) -> str:
+    """The first key that names an API object, or a configMap or secret volume."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            volume = key in ("configMap", "secret") and isinstance(inner, dict)
+            if inner and (key in FORBIDDEN or volume):
+                return str(key)
+            if found := _reference(inner):
+                return found
+    if isinstance(value, list):
+        return next((found for item in value if (found := _reference(item))), "")
+    return ""
+
+
+Stamp = tuple[int, int, int]
+UNREADABLE: Stamp = (0, 0, 0)
+
+
+class ManifestDirectory:
+    """`on_fault(text)`: a file cannot be used; told once per version of the file."""
+
+    def __init__(self, path: Path, node: str, on_fault: Callable[[str], None]) -> None:
+        self._path = path
+        self._node = node
+        self._on_fault = on_fault
+        self._files: dict[str, tuple[Stamp, Object | None]] = {}
+
+    def read(self) -> dict[str, Object]:
+        """Static pods by uid. A file that has become unusable keeps the pod it last described. Blocking."""
+        found: dict[str, tuple[Stamp, Object | None]] = {}
+        try:
+            names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
+        except FileNotFoundError:
+            names = []
+        for name in names:
+            before = self._files.get(name)
+            if (entry := self._entry(name, before)) is not None:
+                found[name] = entry
+        self._files = found
+        return {pod["metadata"]["uid"]: pod for _, pod in found.values() if pod is not None}
+
+    def _entry(self, name: str, before: tuple[Stamp, Object | None] | None) -> tuple[Stamp, Object | None] | None:
+        try:
+            with open(self._path / name, "rb", opener=_open) as file:
+                info = os.fstat(file.fileno())
+                stamp = (info.st_mtime_ns, info.st_size, info.st_ino)
+                if not stat.S_ISREG(info.st_mode):
+                    return None
+                if before is not None and before[0] == stamp:
+                    return before
+                text = file.read(LARGEST + 1)
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+        except OSError as error:
+            if before is None or before[0] != UNREADABLE:
+                self._on_fault(f"manifest {name}: {os.strerror(error.errno or 0).lower()}")
+            return UNREADABLE, before[1] if before else None
+        return stamp, self._pod(name, text, before[1] if before else None)
+
+    def _pod(self, name: str, text: bytes, last: Object | None) -> Object | None:
+        try:
+            if len(text) > LARGEST:
+                raise ManifestInvalid(f"larger than {LARGEST} bytes")
+            return static_pod(str(self._path / name), text, self._node)
+        except ManifestInvalid as error:
+            self._on_fault(f"manifest {name}: {error}")
+            return last
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

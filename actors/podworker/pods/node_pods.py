@@ -1,0 +1,98 @@
+"""Publish this node's pods on the bus as the stream `node-pods`. Receives the manager's events before it does."""
+
+from typing import Protocol
+
+import msgspec
+
+from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.pods.status.pod import overlay
+from protocols.bus import Bus, Op, StateSource, Stream
+from protocols.messages.pods import NODE_PODS, NodePod
+
+RING = 64
+"""Events kept for a follower that missed some: each holds a whole pod, and a new snapshot is no larger."""
+
+
+class Pods(Protocol):
+    """The pod manager."""
+
+    def on_add(self, obj: Object) -> None: ...
+
+    def on_update(self, old: Object, new: Object) -> None: ...
+
+    def on_delete(self, obj: Object) -> None: ...
+
+    def working(self, uid: str) -> bool: ...
+
+    def republish(self, uid: str) -> None: ...
+
+
+class NodePods:
+    def __init__(self, manager: Pods) -> None:
+        self._manager = manager
+        self._objects: dict[str, Object] = {}
+        self._statuses: dict[str, Object] = {}
+        self._told: dict[str, NodePod] = {}
+        self._stream: Stream | None = None
+
+    def begin(self, bus: Bus) -> None:
+        """Everything there is has been seen."""
+        for uid, obj in self._objects.items():
+            self._told[uid] = self._view(uid, obj)
+        self._stream = bus.own(NODE_PODS, StateSource(self._told), ring=RING)
+
+    # what comes before the manager
+
+    def on_add(self, obj: Object) -> None:
+        self._manager.on_add(obj)
+        self._show(_uid(obj), obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._manager.on_update(old, new)
+        self._show(_uid(new), new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._manager.on_delete(obj)
+        uid = _uid(obj)
+        self._objects.pop(uid, None)
+        self._statuses.pop(uid, None)
+        if self._told.pop(uid, None) is not None and self._stream:
+            self._stream.publish(Op.DELETE, uid, b"")
+
+    def working(self, uid: str) -> bool:
+        return self._manager.working(uid)
+
+    def republish(self, uid: str) -> None:
+        self._manager.republish(uid)
+
+    # what the manager makes of them
+
+    def on_status(self, spec: PodSpec, status: Object) -> None:
+        """The status that is on its way to the API."""
+        if spec.uid in self._objects:
+            self._statuses[spec.uid] = status
+            self._show(spec.uid, self._objects[spec.uid])
+
+    def _show(self, uid: str, obj: Object) -> None:
+        self._objects[uid] = obj
+        if self._stream is None:
+            return
+        view = self._view(uid, obj)
+        if self._told.get(uid) != view:
+            self._told[uid] = view
+            self._stream.publish(Op.UPSERT, uid, view)
+
+    def _view(self, uid: str, obj: Object) -> NodePod:
+        metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
+        status = overlay(obj.get("status") or {}, self._statuses.get(uid) or {})
+        return NodePod(
+            uid=uid,
+            namespace=str(metadata.get("namespace") or ""),
+            name=str(metadata.get("name") or ""),
+            containers=tuple(str(item.get("name")) for item in spec.get("containers") or ()),
+            pod=msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", **obj, "status": status}),
+        )
+
+
+def _uid(obj: Object) -> str:
+    return str((obj.get("metadata") or {}).get("uid", ""))

@@ -1,0 +1,167 @@
+"""Run the handlers of probes and lifecycle hooks: exec, httpGet, tcpSocket, grpc, sleep.
+
+A probe is one attempt within its timeout and never raises; a hook raises HookFailed.
+"""
+
+import asyncio
+import importlib
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+
+from actors.podworker.model.dependencies import World
+from actors.podworker.model.errors import HookFailed
+from actors.podworker.model.types import ContainerSpec, Object
+from actors.podworker.pods.probes.results import Attempt, Outcome, Target, target
+from protocols.bus import BusError, DeadlineExceeded
+from protocols.messages.cri import ANSWERED
+
+OUTPUT = 10 * 1024
+REDIRECTS = 10
+SERVING = b"\x08\x01"
+"""HealthCheckResponse with status SERVING."""
+
+
+async def check(world: World, handler: Object, target: Target, timeout: float) -> Attempt:
+    try:
+        if handler.get("exec"):
+            return await _exec(world, handler["exec"], target, timeout)
+        async with asyncio.timeout(timeout):
+            if handler.get("httpGet"):
+                return await _http(handler["httpGet"], target)
+            if handler.get("tcpSocket"):
+                return await _tcp(handler["tcpSocket"], target)
+            return await _grpc(handler.get("grpc") or {}, target, timeout)
+    except TimeoutError:
+        return Attempt(Outcome.FAILURE, f"no answer within {timeout:g} s")
+    except (OSError, aiohttp.ClientError, ValueError) as error:
+        return Attempt(Outcome.FAILURE, " ".join(str(error).split()) or type(error).__name__)
+
+
+async def _exec(world: World, source: Object, target: Target, timeout: float) -> Attempt:
+    """A runtime that does not answer says nothing of the container: no reason to kill it."""
+    command = [str(part) for part in source.get("command") or ()]
+    try:
+        code, output = await world.runtime.exec_sync(target.container_id, command, int(timeout))
+    except BusError as error:
+        if isinstance(error, DeadlineExceeded) and ANSWERED in error.details:
+            return Attempt(Outcome.FAILURE, f"command {' '.join(command)!r} did not end within {timeout:g} s")
+        if error.code == "UNKNOWN":  # the command could not be run at all: as good as its failure
+            return Attempt(Outcome.FAILURE, str(error))
+        return Attempt(Outcome.UNKNOWN, str(error))
+    text = output[:OUTPUT].decode(errors="replace").strip()
+    return Attempt(Outcome.SUCCESS if code == 0 else Outcome.FAILURE, text)
+
+
+def address(source: Object, target: Target) -> tuple[str, int]:
+    """Raises ValueError for a named port the container has not."""
+    port = source.get("port")
+    if isinstance(port, str) and not port.isdecimal():
+        if port not in target.ports:
+            raise ValueError(f"the container has no port named {port!r}")
+        return source.get("host") or target.ip, target.ports[port]
+    return source.get("host") or target.ip, int(port or 0)
+
+
+def http_url(source: Object, target: Target) -> str:
+    host, port = address(source, target)
+    path = str(source.get("path") or "/")
+    shown = f"[{host}]" if ":" in host else host
+    scheme = str(source.get("scheme") or "HTTP").lower()
+    return f"{scheme}://{shown}:{port}/{path.removeprefix('/')}"
+
+
+def http_headers(source: Object) -> dict[str, str]:
+    given = {str(h.get("name")): str(h.get("value") or "") for h in source.get("httpHeaders") or ()}
+    return {"User-Agent": "kube-probe/1.36", "Accept": "*/*", **given}
+
+
+async def fetch(source: Object, target: Target) -> tuple[int, str, str]:
+    """Status code, place it redirects to (of another host), start of the body. Redirects of its own are followed."""
+    url = http_url(source, target)
+    connector = aiohttp.TCPConnector(ssl=False, force_close=True)
+    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+        for _ in range(REDIRECTS):
+            async with session.get(url, headers=http_headers(source), allow_redirects=False) as answer:
+                body = (await answer.content.read(OUTPUT)).decode(errors="replace")
+                location = answer.headers.get("Location", "")
+                if not 300 <= answer.status < 400 or not location:
+                    return answer.status, "", body
+                following = urljoin(url, location)
+                if urlsplit(following).hostname != urlsplit(url).hostname:
+                    return answer.status, following, body
+                url = following
+    raise ValueError(f"stopped after {REDIRECTS} redirects")
+
+
+async def _http(source: Object, target: Target) -> Attempt:
+    status, elsewhere, body = await fetch(source, target)
+    if elsewhere:
+        return Attempt(Outcome.SUCCESS, f"Probe terminated redirects, Response body: {body}", warning=True)
+    if 200 <= status < 400:
+        return Attempt(Outcome.SUCCESS, body)
+    return Attempt(Outcome.FAILURE, f"HTTP probe failed with statuscode: {status}")
+
+
+async def _tcp(source: Object, target: Target) -> Attempt:
+    _, writer = await asyncio.open_connection(*address(source, target))
+    writer.close()
+    return Attempt(Outcome.SUCCESS)
+
+
+async def _grpc(source: Object, target: Target, timeout: float) -> Attempt:
+    """gRPC is only loaded once a pod asks for it, beside the loop: it takes a tenth of a second."""
+    grpc: Any = await asyncio.to_thread(importlib.import_module, "grpc")
+    host, port = target.ip, int(source.get("port") or 0)
+    name = str(source.get("service") or "").encode()
+    size = bytes((len(name) & 0x7F | 0x80, len(name) >> 7)) if len(name) > 127 else bytes((len(name),))
+    request = b"\x0a" + size + name if name else b""
+    async with grpc.aio.insecure_channel(f"{host}:{port}") as channel:
+        call = channel.unary_unary("/grpc.health.v1.Health/Check")
+        try:
+            answer = await call(request, timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            return Attempt(Outcome.FAILURE, f"health rpc failed: {error.code().name}: {error.details()}")
+    if bytes(answer).startswith(SERVING):
+        return Attempt(Outcome.SUCCESS)
+    return Attempt(Outcome.FAILURE, "service unhealthy")
+
+
+POST_START, PRE_STOP = "postStart", "preStop"
+POST_START_S = 600.0
+"""A postStart hook holds up the containers after it; it ends in failure after so long."""
+
+
+def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:
+    """None when there is none, or nothing in it that could be run."""
+    hook = ((container.raw.get("lifecycle") or {}) if container else {}).get(kind) or {}
+    return hook if any(hook.get(part) for part in ("exec", "httpGet", "sleep")) else None
+
+
+async def run_hook(
+    world: World, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
+) -> None:
+    """Raises HookFailed."""
+    try:
+        async with asyncio.timeout(timeout):
+            await _run(world, container, hook, container_id, ip, timeout)
+    except TimeoutError:
+        raise HookFailed(f"did not end within {timeout:g} s") from None
+    except (BusError, OSError, aiohttp.ClientError, ValueError) as error:
+        raise HookFailed(" ".join(str(error).split()) or type(error).__name__) from None
+
+
+async def _run(
+    world: World, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
+) -> None:
+    if hook.get("exec"):
+        command = [str(part) for part in hook["exec"].get("command") or ()]
+        code, output = await world.runtime.exec_sync(container_id, command, max(1, int(timeout)))
+        if code != 0:
+            text = output[:1024].decode(errors="replace").strip()
+            raise HookFailed(f"command {' '.join(command)!r} exited with {code}: {text}")
+    elif hook.get("httpGet"):
+        await fetch(hook["httpGet"], target(container, container_id, ip))
+    else:
+        await asyncio.sleep(float((hook.get("sleep") or {}).get("seconds") or 0))

@@ -1,0 +1,189 @@
+"""Run the probes of a pod's running containers, one task per probe."""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from actors.podworker.model import runtime_status
+from actors.podworker.model.dependencies import World
+from actors.podworker.model.types import SECOND, ContainerSpec, Object, PodSpec
+from actors.podworker.pods.probes.handlers import check
+from actors.podworker.pods.probes.results import (
+    LIVENESS,
+    READINESS,
+    STARTUP,
+    Attempt,
+    Outcome,
+    Probe,
+    Standing,
+    Target,
+    Verdict,
+    begin,
+    judge,
+    observe,
+    over,
+    probed,
+    probes_of,
+    target,
+)
+from protocols.messages.pleg import ContainerStatus, PodStatus
+
+TRIES = 3
+"""An attempt that says nothing is repeated at once, so often."""
+ADOPTED_JITTER_S = 1.0
+
+
+class ProberOptions(msgspec.Struct, frozen=True):
+    world: World
+    spec: Callable[[], PodSpec]
+    container: ContainerSpec
+    probes: tuple[Probe, ...]
+    target: Target
+    started_ns: int
+    clock: Callable[[], int]
+    on_change: Callable[[], None]
+    known: frozenset[str] = frozenset()
+    """Kinds of which an earlier life of this process has seen the success."""
+
+
+class Prober:
+    def __init__(self, options: ProberOptions) -> None:
+        self._options = options
+        self._standings = {p.kind: (p, begin(p.kind, p.kind in options.known)) for p in options.probes}
+        self._started = asyncio.Event()
+        self.verdict = self._judge()
+        loop = asyncio.get_running_loop()
+        self._tasks = {p.kind: loop.create_task(self._run(p)) for p in options.probes}
+
+    def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+
+    def end_liveness(self) -> None:
+        """The pod is being ended: only readiness is still asked for, and nothing is killed for a probe."""
+        for kind in (LIVENESS, STARTUP):
+            if task := self._tasks.get(kind):
+                task.cancel()
+
+    async def _run(self, probe: Probe) -> None:
+        await self._due(probe)
+        while not over(probe, self._standings[probe.kind][1]):
+            if probe.kind != STARTUP:
+                await self._started.wait()
+            self._observe(probe, await self._attempt(probe))
+            await asyncio.sleep(probe.period)
+
+    async def _due(self, probe: Probe) -> None:
+        """The initial delay counts from the container's start, also across restarts of this process."""
+        options = self._options
+        since = max(0.0, (options.clock() - options.started_ns) / SECOND)
+        jitter = random.uniform(0, min(probe.period, ADOPTED_JITTER_S)) if options.known else 0.0
+        await asyncio.sleep(max(jitter, probe.initial_delay - since))
+
+    async def _attempt(self, probe: Probe) -> Attempt:
+        options = self._options
+        for _ in range(TRIES):
+            attempt = await check(options.world, probe.handler, options.target, probe.timeout)
+            if attempt.outcome is not Outcome.UNKNOWN:
+                break
+        return attempt
+
+    def _observe(self, probe: Probe, attempt: Attempt) -> None:
+        standing = self._standings[probe.kind][1]
+        self._tell(probe, standing, attempt)
+        self._standings[probe.kind] = (probe, observe(probe, standing, attempt.outcome))
+        before, self.verdict = self.verdict, self._judge()
+        if self.verdict != before:
+            self._options.on_change()
+
+    def _judge(self) -> Verdict:
+        verdict = judge(self._options.container.name, self._standings)
+        if verdict.started:
+            self._started.set()
+        return verdict
+
+    def _tell(self, probe: Probe, standing: Standing, attempt: Attempt) -> None:
+        options = self._options
+        if attempt.outcome is Outcome.SUCCESS and not attempt.warning:
+            return
+        verb = "errored" if attempt.outcome is Outcome.UNKNOWN else "failed"
+        reason, verb = ("ProbeWarning", "warning") if attempt.warning else ("Unhealthy", verb)
+        text = f"{probe.kind} probe {verb}: {attempt.output}"
+        options.world.recorder.pod(options.spec(), "Warning", reason, text, options.container)
+
+
+class PodProbes:
+    """`on_change`: a verdict changed, the pod is to be looked at."""
+
+    def __init__(
+        self, world: World, spec: Callable[[], PodSpec], clock: Callable[[], int], on_change: Callable[[], None]
+    ) -> None:
+        self._world = world
+        self._spec = spec
+        self._clock = clock
+        self._on_change = on_change
+        self._probers: dict[str, Prober] = {}
+        self._ending = False
+
+    @property
+    def verdicts(self) -> Mapping[str, Verdict]:
+        """By container id; containers without probes have none."""
+        return {id: prober.verdict for id, prober in self._probers.items()}
+
+    def follow(self, status: PodStatus, shown: Object) -> None:
+        """`shown`: the pod's status in the API, from which a new life of this process learns who was ready."""
+        spec = self._spec()
+        if not self._probers and not probed(spec):
+            return
+        running = {c.id: c for c in status.containers if c.state == runtime_status.RUNNING}
+        for id in self._probers.keys() - running.keys():
+            self._probers.pop(id).close()
+        containers = {c.name: c for c in spec.containers}
+        begun = [run for id, run in running.items() if id not in self._probers and run.name in containers]
+        known = _known(shown) if begun else {}
+        for run in begun:
+            self._begin(containers[run.name], run, status, known.get(run.id, frozenset()))
+
+    def end(self) -> None:
+        self._ending = True
+        for prober in self._probers.values():
+            prober.end_liveness()
+
+    def close(self) -> None:
+        for prober in self._probers.values():
+            prober.close()
+        self._probers.clear()
+
+    def _begin(self, container: ContainerSpec, run: ContainerStatus, status: PodStatus, known: frozenset[str]) -> None:
+        probes = probes_of(container)
+        if not probes:
+            return
+        site = self._world.site
+        ip = status.ips[0] if status.ips else site.host_ip
+        options = ProberOptions(
+            world=self._world,
+            spec=self._spec,
+            container=container,
+            probes=probes,
+            target=target(container, run.id, ip),
+            started_ns=run.started_ns,
+            clock=self._clock,
+            on_change=self._on_change,
+            known=known,
+        )
+        self._probers[run.id] = Prober(options)
+        if self._ending:
+            self._probers[run.id].end_liveness()
+
+
+def _known(shown: Object) -> dict[str, frozenset[str]]:
+    """Kinds of probes that have succeeded, by container id."""
+    entries = (*(shown.get("containerStatuses") or ()), *(shown.get("initContainerStatuses") or ()))
+    return {str(entry.get("containerID") or "").partition("//")[2]: _succeeded(entry) for entry in entries}
+
+
+def _succeeded(entry: Object) -> frozenset[str]:
+    kinds = ((STARTUP, entry.get("started")), (READINESS, entry.get("ready")))
+    return frozenset(kind for kind, good in kinds if good)

@@ -1,0 +1,139 @@
+"""Probes of a container with the API's defaults, and the verdict that follows from their results. Pure, no clock.
+
+Invariant: a result counts only after as many equal attempts in a row as its threshold requires; an attempt without a
+result changes nothing.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from actors.podworker.model.types import INIT, ContainerSpec, Object, PodSpec
+
+LIVENESS, READINESS, STARTUP = "Liveness", "Readiness", "Startup"
+FIELDS = {LIVENESS: "livenessProbe", READINESS: "readinessProbe", STARTUP: "startupProbe"}
+
+
+class Outcome(Enum):
+    """Of one attempt."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    UNKNOWN = "unknown"
+    """The question could not be put: says nothing of the container."""
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    outcome: Outcome
+    output: str = ""
+    warning: bool = False
+    """A success that deserves a word: redirected to another host."""
+
+
+class Probe(msgspec.Struct, frozen=True):
+    kind: str
+    handler: Object
+    """The part with exec, httpGet, tcpSocket or grpc."""
+    initial_delay: float = 0
+    period: float = 10
+    timeout: float = 1
+    success: int = 1
+    failure: int = 3
+    grace: int = 0
+    """Seconds to end after a failure; 0 = the pod's."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What is asked."""
+
+    container_id: str
+    ip: str
+    ports: dict[str, int] = {}
+    """Named ports of the container."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the probes of one running container say together."""
+
+    started: bool = True
+    ready: bool = True
+    fault: str = ""
+    """Why the container is to be killed; empty: it is not."""
+    grace: int = 0
+
+
+HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+
+
+def probes_of(container: ContainerSpec) -> tuple[Probe, ...]:
+    """Plain init containers have none."""
+    if container.kind == INIT:
+        return ()
+    found = ((kind, container.raw.get(field)) for kind, field in FIELDS.items())
+    return tuple(_probe(kind, raw) for kind, raw in found if raw and any(raw.get(h) for h in HANDLERS))
+
+
+def probed(spec: PodSpec) -> bool:
+    return any(container.raw.get(field) for container in spec.containers for field in FIELDS.values())
+
+
+def target(container: ContainerSpec, container_id: str, ip: str) -> Target:
+    ports = {p["name"]: int(p.get("containerPort") or 0) for p in container.raw.get("ports") or () if p.get("name")}
+    return Target(container_id, ip, ports)
+
+
+def _probe(kind: str, raw: Object) -> Probe:
+    return Probe(
+        kind=kind,
+        handler={key: raw[key] for key in HANDLERS if raw.get(key)},
+        initial_delay=float(raw.get("initialDelaySeconds") or 0),
+        period=max(1.0, float(raw.get("periodSeconds") or 10)),
+        timeout=max(1.0, float(raw.get("timeoutSeconds") or 1)),
+        success=int(raw.get("successThreshold") or 1),
+        failure=int(raw.get("failureThreshold") or 3),
+        grace=int(raw.get("terminationGracePeriodSeconds") or 0),
+    )
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """`good` is None until a startup probe has decided."""
+
+    good: bool | None
+    streak: int = 0
+    last: Outcome = Outcome.UNKNOWN
+
+
+def begin(kind: str, known: bool = False) -> Standing:
+    """`known`: an earlier life of this process has seen this very container succeed."""
+    if known:
+        return Standing(True)
+    return Standing({LIVENESS: True, READINESS: False, STARTUP: None}[kind])
+
+
+def observe(probe: Probe, standing: Standing, outcome: Outcome) -> Standing:
+    if outcome is Outcome.UNKNOWN:
+        return standing
+    streak = standing.streak + 1 if outcome is standing.last else 1
+    success = outcome is Outcome.SUCCESS
+    if streak < (probe.success if success else probe.failure):
+        return Standing(standing.good, streak, outcome)
+    return Standing(success, streak, outcome)
+
+
+def over(probe: Probe, standing: Standing) -> bool:
+    """This container needs no further attempt: it has started, or it is going to be killed."""
+    if probe.kind == READINESS:
+        return False
+    return standing.good is False or (probe.kind == STARTUP and standing.good is True)
+
+
+def judge(name: str, standings: Mapping[str, tuple[Probe, Standing]]) -> Verdict:
+    """`standings` by kind."""
+    good = {kind: standing.good for kind, (_, standing) in standings.items()}
+    started = good.get(STARTUP, True) is True
+    for kind in (STARTUP, LIVENESS):
+        if good.get(kind, True) is False:
+            fault = f"Container {name} failed {kind.lower()} probe, will be restarted"
+            return Verdict(started, started and good.get(READINESS, True) is True, fault, standings[kind][0].grace)
+    return Verdict(started, started and good.get(READINESS, True) is True)

@@ -1,0 +1,1 @@
+"""Plan of the next steps for a pod: which containers start, restart or stop, and when. Pure."""

@@ -1,0 +1,153 @@
+"""Back-off of crashed containers and pauses after failed starts. Pure.
+
+Crashes: the first restart is immediate, then 10, 20 ... 300 s after the end of the last run.
+Failed starts: retried 10 to 15 s later, as by kubelet, with every runtime. A pause belongs to its sandbox:
+the same start may well succeed in another one.
+"""
+
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from actors.podworker.model.types import SECOND, BackoffEntry, Plan, Start
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+
+INITIAL_NS = 10 * SECOND
+MAXIMUM_NS = 300 * SECOND
+RESET_NS = 2 * MAXIMUM_NS
+
+
+def expired(entry: BackoffEntry, finished_ns: int) -> bool:
+    """The container ran long enough since the last restart: its next crash counts as the first."""
+    return finished_ns - entry.updated_ns > RESET_NS
+
+
+def ready_ns(entry: BackoffEntry | None, finished_ns: int) -> int:
+    """When a container whose run ended at `finished_ns` may start again; 0 = at once."""
+    if entry is None or expired(entry, finished_ns):
+        return 0
+    return finished_ns + entry.delay_ns
+
+
+def advance(entry: BackoffEntry | None, finished_ns: int, now_ns: int, spec_hash: str = "") -> BackoffEntry:
+    """The entry after a restart at `now_ns` of a container whose last run ended at `finished_ns`."""
+    fresh = entry is None or expired(entry, finished_ns) or entry.hash != spec_hash
+    delay = INITIAL_NS if fresh or entry is None else min(max(entry.delay_ns * 2, INITIAL_NS), MAXIMUM_NS)
+    return BackoffEntry(delay_ns=delay, updated_ns=now_ns, hash=spec_hash)
+
+
+def recover(restart_count: int, started_ns: int, spec_hash: str) -> BackoffEntry | None:
+    """The entry a container's history implies, for a podworker that has just started and remembers nothing."""
+    if restart_count <= 0:
+        return None
+    delay = min(INITIAL_NS << min(restart_count - 1, 10), MAXIMUM_NS)
+    return BackoffEntry(delay_ns=delay, updated_ns=started_ns, hash=spec_hash)
+
+
+def pardon(finished_ns: int, spec_hash: str) -> BackoffEntry:
+    """The entry of a container whose last run, ended at `finished_ns`, was stopped together with its node."""
+    return BackoffEntry(delay_ns=0, updated_ns=finished_ns, hash=spec_hash)
+
+
+def pardoned(entry: BackoffEntry | None, finished_ns: int) -> bool:
+    """The run that ended at `finished_ns` is not to be counted as a crash."""
+    return entry is not None and not entry.delay_ns and finished_ns <= entry.updated_ns
+
+
+def recover_all(status: PodStatus) -> dict[str, BackoffEntry]:
+    """Entries of every container name, from the newest status of each.
+
+    A sandbox ends when the plane or the machine is shut down; so what ended with one did not crash, and as many of the
+    restarts as there were sandboxes before were none of the container's.
+    """
+    sandboxes = {sandbox.id: sandbox for sandbox in status.sandboxes}
+    book: dict[str, BackoffEntry] = {}
+    seen: set[str] = set()
+    for container in status.containers:  # newest first
+        if container.name not in seen and (entry := _recovered(container, sandboxes.get(container.sandbox_id))):
+            book[container.name] = entry
+        seen.add(container.name)
+    return book
+
+
+def _recovered(container: ContainerStatus, sandbox: SandboxStatus | None) -> BackoffEntry | None:
+    if sandbox is None or not sandbox.ready:
+        return pardon(container.finished_ns, container.spec_hash)
+    return recover(container.restart_count - sandbox.attempt, container.started_ns, container.spec_hash)
+
+
+def describe(delay_ns: int) -> str:
+    """`10s`, `1m20s`, `5m0s`: a duration as kubectl's users know it."""
+    minutes, seconds = divmod(delay_ns // SECOND, 60)
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+RETRY_S = 10.0
+JITTER = 0.5
+"""Up to so much of it is added, so that pods that failed together do not return together."""
+SOON_S = 1.0
+"""First pause after a fault that is likely to pass by itself; it doubles up to RETRY_S."""
+SANDBOX = Start(name="", attempt=0)
+"""Stands for the sandbox, as the steps of a plan do for containers."""
+
+
+class Pause(msgspec.Struct, frozen=True):
+    sandbox: str
+    """The sandbox it was to start in; empty: there was none yet."""
+    until_ns: int
+    times: int
+    existing: str = ""
+    """Id of the container that was only to be started."""
+
+    def holds(self, step: Start, now_ns: int) -> bool:
+        """One that was made after all is not held: what failed is done."""
+        return now_ns < self.until_ns and step.existing == self.existing
+
+
+class Pauses:
+    """`retry_s`: before what failed is tried again."""
+
+    def __init__(self, retry_s: float = RETRY_S, jitter: Callable[[], float] = random.random) -> None:
+        self._retry_s = retry_s
+        self._jitter = jitter
+        self._pauses: dict[str, Pause] = {}
+
+    def failed(self, step: Start, sandbox: str, now_ns: int, soon: bool = False) -> Pause:
+        name, before = step.name, self._pauses.get(step.name)
+        times = before.times + 1 if before is not None and before.sandbox == sandbox else 1
+        delay = self._retry_s * (1 + JITTER * self._jitter())
+        if soon:
+            delay = min(delay, SOON_S * 2 ** min(times - 1, 10))
+        pause = Pause(sandbox, now_ns + int(delay * SECOND), times, step.existing)
+        self._pauses[name] = pause
+        return pause
+
+    def passed(self, name: str) -> None:
+        self._pauses.pop(name, None)
+
+    def clear(self) -> bool:
+        """What they failed on may be another now. False: there were none."""
+        there = bool(self._pauses)
+        self._pauses.clear()
+        return there
+
+    def applied(self, plan: Plan, now_ns: int) -> Plan:
+        """The plan without what is too early; `wake_ns` says when it will not be."""
+        if plan.create_sandbox >= 0 and (pause := self._holding(SANDBOX, plan, now_ns)):
+            return msgspec.structs.replace(plan, start=(), create_sandbox=-1, wake_ns=_first(plan, pause))
+        pauses = {step: self._holding(step, plan, now_ns) for step in plan.start}
+        withheld = [pause for pause in pauses.values() if pause]
+        if not withheld:
+            return plan
+        start = tuple(step for step in plan.start if not pauses[step])
+        return msgspec.structs.replace(plan, start=start, wake_ns=_first(plan, *withheld))
+
+    def _holding(self, step: Start, plan: Plan, now_ns: int) -> Pause | None:
+        pause = self._pauses.get(step.name)
+        return pause if pause and pause.sandbox == plan.sandbox and pause.holds(step, now_ns) else None
+
+
+def _first(plan: Plan, *pauses: Pause) -> int:
+    ends = [pause.until_ns for pause in pauses]
+    return min((*ends, plan.wake_ns) if plan.wake_ns else ends)

@@ -1,0 +1,138 @@
+"""Restart policies and rules, and the decision to start a container now, later or never again. Pure."""
+
+from collections.abc import Mapping
+
+from actors.podworker.model import runtime_status
+from actors.podworker.model.types import (
+    INIT,
+    NEVER,
+    ON_FAILURE,
+    SIDECAR,
+    BackoffEntry,
+    ContainerSpec,
+    Object,
+    PodSpec,
+    Start,
+    Waiting,
+)
+from actors.podworker.pods.restarts import backoff
+from protocols.messages.pleg import ContainerStatus, PodStatus
+
+
+def own_policy(container: ContainerSpec) -> str:
+    """Of the container itself; empty: the pod's holds."""
+    return "" if container.kind == SIDECAR else str(container.raw.get("restartPolicy") or "")
+
+
+def policy_of(pod_policy: str, container: ContainerSpec) -> str:
+    return own_policy(container) or pod_policy
+
+
+def may_restart(pod_policy: str, container: ContainerSpec, exit_code: int) -> bool:
+    """Sidecars always; init containers until they succeed; apps by their policy. A rule that matches restarts."""
+    if container.kind == SIDECAR or any(_matches(rule, exit_code) for rule in _rules(container)):
+        return True
+    policy = policy_of(pod_policy, container)
+    if policy == NEVER:
+        return False
+    return not (exit_code == 0 and (policy == ON_FAILURE or container.kind == INIT))
+
+
+def _rules(container: ContainerSpec) -> list[Object]:
+    found: list[Object] = container.raw.get("restartPolicyRules") or []
+    return [rule for rule in found if rule.get("action") == "Restart"]
+
+
+def _matches(rule: Object, exit_code: int) -> bool:
+    wanted = rule.get("exitCodes") or {}
+    inside = exit_code in (wanted.get("values") or ())
+    return {"In": inside, "NotIn": not inside}.get(str(wanted.get("operator")), False)
+
+
+CRASH_LOOP = "CrashLoopBackOff"
+
+
+class Restarts:
+    """Decisions about the containers of one pod at one moment; collects who waits and until when."""
+
+    def __init__(
+        self,
+        spec: PodSpec,
+        status: PodStatus,
+        book: Mapping[str, BackoffEntry],
+        now_ns: int,
+        counts: Mapping[str, int],
+    ) -> None:
+        self._spec = spec
+        self._attempts = runtime_status.by_name(status)
+        self._book = book
+        self._now_ns = now_ns
+        self._counts = counts
+        self.waiting: dict[str, Waiting] = {}
+        self.wake_ns = 0
+
+    def wanted(self, container: ContainerSpec) -> bool:
+        """By its restart policy alone: should it run (again)?"""
+        last = self._newest(container.name)
+        if last is None or last.state != runtime_status.EXITED:
+            return True
+        return may_restart(self._spec.restart_policy, container, last.exit_code)
+
+    def decide(self, container: ContainerSpec, last: ContainerStatus | None) -> Start | None:
+        """`last` is its newest run in the current sandbox, None if there is none yet."""
+        if last is None:
+            return self._first(container)
+        if last.state == runtime_status.CREATED:
+            return Start(name=container.name, attempt=last.restart_count, existing=last.id)
+        if last.state != runtime_status.EXITED:
+            return None
+        if not may_restart(self._spec.restart_policy, container, last.exit_code):
+            return None
+        return self._again(container, last)
+
+    def once(self, container: ContainerSpec) -> Start | None:
+        """A container that runs once: None when it did, also if only the API knows of that."""
+        before = self._newest(container.name)
+        if before is not None and before.state == runtime_status.CREATED:
+            return Start(name=container.name, attempt=before.restart_count, existing=before.id)
+        return None if before is not None or container.name in self._counts else Start(container.name, 0)
+
+    def _first(self, container: ContainerSpec) -> Start | None:
+        """First start in this sandbox. Init containers run again in each; apps only if their policy says so."""
+        before = self._newest(container.name)
+        if before is None:
+            return Start(name=container.name, attempt=self._next_attempt(container.name))
+        if container.kind != INIT and not self.wanted(container):
+            return None
+        failed = before.state == runtime_status.EXITED and (before.exit_code != 0 or container.kind != INIT)
+        return self._again(container, before) if failed else self._start(container, before)
+
+    def _again(self, container: ContainerSpec, before: ContainerStatus) -> Start | None:
+        entry = self._book.get(container.name)
+        if entry is not None and entry.hash == container.hash:
+            ready_ns = backoff.ready_ns(entry, before.finished_ns)
+            if ready_ns > self._now_ns:
+                self._wait(container.name, entry, ready_ns)
+                return None
+        return self._start(container, before)
+
+    def _start(self, container: ContainerSpec, before: ContainerStatus) -> Start:
+        attempt, crashed_ns = self._next_attempt(container.name), before.finished_ns
+        if backoff.pardoned(self._book.get(container.name), crashed_ns):
+            crashed_ns = 0
+        return Start(name=container.name, attempt=attempt, crashed_ns=crashed_ns)
+
+    def _wait(self, name: str, entry: BackoffEntry, ready_ns: int) -> None:
+        pod = f"{self._spec.name}_{self._spec.namespace}({self._spec.uid})"
+        delay = backoff.describe(entry.delay_ns)
+        self.waiting[name] = Waiting(CRASH_LOOP, f"back-off {delay} restarting failed container={name} pod={pod}")
+        self.wake_ns = min(self.wake_ns or ready_ns, ready_ns)
+
+    def _newest(self, name: str) -> ContainerStatus | None:
+        attempts = self._attempts.get(name)
+        return attempts[0] if attempts else None
+
+    def _next_attempt(self, name: str) -> int:
+        """One more than any attempt known of: names stay reserved in the runtime, counts never shrink."""
+        known = [max(c.restart_count, c.attempt) for c in self._attempts.get(name, ())]
+        return max((*known, self._counts.get(name, -1))) + 1

@@ -1,0 +1,216 @@
+"""Run the pods of the manifest directory, and maintain one mirror pod each in the API.
+
+The directory decides: a deleted mirror is created again, a removed file ends its pod. All API pods pass through here
+first, so that mirrors are never run as pods.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from actors.podworker.model.errors import MirrorMissing
+from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
+from protocols.errors import NodeplaneError
+from protocols.inotify import CONTENTS, Changes
+
+
+class Steps(msgspec.Struct, frozen=True):
+    create: tuple[Object, ...] = ()
+    """Static pods the API shows no mirror of."""
+    delete: tuple[Object, ...] = ()
+    """Mirrors of nothing, of an older version, or that someone wants deleted: the API alone, no container ends."""
+
+
+def steps(static: Iterable[Object], mirrors: Mapping[str, Object]) -> Steps:
+    """`mirrors` by namespace/name. A wrong mirror is deleted first and created once it is gone."""
+    wanted = {full_name(pod): pod for pod in static}
+    create = tuple(pod for name, pod in wanted.items() if name not in mirrors)
+    return Steps(create, tuple(m for name, m in mirrors.items() if not _fits(m, wanted.get(name))))
+
+
+def _fits(mirror: Object, pod: Object | None) -> bool:
+    ending = (mirror.get("metadata") or {}).get("deletionTimestamp")
+    return pod is not None and not ending and mirrored(mirror) == pod["metadata"]["uid"]
+
+
+RELIST_S = 20.0
+SETTLE_S = 0.1
+"""After a change the directory is left alone for a moment: whoever writes is to finish."""
+RETRY_FIRST_S, RETRY_MOST_S = 0.1, 5.0
+log = logging.getLogger("podworker")
+
+
+class Pods(Protocol):
+    """The pod manager."""
+
+    def on_add(self, obj: Object) -> None: ...
+
+    def on_update(self, old: Object, new: Object) -> None: ...
+
+    def on_delete(self, obj: Object) -> None: ...
+
+    def working(self, uid: str) -> bool:
+        """A pod of this uid is not finished yet."""
+        ...
+
+    def republish(self, uid: str) -> None:
+        """Its status is to be sent whole, as if nothing had been sent before."""
+        ...
+
+
+class MirrorApi(Protocol):
+    async def create_pod(self, pod: Object) -> None: ...
+
+    async def delete_pod(self, pod: Object) -> None:
+        """At once; quiet when it is gone."""
+        ...
+
+
+class StaticOptions(msgspec.Struct, frozen=True):
+    directory: Path
+    node: str
+    pods: Any  # Pods: a struct cannot check protocols
+    api: Any  # MirrorApi
+    node_uid: Callable[[], str]
+    """Empty until the node is registered."""
+    on_fault: Callable[[str], None]
+
+
+class StaticPods:
+    """An informer's handler, too."""
+
+    def __init__(self, options: StaticOptions) -> None:
+        self._options = options
+        self._pods: Pods = options.pods
+        self._api: MirrorApi = options.api
+        self._faults: list[str] = []
+        self._directory = ManifestDirectory(options.directory, options.node, self._faults.append)
+        self._static: dict[str, Object] = {}
+        self._queued: dict[str, Object] = {}
+        self._mirrors: dict[str, Object] = {}
+        self._changed = asyncio.Event()
+
+    # the informer
+
+    def on_add(self, obj: Object) -> None:
+        if not mirrored(obj):
+            return self._pods.on_add(obj)
+        self._mirrors[full_name(obj)] = obj
+        self._pods.republish(mirrored(obj))
+        self._changed.set()
+        return None
+
+    def on_update(self, old: Object, new: Object) -> None:
+        if not mirrored(new):
+            return self._pods.on_update(old, new)
+        self._mirrors[full_name(new)] = new
+        if (new.get("metadata") or {}).get("deletionTimestamp"):
+            self._changed.set()
+        return None
+
+    def on_delete(self, obj: Object) -> None:
+        if not mirrored(obj):
+            return self._pods.on_delete(obj)
+        self._mirrors.pop(full_name(obj), None)
+        self._changed.set()
+        return None
+
+    # the directory
+
+    async def load(self) -> None:
+        """What is there now. To be called once the API's pods are known, before any pod is taken for an orphan."""
+        self._apply(await asyncio.to_thread(self._directory.read))
+
+    async def watch(self) -> None:
+        changes = Changes(CONTENTS)
+        changes.watch([self._options.directory])
+        try:
+            while True:
+                await changes.wait(RELIST_S)
+                await asyncio.sleep(SETTLE_S)
+                await self.load()
+        finally:
+            changes.close()
+
+    def _apply(self, found: Mapping[str, Object]) -> None:
+        for fault in self._faults:
+            self._options.on_fault(fault)
+        self._faults.clear()
+        for uid in self._static.keys() - found.keys():
+            pod = self._static.pop(uid)
+            if self._queued.get(full_name(pod)) is pod:
+                del self._queued[full_name(pod)]
+            self._pods.on_delete(pod)
+            self._changed.set()
+        for uid, pod in found.items():
+            if uid not in self._static:
+                self._static[uid] = pod
+                self._start(pod)
+
+    def _start(self, pod: Object) -> None:
+        """A new version waits until the old one has ended."""
+        name = full_name(pod)
+        mirror = self._mirrors.get(name)
+        if mirror is not None and mirrored(mirror) != pod["metadata"]["uid"] and self._pods.working(mirrored(mirror)):
+            self._queued[name] = pod
+            return
+        if mirror is not None and mirrored(mirror) == pod["metadata"]["uid"]:
+            pod["status"] = mirror.get("status") or pod["status"]
+        self._pods.on_add(pod)
+        self._changed.set()
+
+    def ended(self, uid: str) -> None:
+        """The worker of a pod is done."""
+        for name, pod in list(self._queued.items()):
+            if mirrored(self._mirrors.get(name, {})) in ("", uid):
+                del self._queued[name]
+                self._pods.on_add(pod)
+        self._changed.set()
+
+    # mirrors
+
+    def mirror(self, spec: PodSpec) -> Object:
+        """The API object that stands for a static pod. Raises MirrorMissing."""
+        found = self._mirrors.get(f"{spec.namespace}/{spec.name}", {})
+        if mirrored(found) != spec.uid:
+            raise MirrorMissing(f"static pod {spec.namespace}/{spec.name} has no mirror in the API yet")
+        return found
+
+    def is_static(self, uid: str) -> bool:
+        return uid in self._static
+
+    async def keep_mirrors(self) -> None:
+        failures = 0
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._reconcile()
+                failures = 0
+            except (NodeplaneError, OSError, TimeoutError) as error:
+                failures += 1
+                if failures in (1, 20):
+                    log.warning("mirror pods are not up to date: %s", error)
+                self._changed.set()
+                await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
+
+    async def _reconcile(self) -> None:
+        running = [pod for pod in self._static.values() if pod not in self._queued.values()]
+        wanted = steps(running, self._mirrors)
+        for mirror in wanted.delete:
+            if not self._ends(mirror):
+                await self._api.delete_pod(mirror)
+        if wanted.create and not self._options.node_uid():
+            raise MirrorMissing("the node is not registered yet")
+        for pod in wanted.create:
+            await self._api.create_pod(mirror_of(pod, self._options.node_uid()))
+
+    def _ends(self, mirror: Object) -> bool:
+        """Its pod was removed here and is still being ended: the API shows it until it is gone."""
+        uid = mirrored(mirror)
+        return uid not in self._static and self._pods.working(uid)

@@ -1,0 +1,153 @@
+"""Phase and conditions of a pod. Pure.
+
+Podworker's own conditions are computed, those of others are retained; transition times move only with the status.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from actors.podworker.model.types import INIT, SIDECAR, ContainerSpec, Object, PodSpec, Waiting
+from actors.podworker.pods.restarts.policy import may_restart
+
+PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
+TERMINAL = (SUCCEEDED, FAILED)
+
+
+def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = False) -> str:
+    """`statuses`: rendered container statuses by name. `final`: the pod was ended on purpose, nothing restarts."""
+    apps = Counter(_classify(statuses.get(c.name)) for c in spec.apps)
+    inits = Counter(_classify_init(statuses.get(c.name)) for c in spec.inits if c.kind == INIT)
+    if final:
+        return SUCCEEDED if apps["succeeded"] == len(spec.apps) and not inits["failed"] else FAILED
+    plain = (c for c in spec.inits if c.kind == INIT)
+    if any(_ended_for_good(spec, c, statuses.get(c.name)) for c in plain):
+        return FAILED
+    if inits["unfinished"] or inits["failed"] or apps["waiting"] or apps["unknown"]:
+        return PENDING
+    if apps["running"]:
+        return RUNNING
+    if any(may_restart(spec.restart_policy, c, _exit_code(statuses[c.name])) for c in spec.apps):
+        return RUNNING
+    return FAILED if apps["failed"] else SUCCEEDED
+
+
+def _ended_for_good(spec: PodSpec, container: ContainerSpec, status: Object | None) -> bool:
+    """An init container that failed, and nobody starts it again."""
+    if _classify_init(status) != "failed":
+        return False
+    return not may_restart(spec.restart_policy, container, _exit_code(status or {}))
+
+
+def _exit_code(status: Object) -> int:
+    """Of the last end, which there is."""
+    state = status["state"].get("terminated") or status["lastState"]["terminated"]
+    return int(state.get("exitCode") or 0)
+
+
+def _classify(status: Object | None) -> str:
+    if status is None:
+        return "unknown"
+    state = status["state"]
+    if "running" in state:
+        return "running"
+    ended = state.get("terminated") or (status.get("lastState") or {}).get("terminated")
+    if ended is None:
+        return "waiting"
+    return "succeeded" if ended.get("exitCode") == 0 else "failed"
+
+
+def _classify_init(status: Object | None) -> str:
+    """A finished init container whose sandbox is gone runs again, but while it shows exit 0 it counts as done."""
+    if status is None or "running" in status["state"]:
+        return "unfinished"
+    kind = _classify(status)
+    return {"succeeded": "done", "failed": "failed"}.get(kind, "unfinished")
+
+
+OWN = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+    "PodResizePending",
+    "PodResizeInProgress",
+)
+PHASE_REASON = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
+
+
+def compute_conditions(
+    spec: PodSpec,
+    statuses: dict[str, Object],
+    phase: str,
+    sandbox_ready: bool,
+    before: Object,
+    now: str,
+    more: Mapping[str, Waiting] | None = None,
+) -> list[Object]:
+    """The whole list as it should stand in the API; `before`: the status shown so far, `now`: when changes happened.
+    `more`: others that are true now."""
+    old = {c.get("type", ""): c for c in before.get("conditions") or ()}
+    containers = _containers_ready(spec, statuses, phase)
+    wanted = [
+        _condition("PodReadyToStartContainers", sandbox_ready),
+        _initialized(spec, statuses, phase),
+        _ready(spec, containers, old),
+        containers,
+        _condition("PodScheduled", True),
+    ]
+    wanted += [_condition(kind, True, why.reason, why.message) for kind, why in (more or {}).items()]
+    ours = [_timed(condition, old.get(condition["type"]), now) for condition in wanted]
+    return ours + [c for kind, c in old.items() if kind not in OWN]
+
+
+def _condition(kind: str, status: bool, reason: str = "", message: str = "") -> Object:
+    condition: Object = {"type": kind, "status": "True" if status else "False"}
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    return condition
+
+
+def _timed(condition: Object, before: Object | None, now: str) -> Object:
+    same = before is not None and before.get("status") == condition["status"]
+    since = (before or {}).get("lastTransitionTime") if same else None
+    return {**condition, "lastProbeTime": None, "lastTransitionTime": since or now}
+
+
+def _initialized(spec: PodSpec, statuses: dict[str, Object], phase: str) -> Object:
+    missing = [c.name for c in spec.inits if not _init_done(c.kind, statuses.get(c.name))]
+    if phase == SUCCEEDED:
+        return _condition("Initialized", True, "PodCompleted")
+    if not missing:
+        return _condition("Initialized", True)
+    message = f"containers with incomplete status: [{' '.join(missing)}]"
+    return _condition("Initialized", False, "ContainersNotInitialized", message)
+
+
+def _init_done(kind: str, status: Object | None) -> bool:
+    if status is None:
+        return False
+    return bool(status.get("started")) if kind == SIDECAR else bool(status.get("ready"))
+
+
+def _containers_ready(spec: PodSpec, statuses: dict[str, Object], phase: str) -> Object:
+    if phase in PHASE_REASON:
+        return _condition("ContainersReady", False, PHASE_REASON[phase])
+    unready = [c.name for c in spec.containers if c.kind != INIT and not (statuses.get(c.name) or {}).get("ready")]
+    if not unready:
+        return _condition("ContainersReady", True)
+    message = f"containers with unready status: [{' '.join(unready)}]"
+    return _condition("ContainersReady", False, "ContainersNotReady", message)
+
+
+def _ready(spec: PodSpec, containers: Object, old: dict[str, Object]) -> Object:
+    if containers["status"] != "True":
+        return {**containers, "type": "Ready"}
+    gates = [g.get("conditionType", "") for g in (spec.raw.get("spec") or {}).get("readinessGates") or ()]
+    closed = [gate for gate in gates if (old.get(gate) or {}).get("status") != "True"]
+    if closed:
+        message = f"readiness gates that are not True: {', '.join(closed)}"
+        return _condition("Ready", False, "ReadinessGatesNotReady", message)
+    return _condition("Ready", True)

@@ -1,0 +1,150 @@
+"""One element of status.containerStatuses or initContainerStatuses. Pure."""
+
+from collections.abc import Mapping
+
+from actors.podworker.model import runtime_status
+from actors.podworker.model.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
+from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.restarts.policy import policy_of
+from protocols.kube.times import format_ns
+from protocols.messages.pleg import ContainerStatus
+
+FINE = Verdict()
+LOST = "ContainerStatusUnknown"
+LOST_CODE = 137
+LOST_MESSAGE = "the runtime no longer knows this container, its exit status is lost"
+
+
+class Scene:
+    """What every container of one pod is rendered with."""
+
+    def __init__(
+        self,
+        spec: PodSpec,
+        runtime: str,
+        default_reason: str,
+        final: bool,
+        verdicts: Mapping[str, Verdict] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.runtime = runtime
+        self.default = Waiting(default_reason)
+        self.verdicts = verdicts or {}
+        self.final = final
+        """Nothing of the pod runs any more nor will: every container gets a terminated state."""
+
+
+def render(
+    scene: Scene,
+    container: ContainerSpec,
+    attempts: list[ContainerStatus],
+    waiting: Waiting | None,
+    before: Object | None,
+) -> Object:
+    """`attempts`: its runs newest first; `waiting`: why it is not started; `before`: what the API shows of it now."""
+    if not attempts:
+        return _without_run(scene, container, waiting, before)
+    newest = attempts[0]
+    state, last = _states(scene, attempts, waiting)
+    running = "running" in state
+    verdict = scene.verdicts.get(newest.id, FINE)
+    status: Object = {
+        "name": container.name,
+        "state": state,
+        "lastState": last,
+        "ready": _ready(container, newest, running and verdict.ready),
+        "restartCount": max(newest.restart_count, (before or {}).get("restartCount", 0)),
+        "image": _image(newest.image) or container.image,
+        "imageID": newest.image_id,
+        "containerID": f"{scene.runtime}://{newest.id}",
+        "started": running and verdict.started,
+    }
+    return status
+
+
+def _image(name: str) -> str:
+    """The name the runtime goes by; a bare id says less than what the spec calls it."""
+    return "" if name.startswith("sha256:") else name
+
+
+def _ready(container: ContainerSpec, newest: ContainerStatus, running: bool) -> bool:
+    if container.kind == INIT:
+        return newest.state == runtime_status.EXITED and newest.exit_code == 0
+    return running
+
+
+def _states(scene: Scene, attempts: list[ContainerStatus], waiting: Waiting | None) -> tuple[Object, Object]:
+    newest, earlier = attempts[0], _ended(attempts[1:])
+    previous = _terminated(scene, earlier) if earlier else {}
+    if newest.state == runtime_status.RUNNING:
+        return {"running": {"startedAt": format_ns(newest.started_ns)}}, previous
+    if newest.state == runtime_status.EXITED:
+        ended = _terminated(scene, newest)
+        return (_waiting(waiting), ended) if waiting and not scene.final else (ended, previous)
+    if newest.state == runtime_status.UNKNOWN or scene.final:
+        return lost(f"{scene.runtime}://{newest.id}"), previous
+    return _waiting(waiting or scene.default), previous
+
+
+def _ended(attempts: list[ContainerStatus]) -> ContainerStatus | None:
+    return next((c for c in attempts if c.state == runtime_status.EXITED), None)
+
+
+def _without_run(scene: Scene, container: ContainerSpec, waiting: Waiting | None, before: Object | None) -> Object:
+    """The runtime knows no run of it: never started, or forgotten; what the API recorded of it is then kept."""
+    before = before or {}
+    status: Object = {
+        "name": container.name,
+        "ready": False,
+        "restartCount": before.get("restartCount", 0),
+        "image": container.image,
+        "imageID": before.get("imageID", ""),
+        "started": False,
+        "lastState": before.get("lastState") or {},
+    }
+    if before.get("containerID"):
+        status["containerID"] = before["containerID"]
+    state = before.get("state") or {}
+    if "terminated" in state:
+        keeps_ready = container.kind == INIT and state["terminated"].get("exitCode") == 0
+        return {**status, "state": state, "ready": keeps_ready}
+    if "running" in state:
+        gone = lost(before.get("containerID", ""))
+        once = container.kind == EPHEMERAL or policy_of(scene.spec.restart_policy, container) == NEVER
+        if scene.final or once:
+            return {**status, "state": gone}
+        return {**status, "state": _waiting(waiting or scene.default), "lastState": gone}
+    if scene.final and container.kind == APP and before.get("containerID"):
+        return {**status, "state": lost(before["containerID"])}
+    return {**status, "state": _waiting(waiting or scene.default)}
+
+
+def _waiting(waiting: Waiting) -> Object:
+    inner = {"reason": waiting.reason}
+    if waiting.message:
+        inner["message"] = waiting.message
+    return {"waiting": inner}
+
+
+def _terminated(scene: Scene, container: ContainerStatus) -> Object:
+    reason = container.reason or ("Completed" if container.exit_code == 0 else "Error")
+    inner: Object = {
+        "exitCode": container.exit_code,
+        "reason": reason,
+        "containerID": f"{scene.runtime}://{container.id}",
+    }
+    if container.started_ns:
+        inner["startedAt"] = format_ns(container.started_ns)
+    if container.finished_ns:
+        inner["finishedAt"] = format_ns(container.finished_ns)
+    if container.message:
+        inner["message"] = container.message
+    return {"terminated": inner}
+
+
+def lost(container_id: str) -> Object:
+    """State of a container that is surely gone and whose end nobody saw."""
+    inner: Object = {"exitCode": LOST_CODE, "reason": LOST, "message": LOST_MESSAGE}
+    if container_id:
+        inner["containerID"] = container_id
+    return {"terminated": inner}

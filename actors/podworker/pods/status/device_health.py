@@ -1,0 +1,123 @@
+"""Field allocatedResourcesStatus: health of the devices of a container or pod. Pure."""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from actors.podworker.model.types import Object
+from protocols.kube.jsons import read_json
+from protocols.messages.devices import UNKNOWN
+from protocols.messages.health import ResourceHealth, ResourceStatus
+from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+
+HEALTH = "allocatedResourcesStatus"
+FIELDS = (("containerStatuses", False), ("initContainerStatuses", True))
+
+
+class Keep(Enum):
+    """What of a status stands beside what health tells."""
+
+    NOTHING = 0
+    """It goes on, and health knows all of it."""
+    UNTOLD = 1
+    """Devices that health does not tell of: an earlier life may have freed them, and this one asked for none yet."""
+    KNOWN = 2
+    """And what was known of those it tells are Unknown: the pod is over, or health was not heard yet. It may learn how
+    its devices are, but not that nobody knows any more."""
+
+
+def health_entries(told: tuple[ResourceStatus, ...], known: Object, keep: Keep) -> list[Object]:
+    """`known`: the status that showed such entries last."""
+    entries: list[Object] = read_json(msgspec.json.encode(told))
+    if keep is Keep.NOTHING:
+        return entries
+    shown = {entry.get("name"): entry for entry in known.get(HEALTH) or ()}
+    merged = [_kept(entry, shown.pop(entry["name"], {}), keep) for entry in entries]
+    return [*merged, *shown.values()]
+
+
+def _kept(entry: Object, shown: Object, keep: Keep) -> Object:
+    before = {device.get("resourceID"): device for device in shown.get("resources") or ()}
+    devices = []
+    for device in entry["resources"]:
+        old = before.pop(device["resourceID"], None)
+        forgotten = keep is Keep.KNOWN and device["health"] == UNKNOWN
+        devices.append(old if old is not None and forgotten else device)
+    return {**entry, "resources": sorted([*devices, *before.values()], key=_id)}
+
+
+def _id(device: Object) -> str:
+    return str(device.get("resourceID"))
+
+
+def unknown(held: tuple[HeldResource, ...]) -> tuple[ResourceStatus, ...]:
+    """Of devices nobody has told of."""
+    return tuple(
+        ResourceStatus(resource.name, tuple(ResourceHealth(one, UNKNOWN) for one in resource.ids)) for resource in held
+    )
+
+
+def held_in(status: Object) -> PodHeld:
+    """What a pod held, as its status shows it: all that a later life of this process can know of it."""
+    containers = [
+        HeldContainer(str(one.get("name")), held, sidecar)
+        for field, sidecar in FIELDS
+        for one in status.get(field) or ()
+        if (held := _resources(one))
+    ]
+    return PodHeld(tuple(containers), _resources(status))
+
+
+def _resources(status: Any) -> tuple[HeldResource, ...]:
+    return tuple(
+        HeldResource(str(entry.get("name")), tuple(sorted(_id(device) for device in entry.get("resources") or ())))
+        for entry in status.get(HEALTH) or ()
+        if entry.get("resources")
+    )
+
+
+def merged(one: PodHeld, other: PodHeld) -> PodHeld:
+    """`one`, and of `other` what `one` has not."""
+    more = {container.name: container for container in other.containers}
+    containers = [
+        HeldContainer(c.name, _both(c.resources, more.pop(c.name, c).resources), c.sidecar) for c in one.containers
+    ]
+    return PodHeld((*containers, *more.values()), _both(one.pod, other.pod))
+
+
+def covers(shown: PodHeld, held: PodHeld) -> bool:
+    """Whether every device of `held` stands in `shown`."""
+    return _devices(held) <= _devices(shown)
+
+
+def _devices(held: PodHeld) -> set[tuple[str, str, str]]:
+    scopes = [*((container.name, container.resources) for container in held.containers), ("", held.pod)]
+    return {
+        (scope, resource.name, one) for scope, resources in scopes for resource in resources for one in resource.ids
+    }
+
+
+def _both(one: tuple[HeldResource, ...], other: tuple[HeldResource, ...]) -> tuple[HeldResource, ...]:
+    names = {resource.name for resource in one}
+    return (*one, *(resource for resource in other if resource.name not in names))
+
+
+def told_health(status: Object) -> Object:
+    """All that a status says of devices; empty: nothing."""
+    told = {f"{field} {one.get('name')}": one[HEALTH] for field, one in _containers(status) if one.get(HEALTH)}
+    return {**told, **({"": status[HEALTH]} if status.get(HEALTH) else {})}
+
+
+def without_health(status: Object) -> Object:
+    bare = {key: value for key, value in status.items() if key != HEALTH}
+    for field, _ in FIELDS:
+        if field in bare:
+            bare[field] = [{k: v for k, v in one.items() if k != HEALTH} for one in bare[field] or ()]
+    return bare
+
+
+def _containers(status: Object) -> Iterator[tuple[str, Object]]:
+    for field, _ in FIELDS:
+        yield from ((field, one) for one in status.get(field) or ())

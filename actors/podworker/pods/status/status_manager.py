@@ -1,0 +1,320 @@
+"""Send pod statuses to the API: one PATCH per pod at a time, the latest wins, none is lost.
+
+Only differences are sent. Outages of the API are waited out; sending ends when the pod is gone or its name belongs to
+another uid. A rejected status is retried a few times, then only every REJECTED_AGAIN_S until it changes.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from actors.podworker.model.errors import MirrorMissing
+from actors.podworker.model.types import SECOND, Object, PodSpec
+from actors.podworker.pods.status.device_health import HEALTH, told_health, without_health
+from protocols.errors import NodeplaneError
+
+KEYED = {
+    "conditions": "type",
+    "podIPs": "ip",
+    "hostIPs": "ip",
+    "allocatedResourcesStatus": "name",
+}
+"""Lists of the pod status that strategic merge patches by key, in any order; all others are replaced whole."""
+
+
+OTHERS = (
+    "qosClass",
+    "nominatedNodeName",
+    "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
+)
+"""What others write into a pod's status: nothing of it is ever patched, whatever an older look at the pod has shown."""
+
+
+def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
+    """A body for PATCH pods/NAME/status guarded by `uid`; None when nothing differs."""
+    changes: Object = {}
+    for key in sorted({*current, *desired} - {*OTHERS}):
+        old, new = current.get(key), desired.get(key)
+        if _plain(old) == _plain(new):
+            continue
+        if key in KEYED and new is not None:
+            if entries := _keyed(KEYED[key], old or [], new):
+                changes[key] = entries
+        else:
+            changes[key] = new
+    if not changes:
+        return None
+    return {"metadata": {"uid": uid}, "status": changes}
+
+
+def _keyed(key: str, old: list[Object], new: list[Object]) -> list[Object]:
+    """Changed and added entries; removed ones by directive."""
+    before = {entry.get(key): entry for entry in old}
+    names = {entry.get(key) for entry in new}
+    changed = [_full(before.get(e.get(key)), e) for e in new if _plain(before.get(e.get(key))) != _plain(e)]
+    return changed + [{key: name, "$patch": "delete"} for name in before if name not in names]
+
+
+def _full(old: Object | None, new: Object) -> Object:
+    """An entry as patched: fields that went away are set to null."""
+    return {**{field: None for field in old or {} if field not in new}, **new}
+
+
+def _plain(value: object) -> object:
+    """Absent, null and empty mean the same in a status."""
+    if isinstance(value, dict):
+        return {k: p for k, v in value.items() if (p := _plain(v)) is not None} or None
+    if isinstance(value, list):
+        return [_plain(item) for item in value] or None
+    return None if value == "" else value
+
+
+def same(one: Object, other: Object) -> bool:
+    return _plain(one) == _plain(other)
+
+
+PARALLEL = 16
+RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
+REJECTED_FIRST_S, REJECTED_MOST_S = 1.0, 30.0
+"""Pauses after the API refused a status: the next one may be better, this one will hardly be."""
+MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
+"""After so many the status is left alone until it changes, or so long; then it is tried once more, and so on."""
+ASKED_MOST_S = 30.0
+"""No server's wish for a pause is taken to be longer."""
+WAITS = (404, 408, 429)
+"""Codes of 4xx that are no refusal."""
+log = logging.getLogger("podworker")
+
+
+class PodApi(Protocol):
+    async def patch_status(self, spec: PodSpec, body: Object) -> Object:
+        """The pod as it is after the patch."""
+        ...
+
+    async def is_gone(self, spec: PodSpec) -> bool:
+        """No pod of that name, or another uid."""
+        ...
+
+
+class _Entry:
+    def __init__(self, spec: PodSpec) -> None:
+        self.spec = spec
+        self.desired: Object = {}
+        self.sent: Object | None = None
+        self.acked: Object = {}
+        self.version = 0
+        self.since = 0.0
+        """When the oldest status that the API does not show was published."""
+        self.reported_ns = 0
+        """When a report of a device was heard that the API does not show yet; 0 = it shows all."""
+        self.known_ns = 0
+        """The newest of those that were ever published."""
+        self.refused_health: Object = {}
+        """What statuses said of devices when the API refused that."""
+        self.refused: Object | None = None
+        """The patch that was given up."""
+        self.refused_at = 0.0
+        self.again: asyncio.TimerHandle | None = None
+        """When that is tried once more."""
+        self.gone = False
+        self.changed = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    def patch(self, seen: PodSpec | None = None) -> Object | None:
+        """Against the newest the API is known to show, in `seen` or before."""
+        desired, spec = self.desired, seen or self.spec
+        if self.refused_health and told_health(desired) == self.refused_health:
+            desired = without_health(desired)
+        if version_of(spec.raw) > self.version:
+            return status_patch(spec.uid, spec.raw.get("status") or {}, desired)
+        if self.sent is not None and same(self.sent, self.desired):
+            return None  # the API took it, in its own spelling
+        return status_patch(self.spec.uid, self.acked, desired)
+
+    def cancel(self) -> None:
+        for under_way in (self.task, self.again):
+            if under_way is not None:
+                under_way.cancel()
+        self.again = None
+
+    def give_up(self, body: Object) -> bool:
+        """True the first time."""
+        first, self.refused, self.refused_at = body != self.refused, body, time.monotonic()
+        return first
+
+    def given_up(self, body: Object) -> bool:
+        return body == self.refused and time.monotonic() - self.refused_at < REJECTED_AGAIN_S
+
+    def report(self, reported_ns: int) -> None:
+        if reported_ns > self.known_ns:
+            self.known_ns = reported_ns
+            self.reported_ns = self.reported_ns or reported_ns
+
+
+class StatusManager:
+    """`on_settled(uid)`: the API shows the latest status, or has no such pod any more. `on_sent`: one was taken, after
+    so many seconds. `on_reported`: one that shows a report of a device was, so many seconds after that was heard.
+    `on_published`: a status was made that differs from the last one."""
+
+    def __init__(
+        self,
+        api: PodApi,
+        on_settled: Callable[[str], None],
+        on_sent: Callable[[float], None] = lambda seconds: None,
+        on_reported: Callable[[float], None] = lambda seconds: None,
+        on_published: Callable[[PodSpec, Object], None] = lambda spec, status: None,
+    ) -> None:
+        self._api = api
+        self._on_settled = on_settled
+        self._on_sent = on_sent
+        self._on_reported = on_reported
+        self._on_published = on_published
+        self._entries: dict[str, _Entry] = {}
+        self._slots = asyncio.Semaphore(PARALLEL)
+
+    def publish(self, spec: PodSpec, status: Object, reported_ns: int = 0) -> None:
+        entry = self._entries.get(spec.uid)
+        if entry is None:
+            entry = self._entries[spec.uid] = _Entry(spec)
+        known = entry.spec is spec and entry.desired == status
+        entry.spec, entry.desired = spec, status
+        entry.changed.set()
+        if not known:
+            self._on_published(spec, status)
+        if known and entry.task is None and entry.refused is None:
+            return  # as at the last look, which sent what there was to send
+        entry.report(reported_ns)
+        if entry.task is None and not entry.gone:
+            self._begin(entry)
+
+    def _begin(self, entry: _Entry) -> None:
+        body = entry.patch()
+        if body is None:
+            entry.reported_ns = 0
+        elif not entry.given_up(body):
+            self._start(entry)
+
+    def _start(self, entry: _Entry) -> None:
+        entry.cancel()
+        entry.since = time.monotonic()
+        entry.task = asyncio.get_running_loop().create_task(self._send(entry))
+
+    def _once_more(self, entry: _Entry) -> None:
+        """A status that was given up: what the API refused then it may take now, and nobody else looks after it."""
+        if entry.task is None and not entry.gone:
+            self._start(entry)
+
+    def settled(self, uid: str) -> bool:
+        entry = self._entries.get(uid)
+        if entry is None or entry.gone:
+            return True
+        return entry.task is None and ((body := entry.patch()) is None or entry.given_up(body))
+
+    def disturbed(self, spec: PodSpec) -> bool:
+        """As ports.Statuses says. What is on its way is no matter: the pod is looked at again once it has arrived."""
+        entry = self._entries.get(spec.uid)
+        if entry is None or entry.gone or entry.task is not None or version_of(spec.raw) <= entry.version:
+            return False
+        body = entry.patch(spec)
+        return body is not None and not entry.given_up(body)
+
+    async def settle(self, uid: str, seconds: float) -> None:
+        entry = self._entries.get(uid)
+        if entry is not None and entry.task is not None:
+            await asyncio.wait((entry.task,), timeout=seconds)
+
+    def forget(self, uid: str) -> None:
+        entry = self._entries.pop(uid, None)
+        if entry is not None:
+            entry.cancel()
+
+    def close(self) -> None:
+        for uid in list(self._entries):
+            self.forget(uid)
+
+    async def _send(self, entry: _Entry) -> None:
+        failures = 0
+        while not entry.gone and (body := entry.patch()) is not None:
+            entry.changed.clear()
+            try:
+                await self._patch(entry, body)
+                failures = 0
+                self._on_sent(time.monotonic() - entry.since)
+                entry.since = time.monotonic()
+            except (NodeplaneError, OSError, TimeoutError) as error:
+                failures += 1
+                if not await self._failed(entry, body, error, failures):
+                    break
+        entry.task = None
+        self._on_settled(entry.spec.uid)
+
+    async def _patch(self, entry: _Entry, body: Object) -> None:
+        desired = entry.desired
+        reported_ns, entry.reported_ns = entry.reported_ns, 0
+        try:
+            async with self._slots:
+                pod = await self._api.patch_status(entry.spec, body)
+        except BaseException:
+            entry.reported_ns = reported_ns or entry.reported_ns
+            raise
+        entry.sent, entry.acked, entry.refused = desired, pod.get("status") or {}, None
+        entry.version = max(version_of(pod), version_of(entry.spec.raw))
+        if reported_ns:
+            self._on_reported(max(0.0, (time.time_ns() - reported_ns) / SECOND))
+
+    async def _failed(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
+        """False when there is nothing more to try."""
+        code = getattr(error, "code", 0)
+        if code == 404 or (code == 409 and await self._is_gone(entry)):
+            entry.gone = True
+            return False
+        spec = entry.spec
+        if failures == 1 and body != entry.refused and not isinstance(error, MirrorMissing):
+            log.warning("status of pod %s/%s not taken: %s", spec.namespace, spec.name, error)
+        if 400 <= code < 500 and code not in WAITS:
+            return await self._refused(entry, body, error, failures)
+        asked = min(getattr(error, "retry_after", None) or 0.0, ASKED_MOST_S)
+        await asyncio.sleep(max(asked, min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S)))
+        return True
+
+    async def _refused(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
+        """What it says of devices must not keep the rest from being shown."""
+        health = told_health(entry.desired)
+        if health and health != entry.refused_health and HEALTH in f"{error} {getattr(error, 'details', '')}":
+            entry.refused_health = health
+            return True
+        if failures >= MAX_REJECTIONS or body == entry.refused:
+            self._give_up(entry, body, error)
+            return False
+        await _either(entry.changed, min(REJECTED_FIRST_S * 2 ** min(failures - 1, 8), REJECTED_MOST_S))
+        return True
+
+    def _give_up(self, entry: _Entry, body: Object, error: Exception) -> None:
+        if entry.give_up(body):
+            spec, minutes = entry.spec, REJECTED_AGAIN_S / 60
+            text = "status of pod %s/%s given up until it changes, or %.0f minutes have passed: %s"
+            log.error(text, spec.namespace, spec.name, minutes, error)
+        entry.again = asyncio.get_running_loop().call_later(REJECTED_AGAIN_S, self._once_more, entry)
+
+    async def _is_gone(self, entry: _Entry) -> bool:
+        try:
+            return await self._api.is_gone(entry.spec)
+        except (NodeplaneError, OSError, TimeoutError):
+            return False
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+
+
+def version_of(pod: Object) -> int:
+    """resourceVersions of one object grow; anything unreadable counts as oldest."""
+    text = str((pod.get("metadata") or {}).get("resourceVersion") or "")
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,70 @@
+"""Paths of volumes on this host. Pure."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from actors.podworker.model.errors import ContainerConfigInvalid
+from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.pods.environment.variables import Budget, expand
+from actors.podworker.pods.volumes.payload import EMPTY_DIR, HOST_PATH, SUPPORTED, WRITTEN, kind_of, volumes_of
+
+PODS = "pods"
+MAX_SUB_PATH = 64 << 10
+"""Characters of an expanded subPathExpr; the kernel takes paths of 4096 bytes."""
+FOLDERS = {
+    EMPTY_DIR: "empty-dir",
+    "configMap": "config-map",
+    "secret": "secret",
+    "downwardAPI": "downward-api",
+    "projected": "projected",
+}
+
+
+def pod_directory(root: Path, uid: str) -> Path:
+    return root / PODS / uid
+
+
+def removable(directory: Path, base: Path) -> bool:
+    """Return False where a name that the runtime reported leads elsewhere than to an entry of `base`."""
+    return directory.parent == base and directory.name not in ("", ".", "..")
+
+
+class VolumePaths:
+    """Volumes of one pod by name: a pod may have tens of thousands, and as many mounts."""
+
+    def __init__(self, spec: PodSpec, root: Path) -> None:
+        self._spec, self._root = spec, root
+        self._volumes = {str(volume.get("name") or ""): volume for volume in volumes_of(spec)}
+
+    def path(self, name: str) -> Path:
+        """Raises ContainerConfigInvalid when the pod has no such volume, or one of a kind that is not supported."""
+        volume = self._volumes.get(name)
+        if volume is None:
+            raise ContainerConfigInvalid(f"volume {name!r} is mounted but not part of the pod")
+        return volume_path(self._spec, volume, self._root)
+
+    def is_written(self, name: str) -> bool:
+        return name in self._volumes and kind_of(self._volumes[name]) in WRITTEN
+
+
+def volume_path(spec: PodSpec, volume: Object, root: Path) -> Path:
+    """Raises ContainerConfigInvalid for a volume of a kind that is not supported."""
+    name, kind = str(volume.get("name") or ""), kind_of(volume)
+    if "/" in name or name in ("", ".", ".."):
+        raise ContainerConfigInvalid(f"volume {name!r}: that is no name of a volume")
+    if kind == HOST_PATH:
+        return Path(volume[HOST_PATH].get("path") or "")
+    if kind not in SUPPORTED:
+        supported = ", ".join(SUPPORTED)
+        raise ContainerConfigInvalid(f"volume {name!r} is a {kind}, which is not supported yet; use {supported}")
+    return pod_directory(root, spec.uid) / "volumes" / FOLDERS[kind] / name
+
+
+def sub_path(mount: Object, variables: Mapping[str, str]) -> str:
+    """The part of the volume that is mounted; empty: all of it. Raises ContainerConfigInvalid."""
+    found = str(mount.get("subPath") or "")
+    if mount.get("subPathExpr"):
+        found = expand(str(mount["subPathExpr"]), variables, Budget(MAX_SUB_PATH))
+    if found.startswith("/") or ".." in found.split("/"):
+        raise ContainerConfigInvalid(f"subPath {found!r} of volume {mount.get('name')!r} leads out of the volume")
+    return found

@@ -1,0 +1,188 @@
+"""Files of a volume, computed from the objects it projects. Pure."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+import msgspec
+
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
+from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.pods.environment.downward import field_value, resource_value
+from actors.podworker.pods.environment.references import CONFIG_MAP, Found, Ref, secret_ref
+
+EMPTY_DIR, HOST_PATH = "emptyDir", "hostPath"
+WRITTEN = ("configMap", "secret", "downwardAPI", "projected")
+"""Kinds whose files are written by podworker, and kept as their sources are."""
+SUPPORTED = (EMPTY_DIR, HOST_PATH, *WRITTEN)
+
+
+class File(msgspec.Struct, frozen=True):
+    data: bytes
+    mode: int
+    owner: int = -1
+    """User id; -1 = podworker's own."""
+
+
+Payload = dict[str, File]
+"""By path below the volume, with `/` between its parts."""
+
+
+class TokenRef(msgspec.Struct, frozen=True, order=True):
+    """A token of the pod's service account, as a projected volume asks for it."""
+
+    audience: str
+    seconds: int
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """Everything the files of a pod's volumes are made of."""
+
+    spec: PodSpec
+    node: Node
+    found: Found = {}
+    tokens: Mapping[TokenRef, str] = {}
+
+
+DEFAULT_MODE = 0o644
+TOKEN_SECONDS = 3600
+MAX_VOLUME = 128 << 20
+"""Bytes of the files of one volume. An item takes 60 bytes of the pod and may name a value of 1 MB, again and again."""
+
+
+def volumes_of(spec: PodSpec) -> list[Object]:
+    found: list[Object] = (spec.raw.get("spec") or {}).get("volumes") or []
+    return found
+
+
+def kind_of(volume: Object) -> str:
+    """The key of its source; a volume without one is an emptyDir."""
+    return next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
+
+
+def token_refs(spec: PodSpec) -> set[TokenRef]:
+    sources = [s for v in volumes_of(spec) for s in (v.get("projected") or {}).get("sources") or ()]
+    return {_token_ref(s["serviceAccountToken"]) for s in sources if s.get("serviceAccountToken")}
+
+
+def _token_ref(source: Object) -> TokenRef:
+    return TokenRef(str(source.get("audience") or ""), int(source.get("expirationSeconds") or TOKEN_SECONDS))
+
+
+def payload(volume: Object, inputs: Inputs) -> Payload:
+    """Files of a volume of one of the WRITTEN kinds. Raises VolumeNotReady."""
+    kind = kind_of(volume)
+    source = volume[kind]
+    mode = _mode(source, DEFAULT_MODE)
+    parts = source.get("sources") or () if kind == "projected" else (volume,)
+    source_of = _Sources(inputs, mode)
+    files: Payload = {}
+    for part in parts:
+        files |= source_of.files(part)
+    for path in files:
+        _check_path(path)
+    return files
+
+
+class _Sources:
+    """Files of the sources of one volume, with a bound on what all of them hold."""
+
+    def __init__(self, inputs: Inputs, mode: int) -> None:
+        self._inputs, self._mode = inputs, mode
+        self._containers = {container.name: container for container in inputs.spec.containers}
+        self._left = MAX_VOLUME
+
+    def files(self, part: Object) -> Payload:
+        inputs, mode, found = self._inputs, self._mode, None
+        if part.get("configMap"):
+            name = str(part["configMap"].get("name") or "")
+            found = _keys(Ref(CONFIG_MAP, name), part["configMap"], mode, inputs.found)
+        elif part.get("secret"):
+            found = _keys(secret_ref(part["secret"]), part["secret"], mode, inputs.found)
+        elif part.get("downwardAPI") is not None:
+            return self._items(part["downwardAPI"].get("items") or ())
+        elif part.get("serviceAccountToken"):
+            found = _token(part["serviceAccountToken"], mode, inputs)
+        if found is None:
+            kind = next((key for key in part if key != "name"), "source")
+            raise VolumeNotReady(f"projects a {kind}, which is not supported")
+        self._spend(sum(len(file.data) for file in found.values()))
+        return found
+
+    def _items(self, items: Iterable[Object]) -> Payload:
+        found: Payload = {}
+        for item in items:
+            file = _downward(item, self._mode, self._inputs, self._containers)
+            self._spend(len(file.data))
+            found[str(item.get("path") or "")] = file
+        return found
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise VolumeNotReady(f"its files have more than {MAX_VOLUME >> 20} MiB together; project less into it")
+
+
+def _keys(ref: Ref, source: Object, mode: int, found: Found) -> Payload:
+    contents = found.get(ref)
+    if contents is None:
+        if source.get("optional"):
+            return {}
+        raise VolumeNotReady(f"{ref} not found")
+    if not source.get("items"):
+        return {key: File(value, mode) for key, value in contents.items()}
+    files: Payload = {}
+    for item in source["items"]:
+        key = item.get("key") or ""
+        if key in contents:
+            files[str(item.get("path") or "")] = File(contents[key], _mode(item, mode))
+        elif not source.get("optional"):
+            raise VolumeNotReady(f"{ref} has no key {key!r}")
+    return files
+
+
+def _downward(item: Object, mode: int, inputs: Inputs, containers: Mapping[str, ContainerSpec]) -> File:
+    try:
+        if item.get("resourceFieldRef"):
+            text = resource_value(item["resourceFieldRef"], containers, None, inputs.node)
+        else:
+            text = field_value((item.get("fieldRef") or {}).get("fieldPath") or "", inputs.spec, inputs.node)
+    except ContainerConfigInvalid as error:
+        raise VolumeNotReady(str(error)) from None
+    return File(text.encode(errors="surrogateescape"), _mode(item, mode))
+
+
+def _token(source: Object, mode: int, inputs: Inputs) -> Payload:
+    """Readable by its user alone, when all containers run as the same one."""
+    token = inputs.tokens.get(_token_ref(source))
+    if token is None:
+        raise VolumeNotReady("no service account token was given")
+    owner = _only_user(inputs.spec)
+    return {str(source.get("path") or ""): File(token.encode(), 0o600 if owner >= 0 else mode, owner)}
+
+
+def _only_user(spec: PodSpec) -> int:
+    pod = (spec.raw.get("spec") or {}).get("securityContext") or {}
+    users = {_user(c.raw.get("securityContext") or {}, pod) for c in spec.containers}
+    return users.pop() if len(users) == 1 else -1
+
+
+def _user(own: Mapping[str, int | None], pod: Mapping[str, int | None]) -> int:
+    value = own.get("runAsUser")
+    value = pod.get("runAsUser") if value is None else value
+    return -1 if value is None else int(value)
+
+
+def _mode(source: Object, default: int) -> int:
+    for key in ("defaultMode", "mode"):
+        if source.get(key) is not None:
+            return int(source[key]) & 0o777
+    return default
+
+
+def _check_path(path: str) -> None:
+    parts = path.split("/")
+    if not path or PurePosixPath(path).is_absolute() or "" in parts or "." in parts or parts[0].startswith(".."):
+        raise VolumeNotReady(f"{path!r} is not a path below the volume")
+    if ".." in parts or "\0" in path:
+        raise VolumeNotReady(f"{path!r} leads out of the volume")

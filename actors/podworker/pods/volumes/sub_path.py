@@ -1,0 +1,96 @@
+"""subPath: a part of a volume, resolved once and mounted where no container can change it. Blocks.
+
+A container that writes to the volume may exchange directories and links at any time, also between a check and the
+mount. The part is therefore opened below the volume's descriptor, and this very descriptor is bound to a place below
+the pod's directory; runtimes are given that place. Links are followed as long as they stay in the volume.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from actors.podworker.model.errors import ContainerConfigInvalid
+from actors.podworker.pods.volumes.paths import pod_directory
+from protocols import mounts
+from protocols.beneath import LeadsOut, Walk, open_beneath, proc_path
+
+FOLDER = "volume-subpaths"
+_NOT_ALLOWED = (errno.EPERM, errno.EACCES)
+
+
+class SubPath(msgspec.Struct, frozen=True):
+    volume: Path
+    """Directory of the whole volume."""
+    part: str
+    """Path below it."""
+    place: Path
+    """Where it is bound."""
+    writable: bool
+    """A missing part is made, as a directory with the volume's mode."""
+    shared: bool = False
+    """Mounts below it propagate to the volume (mountPropagation Bidirectional)."""
+
+
+def place_of(root: Path, uid: str, volume: str, container: str, number: int) -> Path:
+    """Return where the container's volumeMount `number` is bound; upstream's layout."""
+    return pod_directory(root, uid) / FOLDER / volume / container / str(number)
+
+
+def bind(wanted: SubPath) -> Path:
+    """Return the path to hand to the runtime: the bound place, or, where this process may not mount, the part's own
+    path (then containers run as the same user as this process). Raises ContainerConfigInvalid."""
+    try:
+        found = _opened(wanted)
+        try:
+            return _bound(wanted, found)
+        finally:
+            os.close(found)
+    except LeadsOut:
+        raise ContainerConfigInvalid(f"subPath {wanted.part!r} leads out of its volume") from None
+    except FileNotFoundError:
+        raise ContainerConfigInvalid(f"subPath {wanted.part!r} does not exist in its volume") from None
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise ContainerConfigInvalid(f"subPath {wanted.part!r} cannot be used: {reason}") from None
+
+
+def _opened(wanted: SubPath) -> int:
+    top = os.open(wanted.volume, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        mode = stat.S_IMODE(os.fstat(top).st_mode)
+        return open_beneath(top, wanted.part, Walk(make=mode if wanted.writable else None))
+    finally:
+        os.close(top)
+
+
+def _bound(wanted: SubPath, found: int) -> Path:
+    """What an earlier start of the container left at the place is replaced: its part may be another file by now."""
+    if os.geteuid() != 0:
+        return Path(os.readlink(proc_path(found)))
+    wanted.place.parent.mkdir(parents=True, exist_ok=True)
+    place = Path(os.path.realpath(wanted.place.parent)) / wanted.place.name
+    for former in mounts.below(place.parent):
+        if former == place:
+            mounts.detach(former)
+    _make_place(place, stat.S_ISDIR(os.fstat(found).st_mode))
+    try:
+        mounts.bind(found, place, slave=not wanted.shared)
+    except OSError as error:
+        if error.errno not in _NOT_ALLOWED:
+            raise
+        return Path(os.readlink(proc_path(found)))  # root without the right to mount: as another user
+    return place
+
+
+def _make_place(place: Path, directory: bool) -> None:
+    if place.exists() and place.is_dir() != directory:
+        place.rmdir() if place.is_dir() else place.unlink()
+    if directory:
+        place.mkdir(mode=0o755, exist_ok=True)
+    else:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

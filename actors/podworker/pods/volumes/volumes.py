@@ -1,0 +1,222 @@
+"""Volumes of one pod: created before its first container, updated with their sources while it runs.
+
+There is no watch and no timer: volumes with sources are refreshed by the pod's resync, at most once a minute.
+"""
+
+import asyncio
+import ctypes
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from actors.podworker.model.dependencies import Node, World
+from actors.podworker.model.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
+from actors.podworker.model.resources import milli
+from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.pods.environment.references import fetch, volume_refs
+from actors.podworker.pods.volumes import atomic
+from actors.podworker.pods.volumes.paths import volume_path
+from actors.podworker.pods.volumes.payload import (
+    EMPTY_DIR,
+    HOST_PATH,
+    WRITTEN,
+    Inputs,
+    TokenRef,
+    kind_of,
+    payload,
+    token_refs,
+    volumes_of,
+)
+from protocols.errors import NodeplaneError
+
+CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
+    "Directory": (stat.S_ISDIR, "directory"),
+    "File": (stat.S_ISREG, "file"),
+    "Socket": (stat.S_ISSOCK, "socket file"),
+    "CharDevice": (stat.S_ISCHR, "character device"),
+    "BlockDevice": (stat.S_ISBLK, "block device"),
+}
+CREATED = {"DirectoryOrCreate": "Directory", "FileOrCreate": "File"}
+
+
+def prepare_host_path(source: Object) -> None:
+    """Raises VolumeNotReady. An empty type means no check at all."""
+    kind, path = source.get("type") or "", str(source.get("path") or "")
+    if not kind:
+        return
+    wanted = CREATED.get(kind, kind)
+    if wanted not in CHECKS:
+        raise VolumeNotReady(f"hostPath type {kind!r} is unknown")
+    try:
+        if kind in CREATED and not os.path.lexists(path):
+            _create(wanted, path)
+        fits, noun = CHECKS[wanted]
+        if not fits(os.stat(path).st_mode):
+            raise VolumeNotReady(f"hostPath type check failed: {path} is not a {noun}")
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise VolumeNotReady(f"hostPath type check failed: {path}: {reason}") from None
+
+
+def _create(kind: str, path: str) -> None:
+    if kind == "Directory":
+        os.makedirs(path, 0o755, exist_ok=True)
+    else:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+MEMORY = "Memory"
+_NOSUID_NODEV = 0x2 | 0x4
+
+
+def mount_tmpfs(path: Path, volume: Object, spec: PodSpec, machine: int) -> None:
+    """Nothing when it is mounted already, or may not be. Raises OSError."""
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o777)
+    if os.geteuid() != 0 or os.path.ismount(path):
+        return
+    options = f"mode=0777,size={tmpfs_size(volume, spec, machine)}"
+    libc = ctypes.CDLL(None, use_errno=True)
+    place = os.fsencode(path)
+    if libc.mount(b"tmpfs", place, b"tmpfs", ctypes.c_ulong(_NOSUID_NODEV), options.encode()) != 0:
+        number = ctypes.get_errno()
+        if number not in (1, 13):  # root without the right to mount: as another user
+            raise OSError(number, os.strerror(number))
+
+
+def tmpfs_size(volume: Object, spec: PodSpec, machine: int) -> int:
+    """Its sizeLimit, no more than the pod's containers may have together, and no more than the machine has. Pure."""
+    limit = milli((volume.get("emptyDir") or {}).get("sizeLimit")) // 1000
+    limits = [milli(((c.raw.get("resources") or {}).get("limits") or {}).get("memory")) // 1000 for c in spec.apps]
+    together = sum(limits) if limits and all(limits) else 0
+    return min(size for size in (limit, together, machine or 1 << 62) if size)
+
+
+REFRESH_S = 60.0
+TOKEN_RENEWED = 0.8
+"""Share of a token's life after which a new one is asked for."""
+log = logging.getLogger("podworker")
+
+
+class _Token(msgspec.Struct, frozen=True):
+    text: str
+    renew_at: float
+
+
+class Volumes:
+    """`spec` answers with the pod as it is now."""
+
+    def __init__(self, world: World, spec: Callable[[], PodSpec]) -> None:
+        self._world = world
+        self._spec = spec
+        self._ready = False
+        self._due = 0.0
+        self._tokens: dict[TokenRef, _Token] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def prepare(self, node: Node) -> None:
+        """Raises VolumeNotReady. Nothing to do once it succeeded."""
+        if self._ready:
+            return
+        for volume in volumes_of(self._spec()):
+            try:
+                await asyncio.to_thread(self._make, volume)
+            except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
+                raise VolumeNotReady(_failure(volume, error)) from None
+        await self._write(node)
+        self._ready = True
+
+    def refresh(self, node: Node) -> None:
+        """Look at the sources again in the background, when a minute has passed."""
+        if self._due > time.monotonic() or (self._task is not None and not self._task.done()) or not self._written():
+            return
+        self._due = time.monotonic() + REFRESH_S
+        self._task = asyncio.get_running_loop().create_task(self._refresh(node))
+
+    @property
+    def follow_sources(self) -> bool:
+        """They are looked at again each minute."""
+        return bool(self._written())
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _refresh(self, node: Node) -> None:
+        try:
+            await self._write(node)
+        except NodeplaneError as error:
+            spec = self._spec()
+            log.info("volumes of pod %s/%s stay as they are: %s", spec.namespace, spec.name, error)
+
+    def _written(self) -> list[Object]:
+        return [v for v in volumes_of(self._spec()) if kind_of(v) in WRITTEN]
+
+    def _make(self, volume: Object) -> None:
+        spec, kind = self._spec(), kind_of(volume)
+        if kind == HOST_PATH:
+            prepare_host_path(volume[HOST_PATH])
+        elif kind == EMPTY_DIR:
+            path = volume_path(spec, volume, self._world.site.root)
+            if (volume.get(EMPTY_DIR) or {}).get("medium") == MEMORY:
+                mount_tmpfs(path, volume, spec, self._world.site.memory)
+            _empty_dir(path, group_of(spec))
+
+    async def _write(self, node: Node) -> None:
+        volumes, spec = self._written(), self._spec()
+        if not volumes:
+            return
+        self._due = time.monotonic() + REFRESH_S
+        inputs = await self._inputs(spec, node)
+        for volume in volumes:
+            try:
+                files = await asyncio.to_thread(payload, volume, inputs)
+                path = volume_path(spec, volume, self._world.site.root)
+                await asyncio.to_thread(atomic.write, path, files, group_of(spec))
+            except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
+                raise VolumeNotReady(_failure(volume, error)) from None
+
+    async def _inputs(self, spec: PodSpec, node: Node) -> Inputs:
+        try:
+            found = await fetch(self._world.objects, spec.namespace, volume_refs(spec))
+        except ReferenceUnreadable as error:
+            raise VolumeNotReady(str(error)) from None
+        tokens = {ref: await self._token(spec, ref) for ref in sorted(token_refs(spec))}
+        return Inputs(spec=spec, node=node, found=found, tokens=tokens)
+
+    async def _token(self, spec: PodSpec, ref: TokenRef) -> str:
+        held, now = self._tokens.get(ref), time.monotonic()
+        if held is not None and now < held.renew_at:
+            return held.text
+        try:
+            text, seconds = await self._world.objects.token(spec, ref.audience, ref.seconds)
+        except NodeplaneError as error:
+            raise VolumeNotReady(f"service account token: {error}") from None
+        self._tokens[ref] = _Token(text, now + seconds * TOKEN_RENEWED)
+        return text
+
+
+def group_of(spec: PodSpec) -> int:
+    """fsGroup, -1 when there is none."""
+    group = ((spec.raw.get("spec") or {}).get("securityContext") or {}).get("fsGroup")
+    return -1 if group is None else int(group)
+
+
+def _empty_dir(path: Path, group: int) -> None:
+    """Anybody in the pod may write; nobody else comes through the directories above."""
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o777)
+    found = path.stat()
+    if group >= 0 and (found.st_gid != group or not found.st_mode & stat.S_ISGID):
+        os.chown(path, -1, group)
+        path.chmod(0o2777)
+
+
+def _failure(volume: Object, error: Exception) -> str:
+    return f'MountVolume.SetUp failed for volume "{volume.get("name", "")}" : {error}'

@@ -1,0 +1,1 @@
+"""One worker per pod: observes the runtime, decides what is next, acts and reports."""

@@ -1,0 +1,80 @@
+"""Admission request of a pod to the device manager, and the meaning of its rejection. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.podworker.model.resources import GUARANTEED, extended_resources, has_own, milli, qos_class
+from actors.podworker.model.types import ContainerSpec, Object, PodSpec, Waiting
+from protocols.bus import BusError, FailedPrecondition, InvalidArgument
+from protocols.messages.devices import AdmitPod, ContainerRequest
+from protocols.messages.pleg import ContainerStatus
+
+REASON = "UnexpectedAdmissionError"
+HUGE = "hugepages-"
+
+
+def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
+    """`live`: its containers that run, newest first; they tell what they were started with."""
+    held = {container.name: _held(container.devices) for container in reversed(live)}
+    claimed = claimed_resources(spec)
+    return AdmitPod(
+        uid=spec.uid,
+        namespace=spec.namespace,
+        name=spec.name,
+        containers=tuple(_request(container, held.get(container.name, {}), claimed) for container in spec.containers),
+        guaranteed=_guaranteed(spec.raw.get("spec") or {}),
+        running=bool(live),
+    )
+
+
+def _guaranteed(pod: Object) -> bool:
+    """Exclusive CPUs and memory go by what containers ask for: a pod that asks as a whole has none, as upstream."""
+    return qos_class(pod) == GUARANTEED and not has_own(pod)
+
+
+def claimed_resources(spec: PodSpec) -> set[tuple[str, str]]:
+    """Container and resource of what comes by a claim, so not from a device plugin."""
+    status = (spec.raw.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    mappings = status.get("requestMappings") or ()
+    return {(str(item.get("containerName")), str(item.get("resourceName"))) for item in mappings}
+
+
+def _request(
+    container: ContainerSpec, held: dict[str, tuple[str, ...]], claimed: set[tuple[str, str]]
+) -> ContainerRequest:
+    """What it does not ask for but limits, it asks for."""
+    given = container.raw.get("resources") or {}
+    asked = {**(given.get("limits") or {}), **(given.get("requests") or {})}
+    memory = {name: milli(size) // 1000 for name, size in asked.items() if name == "memory" or name.startswith(HUGE)}
+    return ContainerRequest(
+        name=container.name,
+        kind=container.kind,
+        resources={
+            name: count
+            for name, count in extended_resources(container).items()
+            if (container.name, name) not in claimed
+        },
+        held=held,
+        cpu=milli(asked.get("cpu")),
+        memory=memory,
+    )
+
+
+def _held(text: str) -> dict[str, tuple[str, ...]]:
+    """Nothing when the container has no such note, or one that is not ours."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, tuple[str, ...]]) if text else {}
+    except msgspec.DecodeError:
+        return {}
+
+
+def refusal(error: BusError) -> Waiting | None:
+    """Reason and message of the Failed pod; None when the error is to be waited out instead."""
+    if not isinstance(error, (FailedPrecondition, InvalidArgument)):
+        return None
+    text = str(error)
+    reason = error.details.get("reason") or REASON
+    if reason == REASON and not text.startswith("Allocate failed due to"):
+        text = f"Allocate failed due to {text}, which is unexpected"
+    return Waiting(reason, f"Pod was rejected: {text}")

@@ -1,0 +1,177 @@
+"""ResourceClaims of a pod: looked up in the API and prepared by the device manager before the sandbox."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from actors.podworker.model.dependencies import World
+from actors.podworker.model.errors import ClaimsNotReady
+from actors.podworker.model.types import Object, PodSpec
+from protocols.bus import BusError, DeadlineExceeded, NotFound, Unavailable
+from protocols.errors import NodeplaneError
+from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim, PrepareClaims
+
+EXTENDED = ""
+"""What we call the entry of the claim behind extended resources: no name a pod can give."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One claim the pod names."""
+
+    entry: str
+    """The pod's own name for it."""
+    claim: str
+    generated: bool = False
+    """Made for this pod from a template, or for its extended resources: it must be the pod's own."""
+
+
+def uses_claims(spec: PodSpec) -> bool:
+    return bool(_entries(spec) or _extended(spec))
+
+
+def entries(spec: PodSpec) -> list[Entry]:
+    """Raises ClaimsNotReady while a claim's name is not known. An entry that needs no claim is left out."""
+    found, statuses = [], (spec.raw.get("status") or {}).get("resourceClaimStatuses") or ()
+    made = {str(status.get("name")): status.get("resourceClaimName") or None for status in statuses}
+    for item in _entries(spec):
+        name, generated = item.get("resourceClaimName"), False
+        if not name:
+            name, generated = _generated(spec, str(item.get("name", "")), made), True
+        if name:
+            found.append(Entry(str(item.get("name", "")), str(name), generated))
+    if name := _extended(spec).get("resourceClaimName"):
+        found.append(Entry(EXTENDED, str(name), True))
+    return found
+
+
+def references(spec: PodSpec) -> tuple[ClaimReference, ...]:
+    named = (
+        ClaimReference(container.name, str(item.get("name", "")), str(item.get("request") or ""))
+        for container in spec.containers
+        for item in (container.raw.get("resources") or {}).get("claims") or ()
+    )
+    mapped = (
+        ClaimReference(str(item.get("containerName", "")), EXTENDED, str(item.get("requestName", "")))
+        for item in _extended(spec).get("requestMappings") or ()
+    )
+    return (*named, *mapped)
+
+
+def check(spec: PodSpec, entry: Entry, claim: Object) -> PodClaim:
+    """The claim as its drivers are asked for it. Raises ClaimsNotReady when the pod may not have it, or not yet."""
+    metadata, status = claim.get("metadata") or {}, claim.get("status") or {}
+    name, uid = entry.claim, str(metadata.get("uid", ""))
+    if entry.generated and not _owned(metadata, spec.uid):
+        raise ClaimsNotReady(
+            f"ResourceClaim {spec.namespace}/{name} was not created for Pod {spec.namespace}/{spec.name} "
+            "(Pod is not owner)"
+        )
+    if not any(user.get("uid") == spec.uid for user in status.get("reservedFor") or ()):
+        raise ClaimsNotReady(f"pod {spec.name} ({spec.uid}) is not allowed to use ResourceClaim {name} ({uid})")
+    if status.get("allocation") is None:
+        raise ClaimsNotReady(f"ResourceClaim {name}: not allocated")
+    return PodClaim(entry.entry, spec.namespace, name, uid, tuple(_results(status["allocation"])))
+
+
+def _results(allocation: Object) -> Iterator[ClaimResult]:
+    for item in (allocation.get("devices") or {}).get("results") or ():
+        words = (str(item.get(key, "")) for key in ("request", "driver", "pool", "device"))
+        yield ClaimResult(*words)
+
+
+def _generated(spec: PodSpec, entry: str, made: Mapping[str, str | None]) -> str | None:
+    """None: this pod needs no claim for the entry. Raises ClaimsNotReady before anybody has said so."""
+    if entry in made:
+        return made[entry]
+    raise ClaimsNotReady(f'pod "{spec.namespace}/{spec.name}": ResourceClaim not created yet')
+
+
+def _entries(spec: PodSpec) -> list[Object]:
+    return list((spec.raw.get("spec") or {}).get("resourceClaims") or ())
+
+
+def _extended(spec: PodSpec) -> Object:
+    return (spec.raw.get("status") or {}).get("extendedResourceClaimStatus") or {}
+
+
+def _owned(metadata: Object, uid: str) -> bool:
+    return any(owner.get("controller") and owner.get("uid") == uid for owner in metadata.get("ownerReferences") or ())
+
+
+REASON = "FailedPrepareDynamicResources"
+
+
+class Claims:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def prepare(self, spec: PodSpec, renew: bool) -> dict[str, tuple[str, ...]]:
+        """CDI names by container. `renew`: a sandbox is to be made. Raises ClaimsNotReady, told as an event, or
+        BusError when the device manager is away."""
+        if not uses_claims(spec):
+            return {}
+        try:
+            if not renew and (known := await self._known(spec)) is not None:
+                return known
+            return await self._ask(spec, await self._look_up(spec), renew=True)
+        except (Unavailable, DeadlineExceeded):
+            raise
+        except (ClaimsNotReady, BusError) as error:
+            text = f"prepare dynamic resources: {error}"
+            self._world.recorder.pod(spec, "Warning", REASON, f"Failed to prepare dynamic resources: {text}")
+            raise ClaimsNotReady(text) from None
+
+    async def adopt(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
+        """Of a pod that runs already; quiet, and None when it has to be tried again. The device manager may have lost
+        what it knew: it learns here what will have to be given back."""
+        try:
+            if not uses_claims(spec):
+                return {}
+            known = await self._known(spec)
+            return known if known is not None else await self._ask(spec, await self._look_up(spec), renew=True)
+        except (ClaimsNotReady, BusError):
+            return None
+
+    async def _known(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
+        """What is prepared for a pod that runs already, though its claims may have left the API; None: not all is."""
+        claims = tuple(PodClaim(item.entry, spec.namespace, item.claim, "") for item in entries(spec))
+        try:
+            return await self._ask(spec, claims, renew=False)
+        except NotFound:
+            return None
+
+    async def _look_up(self, spec: PodSpec) -> tuple[PodClaim, ...]:
+        found = await asyncio.gather(*(self._read(spec, item) for item in entries(spec)))
+        return tuple(check(spec, item, claim) for item, claim in found)
+
+    async def _read(self, spec: PodSpec, entry: Entry) -> tuple[Entry, dict[str, object]]:
+        try:
+            claim = await self._world.objects.read("ResourceClaim", spec.namespace, entry.claim)
+        except NodeplaneError as error:
+            raise ClaimsNotReady(f"fetch ResourceClaim {entry.claim}: {error}") from None
+        if claim is None:
+            raise ClaimsNotReady(
+                f'fetch ResourceClaim {entry.claim}: resourceclaims.resource.k8s.io "{entry.claim}" not found'
+            )
+        return entry, claim
+
+    async def _ask(self, spec: PodSpec, claims: tuple[PodClaim, ...], renew: bool) -> dict[str, tuple[str, ...]]:
+        return await self._world.devices.prepare(
+            PrepareClaims(
+                uid=spec.uid,
+                namespace=spec.namespace,
+                name=spec.name,
+                claims=claims,
+                references=references(spec),
+                renew=renew,
+            )
+        )
+
+
+def with_cdi(grant: ContainerGrant | None, names: tuple[str, ...]) -> ContainerGrant | None:
+    """What device plugins and DRA drivers give to one container, together."""
+    if not names:
+        return grant
+    grant = grant or ContainerGrant()
+    return msgspec.structs.replace(grant, cdi_devices=tuple(dict.fromkeys((*grant.cdi_devices, *names))))

@@ -1,0 +1,184 @@
+"""Shared parts of one pod's worker: its state, the observer of the runtime and the status reporter."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from actors.podworker.model import runtime_status
+from actors.podworker.model.dependencies import Pleg, World
+from actors.podworker.model.errors import PodStatusUnknown
+from actors.podworker.model.resources import Sizes
+from actors.podworker.model.types import BackoffEntry, Object, PodSpec, Stage, StartFailure, Waiting
+from actors.podworker.pods.containers.killer import Killer
+from actors.podworker.pods.containers.termination_messages import TerminationMessages
+from actors.podworker.pods.probes.prober import PodProbes
+from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.restarts.backoff import Pauses
+from actors.podworker.pods.status.device_health import Keep
+from actors.podworker.pods.status.pod import View, compute_status, overlay
+from actors.podworker.pods.workers.claims import uses_claims
+from protocols.messages.devices import ContainerGrant
+from protocols.messages.health import PodResourceStatus
+from protocols.messages.held import PodHeld
+from protocols.messages.pleg import PodStatus
+
+
+@dataclass
+class PodState:
+    spec: PodSpec
+    stage: Stage = Stage.SYNCING
+    gone: bool = False
+    """The API no longer has the pod."""
+    shown: Object = field(default_factory=dict)
+    """The status published last."""
+    problems: dict[str, Waiting] = field(default_factory=dict)
+    """Why a container could not be created, until it can."""
+    failed_starts: dict[str, StartFailure] = field(default_factory=dict)
+    """By container id."""
+    pauses: Pauses = field(default_factory=Pauses)
+    """Before sandboxes and containers that could not be made are tried again."""
+    book: dict[str, BackoffEntry] | None = None
+    """Crash back-off by container name; None until the first look at the pod's history."""
+    grants: dict[str, ContainerGrant] | None = None
+    """What admission gave; None before it."""
+    claims: dict[str, tuple[str, ...]] | None = None
+    """CDI names of its claims' devices by container; None before they are known to be prepared."""
+    rejected: Waiting | None = None
+    doomed: Waiting | None = None
+    """Why it is ended as Failed although it ran: it was active for too long."""
+    released: bool = False
+    deleted: bool = False
+    """The final API delete went through."""
+    resources: PodResourceStatus | None = None
+    held: PodHeld = field(default_factory=PodHeld)
+    """What it had when it began to end."""
+    sizes: Sizes = field(default_factory=Sizes)
+    announced: set[str] = field(default_factory=set)
+    """Ids of ended containers whose back-off was told as an event."""
+
+
+class Observer:
+    """`fence_ns`: what another life of this process may have done ended before then; 0 = there was none."""
+
+    def __init__(self, uid: str, pleg: Pleg, clock: Callable[[], int], fence_ns: int = 0) -> None:
+        self._uid = uid
+        self._pleg = pleg
+        self._clock = clock
+        self._fence_ns = fence_ns
+        self._min_ns = 0
+        self._confirmed: PodStatus | None = None
+
+    def mutated(self) -> None:
+        """The runtime was changed, or may have been, up to now; also when the stream lost the pod: ask anew."""
+        self._min_ns = max(self._clock(), self._min_ns + 1)
+        self._confirmed = None
+
+    def known(self) -> PodStatus | None:
+        """What the stream tells, as it is."""
+        return self._pleg.known(self._uid)
+
+    async def status(self) -> PodStatus:
+        """No RPC unless something was done since the last one. Raises PodStatusUnknown, BusError."""
+        known = self._pleg.known(self._uid)
+        if known is None and self._fence_ns:
+            return await self.confirmed()  # pleg may only have started to list
+        if known is not None and known.timestamp_ns > self._min_ns and not self._outdated(known):
+            return _sound(known)
+        if self._confirmed is not None:
+            return _sound(self._confirmed)
+        if self._min_ns == 0:
+            return _sound(known or PodStatus(uid=self._uid))
+        return await self._ask()
+
+    async def confirmed(self) -> PodStatus:
+        """Also newer than any earlier life of this process: for decisions that cannot be taken back."""
+        if self._fence_ns:
+            self._min_ns, self._confirmed = max(self._min_ns, self._fence_ns), None
+            self._fence_ns = 0
+        return await self.status()
+
+    async def _ask(self) -> PodStatus:
+        asked_ns = self._min_ns
+        status = await self._pleg.newer_than(self._uid, asked_ns)
+        if asked_ns == self._min_ns:
+            self._confirmed = status
+        return _sound(status)
+
+    def _outdated(self, known: PodStatus) -> bool:
+        return self._confirmed is not None and known.timestamp_ns < self._confirmed.timestamp_ns
+
+
+def _sound(status: PodStatus) -> PodStatus:
+    if status.error:
+        raise PodStatusUnknown(f"pod {status.uid}: the runtime could not be asked: {status.error}")
+    return status
+
+
+class Reporter:
+    """One per pod."""
+
+    def __init__(
+        self,
+        world: World,
+        clock: Callable[[], int],
+        runtime_name: Callable[[], str],
+        verdicts: Callable[[], Mapping[str, Verdict]],
+    ) -> None:
+        self._messages = TerminationMessages(world.site)
+        self._verdicts = verdicts
+        self._world = world
+        self._clock = clock
+        self._runtime_name = runtime_name
+
+    def shown(self, state: PodState) -> Object:
+        """The status as the API will have it once it took what was published."""
+        return overlay(state.spec.raw.get("status") or {}, state.shown)
+
+    def report(
+        self, state: PodState, runtime: PodStatus, waiting: Mapping[str, Waiting] | None = None, final: bool = False
+    ) -> Object:
+        """Publishes only what differs; a pod the API no longer has gets none."""
+        health = self._world.health
+        view = View(
+            spec=state.spec,
+            runtime=self._messages.fill(state.spec, runtime_status.with_failed_starts(runtime, state.failed_starts)),
+            before=self.shown(state),
+            waiting=waiting or {},
+            resources=state.resources,
+            runtime_name=self._runtime_name(),
+            host_ip=self._world.site.host_ip,
+            now_ns=self._clock(),
+            sizes=state.sizes,
+            final=final,
+            held=not state.released and state.rejected is None,
+            rejected=state.rejected,
+            doomed=state.doomed,
+            verdicts=self._verdicts(),
+            tells_health=health.on,
+            keep=self._keep(state, final),
+            had=state.held if final and health.on else PodHeld(),
+        )
+        status = compute_status(view)
+        if not state.gone:
+            state.shown = status
+            self._world.statuses.publish(state.spec, status, state.resources.reported_ns if state.resources else 0)
+        return status
+
+    def _keep(self, state: PodState, final: bool) -> Keep:
+        """Until admission has answered in this life, the devices may have been freed in an earlier one; and silence
+        about a pod that has some is no word."""
+        if final or not self._world.health.heard:
+            return Keep.KNOWN
+        if state.grants is None or state.stage is not Stage.SYNCING:
+            return Keep.UNTOLD
+        has = uses_claims(state.spec) or any(grant.held for grant in state.grants.values())
+        return Keep.UNTOLD if has and state.resources is None else Keep.NOTHING
+
+
+class Parts(NamedTuple):
+    state: PodState
+    world: World
+    observer: Observer
+    reporter: Reporter
+    killer: Killer
+    probes: PodProbes

@@ -1,0 +1,100 @@
+"""Metrics of pods, under upstream's names."""
+
+import time
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from actors.podworker.model.types import Object, Stage
+
+MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
+START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)
+STATUS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
+"""Upstream's, as its dashboards expect them; the other two have the library's, which are upstream's too."""
+
+REASONS = ("UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "OutOfmemory")
+"""Of refusals; each other reason is counted as Other, since a resource's name is no label."""
+
+HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+
+class Meter:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.start = Histogram(
+            "kubelet_pod_start_duration_seconds",
+            "From the moment the node first saw a pod to its status Running.",
+            buckets=START_BUCKETS,
+            registry=registry,
+        )
+        self.worker_start = Histogram(
+            "kubelet_pod_worker_start_duration_seconds",
+            "From the moment the node first saw a pod to its first sync.",
+            registry=registry,
+        )
+        self.work = Histogram(
+            "kubelet_pod_worker_duration_seconds",
+            "One look at a pod and what it led to. operation_type: create, update, sync, terminating or terminated.",
+            ["operation_type"],
+            registry=registry,
+        )
+        self.status = Histogram(
+            "kubelet_pod_status_sync_duration_seconds",
+            "From a changed pod status to the API's answer that it has it.",
+            buckets=STATUS_BUCKETS,
+            registry=registry,
+        )
+        self._rejections = Counter(
+            "kubelet_admission_rejections_total",
+            "Pods refused at admission, by reason",
+            ["reason"],
+            registry=registry,
+        )
+        self.health = Histogram(
+            "nodeplane_device_health_status_seconds",
+            "From a report of a device's health to the API's answer that a pod's status shows it.",
+            buckets=HEALTH_BUCKETS,
+            registry=registry,
+        )
+
+    def rejected(self, reason: str) -> None:
+        self._rejections.labels(reason if reason in REASONS else "Other").inc()
+
+
+_KINDS = {Stage.TERMINATING: "terminating", Stage.TERMINATED: "terminated"}
+
+
+class Stopwatch:
+    def __init__(self, meter: Meter | None, phase: str) -> None:
+        self._meter = meter
+        self._seen = time.monotonic()
+        self._looks = 0
+        self._fresh = phase in ("", "Pending")
+        self._begun = 0.0
+        self._updated = False
+        self._rejected = False
+
+    def updated(self) -> None:
+        """The API had a newer object."""
+        self._updated = True
+
+    def rejected(self, reason: str) -> None:
+        """Counted once, however often the pod is looked at afterwards."""
+        if self._meter is not None and not self._rejected:
+            self._rejected = True
+            self._meter.rejected(reason)
+
+    def begin(self) -> None:
+        self._begun = time.monotonic()
+        if self._meter is not None and self._looks == 0 and self._fresh:
+            self._meter.worker_start.observe(self._begun - self._seen)
+
+    def end(self, stage: Stage, shown: Object) -> None:
+        """`stage` is the one the look began in."""
+        if self._meter is None:
+            return
+        first = "create" if self._looks == 0 and self._fresh else "update" if self._updated else "sync"
+        self._meter.work.labels(_KINDS.get(stage, first)).observe(time.monotonic() - self._begun)
+        self._looks += 1
+        self._updated = False
+        if self._fresh and shown.get("phase") not in (None, "Pending"):
+            self._fresh = False
+            self._meter.start.observe(time.monotonic() - self._seen)

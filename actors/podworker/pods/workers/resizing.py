@@ -1,0 +1,146 @@
+"""Resize running containers in place: ask whether the node has room, then change the container."""
+
+from collections.abc import Callable, Iterable
+
+from actors.podworker.model import runtime_status
+from actors.podworker.model.dependencies import World
+from actors.podworker.model.resources import (
+    DEFERRED,
+    Amounts,
+    amounts,
+    changes,
+    container_resources,
+    differs,
+    judge,
+    linux_resources,
+    resizable,
+    restarts_for,
+    sized,
+    wanted,
+)
+from actors.podworker.model.types import SECOND, ContainerSpec, Kill, Object, Waiting
+from actors.podworker.pods.containers.killer import Killer
+from actors.podworker.pods.workers.context import PodState
+from protocols.bus import BusError
+from protocols.messages.pleg import ContainerStatus, PodStatus
+
+AGAIN_NS = 10 * SECOND
+"""What the node has no room for, or the runtime did not do, is tried again after so long."""
+
+
+class Resizing:
+    """`due_ns`: when there is something to try again; 0 = never."""
+
+    def __init__(self, state: PodState, world: World, killer: Killer, clock: Callable[[], int]) -> None:
+        self._state = state
+        self._sizes = state.sizes
+        self._world = world
+        self._killer = killer
+        self._clock = clock
+        self.due_ns = 0
+
+    async def look(self, status: PodStatus, shown: Object) -> bool:
+        """After admission. True when the status has something new to show."""
+        running = list(_running(status))
+        allocated = self._learn(running, shown)
+        before = self._shown()
+        self._allocate(allocated)
+        await self._actuate(running)
+        self._retry()
+        return self._shown() != before
+
+    def _shown(self) -> tuple[object, ...]:
+        sizes = self._sizes
+        return sizes.allocated, dict(sizes.actuated), sizes.conditions
+
+    def _learn(self, running: list[tuple[str, ContainerStatus]], shown: Object) -> dict[str, Amounts]:
+        """What runs was made of what was allocated then; at the first look in this life the API's status says what."""
+        spec, sizes = self._state.spec, self._sizes
+        adopted = sizes.allocated is None
+        allocated = _shown_sizes(shown) if sizes.allocated is None else sizes.allocated
+        new = wanted(spec)
+        allocated = {name: allocated.get(name, size) if not adopted or running else size for name, size in new.items()}
+        ids = {run.id for _, run in running}
+        sizes.actuated = {id: size for id, size in sizes.actuated.items() if id in ids}
+        for name, run in running:
+            if name in allocated:
+                sizes.actuated.setdefault(run.id, allocated[name])
+        sizes.allocated = allocated
+        return allocated
+
+    def _allocate(self, allocated: dict[str, Amounts]) -> None:
+        spec, sizes = self._state.spec, self._sizes
+        new = wanted(spec)
+        if not differs(allocated, new):
+            self._tell(None)
+            return
+        banked = any(grant.mems for grant in (self._state.grants or {}).values())
+        refused = judge(spec, new, self._world.room(spec.uid), bool(self._world.devices.shared()), banked)
+        self._tell(refused)
+        if refused is None:
+            sizes.allocated = new
+            self._record("Normal", "ResizeStarted", "Pod resize started: the node has allocated what the spec wants")
+
+    def _tell(self, pending: Waiting | None) -> None:
+        sizes = self._sizes
+        if pending is not None and pending != sizes.pending:
+            self._record("Warning", f"Resize{pending.reason}", f"Pod resize {pending.reason}: {pending.message}")
+        sizes.pending = pending
+
+    async def _actuate(self, running: list[tuple[str, ContainerStatus]]) -> None:
+        sizes, changing, faults = self._sizes, self._sizes.busy, []
+        containers = {container.name: container for container in resizable(self._state.spec)}
+        left = False
+        for name, run in running:
+            size = (sizes.allocated or {}).get(name)
+            if size is None or not (changed := changes(sizes.actuated[run.id], size)):
+                continue
+            changing = True
+            fault = await self._change(containers[name], run, size, changed)
+            left = left or sizes.actuated[run.id] != size
+            faults += [fault] if fault else []
+        self._conclude(changing, left, "; ".join(faults))
+
+    def _conclude(self, changing: bool, left: bool, fault: str) -> None:
+        sizes = self._sizes
+        if fault and fault != sizes.fault:
+            self._record("Warning", "ResizeError", f"Pod resize error: {fault}")
+        if changing and not left:
+            self._record("Normal", "ResizeCompleted", "Pod resize completed")
+        sizes.busy, sizes.fault = left, fault
+
+    async def _change(self, container: ContainerSpec, run: ContainerStatus, size: Amounts, changed: set[str]) -> str:
+        """Why it failed; empty when it did not, or the container is being restarted for it."""
+        spec = self._state.spec
+        if restarts_for(spec, container, changed):
+            text = f"Container {container.name} resize requires restart"
+            self._killer.stop(spec, Kill(run.id, run.name, text), spec.grace)
+            return ""
+        given = sized(container, size).raw
+        resources = linux_resources(container_resources(spec.raw.get("spec") or {}, given))
+        try:
+            await self._world.runtime.resize(run.id, resources)
+        except BusError as error:
+            return f"container {container.name}: {error}"
+        self._sizes.actuated[run.id] = size
+        return ""
+
+    def _retry(self) -> None:
+        waits = self._sizes.fault or (self._sizes.pending is not None and self._sizes.pending.reason == DEFERRED)
+        self.due_ns = self._clock() + AGAIN_NS if waits else 0
+
+    def _record(self, kind: str, reason: str, text: str) -> None:
+        self._world.recorder.pod(self._state.spec, kind, reason, text)
+
+
+def _running(status: PodStatus) -> Iterable[tuple[str, ContainerStatus]]:
+    for name, runs in runtime_status.by_name(status).items():
+        if runs[0].state == runtime_status.RUNNING:
+            yield name, runs[0]
+
+
+def _shown_sizes(shown: Object) -> dict[str, Amounts]:
+    """What the API's status says containers have; those it says nothing of have what their spec says."""
+    lists = ("containerStatuses", "initContainerStatuses")
+    entries = [entry for key in lists for entry in shown.get(key) or ()]
+    return {str(e.get("name")): amounts(e["resources"]) for e in entries if e.get("resources")}

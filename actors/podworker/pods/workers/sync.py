@@ -1,0 +1,301 @@
+"""Sync a pod that should run: admit it once, then plan and act until it has finished or is deleted."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from actors.podworker.model import runtime_status
+from actors.podworker.model.dependencies import Node
+from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
+from actors.podworker.model.resources import sized
+from actors.podworker.model.types import SECOND, Object, Plan, PodSpec, Start, Waiting
+from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
+from actors.podworker.pods.containers.security import REASON, shortfalls
+from actors.podworker.pods.containers.starter import Place, Starter, node_resolv
+from actors.podworker.pods.restarts import backoff
+from actors.podworker.pods.restarts.backoff import SANDBOX
+from actors.podworker.pods.restarts.plan import compute_actions
+from actors.podworker.pods.restarts.policy import CRASH_LOOP
+from actors.podworker.pods.status.pod import is_over, restart_counts
+from actors.podworker.pods.volumes.volumes import Volumes
+from actors.podworker.pods.workers.admission import admit_request, refusal
+from actors.podworker.pods.workers.claims import Claims, with_cdi
+from actors.podworker.pods.workers.context import Parts
+from actors.podworker.pods.workers.resizing import Resizing
+from protocols.bus import BusError, DeadlineExceeded, Unavailable
+from protocols.errors import NodeplaneError
+from protocols.kube.times import parse_time
+from protocols.messages.pleg import PodStatus
+
+EXCEEDED = Waiting("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+
+def deadline_ns(spec: PodSpec, shown: Object) -> int:
+    """When the pod's time is over, counted from its startTime; 0 = never."""
+    seconds, started = (spec.raw.get("spec") or {}).get("activeDeadlineSeconds"), shown.get("startTime")
+    if seconds is None or not started:
+        return 0
+    try:
+        return int((parse_time(str(started)) + int(seconds)) * SECOND)
+    except (NodeplaneError, ValueError):
+        return 0
+
+
+log = logging.getLogger("podworker")
+
+
+class Syncing:
+    """Steps of stage SYNCING. `sync()` returns True when the pod is over, and the next stage is due."""
+
+    def __init__(self, parts: Parts, clock: Callable[[], int]) -> None:
+        state, world = parts.state, parts.world
+        self._state = state
+        self._world = world
+        self._observer = parts.observer
+        self._reporter = parts.reporter
+        self._killer = parts.killer
+        self._probes = parts.probes
+        self._clock = clock
+        self._starter = Starter(world, parts.killer)
+        self._claims = Claims(world)
+        self._resizing = Resizing(state, world, parts.killer, clock)
+        self._volumes = Volumes(world, lambda: state.spec)
+        self.wake_ns = 0
+        """When a back-off ends."""
+        self.hold_ns = 0
+        """Until then nothing is done to the runtime (the last try failed), only looked and reported."""
+        self.held = False
+        self.faults = False
+        """Volumes could not be made at the last try."""
+        self.acted = False
+        """The last sync changed the runtime: look again at once."""
+
+    async def sync(self) -> bool:
+        self.acted = self.held = False
+        state = self._state
+        if self._unwanted():
+            return True
+        status, plan = self._plan(await self._observer.status())
+        shown = self._reporter.report(state, status, {**state.problems, **plan.waiting})
+        if is_over(state.spec, shown) or self._too_long(shown):
+            return True
+        if self._hold(plan):
+            return False
+        if state.grants is None:
+            await self._admit(status)
+            if state.rejected is not None:
+                return True
+            self._reporter.report(state, status, {**state.problems, **plan.waiting})
+        await self._resize(status, shown, plan)
+        if state.claims is None and runtime_status.live(status):
+            state.claims = await self._claims.adopt(state.spec)
+        if plan.mutates:
+            await self._act(*self._plan(await self._observer.confirmed()))
+        self._volumes.refresh(self._node(status))
+        return False
+
+    async def _resize(self, status: PodStatus, shown: Object, plan: Plan) -> None:
+        if await self._resizing.look(status, shown):
+            self._reporter.report(self._state, status, {**self._state.problems, **plan.waiting})
+        if due := self._resizing.due_ns:
+            self.wake_ns = min(self.wake_ns or due, due)
+
+    @property
+    def calm(self) -> bool:
+        """The last look found nothing to do, and nothing waits for a time."""
+        waits = self.acted or self.held or self.faults or self.wake_ns or self._state.problems
+        return not waits and self._state.grants is not None and not self._volumes.follow_sources
+
+    def close(self) -> None:
+        self._volumes.close()
+
+    def _node(self, status: PodStatus) -> Node:
+        return self._world.site.node(status.ips[0] if status.ips else "")
+
+    def _too_long(self, shown: Object) -> bool:
+        """Over its activeDeadlineSeconds; else the next look is due when it will be."""
+        ends_ns = deadline_ns(self._state.spec, shown)
+        if ends_ns and self._clock() >= ends_ns:
+            self._state.doomed = EXCEEDED
+            self._world.recorder.pod(self._state.spec, "Normal", EXCEEDED.reason, EXCEEDED.message)
+            return True
+        if ends_ns:
+            self.wake_ns = min(self.wake_ns or ends_ns, ends_ns)
+        return False
+
+    def _hold(self, plan: Plan) -> bool:
+        self.held = self._clock() < self.hold_ns and (plan.mutates or self._state.grants is None)
+        if self.held:
+            self.wake_ns = min(self.wake_ns or self.hold_ns, self.hold_ns)
+        return self.held
+
+    def _unwanted(self) -> bool:
+        state = self._state
+        return (
+            state.gone
+            or state.spec.deleting
+            or state.spec.terminal
+            or state.rejected is not None
+            or state.doomed is not None
+        )
+
+    def _plan(self, found: PodStatus) -> tuple[PodStatus, Plan]:
+        state = self._state
+        status = runtime_status.with_failed_starts(found, state.failed_starts)
+        if state.book is None:
+            state.book = backoff.recover_all(status)
+        counts = restart_counts(self._reporter.shown(state))
+        self._probes.follow(status, self._reporter.shown(state))
+        plan = compute_actions(state.spec, status, state.book, self._clock(), counts, self._probes.verdicts)
+        plan = state.pauses.applied(self._killer.without_pending(plan), self._clock())
+        self.wake_ns = plan.wake_ns
+        self._tell_backoff(plan, status)
+        return status, plan
+
+    def _tell_backoff(self, plan: Plan, status: PodStatus) -> None:
+        spec, newest = self._state.spec, runtime_status.by_name(status)
+        for name, waiting in plan.waiting.items():
+            ended = newest[name][0].id if name in newest else ""
+            if waiting.reason != CRASH_LOOP or ended in self._state.announced:
+                continue
+            self._state.announced.add(ended)
+            text = f"Back-off restarting failed container {name} in pod {spec.name}_{spec.namespace}({spec.uid})"
+            container = spec.find(name)
+            self._world.recorder.pod(spec, "Warning", "BackOff", text, container)
+
+    async def _admit(self, status: PodStatus) -> None:
+        """Once per life of this process. A refusal fails the pod; an absent device manager is waited for."""
+        state = self._state
+        try:
+            admitted = await self._world.devices.admit(admit_request(state.spec, runtime_status.live(status)))
+        except BusError as error:
+            refused = refusal(error)
+            if refused is None:
+                raise
+            state.rejected = refused
+            text = refused.message.removeprefix("Pod was rejected: ")
+            self._world.recorder.pod(state.spec, "Warning", refused.reason, text)
+            return
+        state.grants = admitted.grants
+        for warning in admitted.warnings:
+            self._world.recorder.pod(state.spec, "Warning", "DeviceConflict", warning)
+
+    async def _act(self, status: PodStatus, plan: Plan) -> None:
+        self.acted = True
+        if not plan.mutates:
+            return
+        try:
+            await self._clear(plan)
+            if plan.start:
+                await self._prepare_volumes(status)
+                await self._prepare_claims(plan)
+            place = await self._place(plan, status)
+            if place is not None:
+                await self._start_all(plan.start, place)
+        finally:
+            self._observer.mutated()
+
+    async def _prepare_volumes(self, status: PodStatus) -> None:
+        """Before the sandbox, as upstream: a pod whose volumes are not there takes nothing of the runtime."""
+        state = self._state
+        try:
+            await self._volumes.prepare(self._node(status))
+        except VolumeNotReady as error:
+            self._world.recorder.pod(state.spec, "Warning", "FailedMount", str(error))
+            reason = "PodInitializing" if state.spec.inits else "ContainerCreating"
+            state.problems |= {c.name: Waiting(reason, str(error)) for c in state.spec.containers}
+            self.faults = True
+            raise SyncFailed(str(error)) from None
+        if self.faults:
+            self.faults = False
+            state.problems.clear()
+
+    async def _prepare_claims(self, plan: Plan) -> None:
+        """Before each sandbox, as upstream; of a pod that runs already, once per life of this process."""
+        renew = plan.create_sandbox >= 0
+        if renew or self._state.claims is None:
+            self._state.claims = await self._claims.prepare(self._state.spec, renew)
+
+    async def _clear(self, plan: Plan) -> None:
+        spec, runtime = self._state.spec, self._world.runtime
+        for kill in plan.kill:
+            self._killer.stop(spec, kill, kill.grace or spec.grace)
+        if plan.stop_sandboxes:
+            text = "Pod sandbox changed, it will be killed and re-created."
+            self._world.recorder.pod(spec, "Normal", "SandboxChanged", text)
+        for sandbox_id in plan.stop_sandboxes:
+            await runtime.stop_sandbox(sandbox_id)
+        for container_id in plan.remove:
+            await runtime.remove_container(container_id)
+            self._state.failed_starts.pop(container_id, None)
+            self._state.announced.discard(container_id)
+
+    async def _place(self, plan: Plan, status: PodStatus) -> Place | None:
+        """The sandbox to start in, created when the plan says so; None when nothing is to be started."""
+        if plan.create_sandbox < 0:
+            current = runtime_status.current_sandbox(status)
+            return Place(current.id, current.attempt, current.ip) if current is not None and plan.start else None
+        spec = self._state.spec
+        if not spec.host_network and (fault := self._world.network()):
+            self._world.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
+            self._pause(SANDBOX, "", fault, soon=True)
+            return None
+        self._tell_shortfalls(plan)
+        config = sandbox_config(spec, plan.create_sandbox, self._world.site.logs, node_resolv(spec))
+        await asyncio.to_thread(self._make_log_directory, config.log_directory)
+        try:
+            handler = await runtime_handler(self._world.objects, spec)
+            sandbox_id = await self._world.runtime.run_sandbox(config, handler)
+        except (BusError, RuntimeClassUnknown) as error:
+            text = f"Failed to create pod sandbox: {error}"
+            self._world.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
+            if isinstance(error, (Unavailable, DeadlineExceeded)):
+                raise
+            self._pause(SANDBOX, "", text)
+            return None
+        self._state.pauses.passed(SANDBOX.name)
+        return Place(sandbox_id, plan.create_sandbox)
+
+    def _tell_shortfalls(self, plan: Plan) -> None:
+        """Once, before its first sandbox."""
+        text = shortfalls(self._state.spec, self._world.site.embedded, self._world.site.root_user)
+        if text and plan.create_sandbox == 0:
+            self._world.recorder.pod(self._state.spec, "Warning", REASON, text)
+
+    @staticmethod
+    def _make_log_directory(path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    async def _start_all(self, steps: tuple[Start, ...], place: Place) -> None:
+        """One after another; a container that cannot start does not keep the others from it."""
+        for step in steps:
+            await self._start(step, place)
+
+    async def _start(self, step: Start, place: Place) -> None:
+        """One that could not be made is paused; a failed StartContainer is left to the crash back-off."""
+        state = self._state
+        container = state.spec.find(step.name)
+        if container is None:
+            return  # the pod has changed meanwhile
+        if step.crashed_ns and state.book is not None:
+            entry = state.book.get(step.name)
+            state.book[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
+        grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
+        container = sized(container, (state.sizes.allocated or {}).get(step.name))
+        failure = await self._starter.start(state.spec, container, step, place, grant)
+        if failure is not None and failure.started is None:
+            state.problems[step.name] = failure.waiting
+            self._pause(step, place.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
+            return
+        state.problems.pop(step.name, None)
+        state.pauses.passed(step.name)
+        if failure is not None and failure.started is not None:
+            state.failed_starts[failure.id] = failure.started
+
+    def _pause(self, step: Start, sandbox: str, why: str, soon: bool = False) -> None:
+        spec, now_ns = self._state.spec, self._clock()
+        pause = self._state.pauses.failed(step, sandbox, now_ns, soon)
+        if pause.times in (1, 8):
+            seconds = (pause.until_ns - now_ns) / SECOND
+            log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, seconds, why)

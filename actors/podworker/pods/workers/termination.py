@@ -1,0 +1,179 @@
+"""End a pod: stop its containers within their grace period, free its devices, report, delete, remove.
+
+Stages of a pod uid on this node: syncing -> terminating -> terminated -> finished, and no way back.
+"""
+
+import asyncio
+import logging
+import shutil
+
+import msgspec
+
+from actors.podworker.model import runtime_status
+from actors.podworker.model.errors import SyncFailed
+from actors.podworker.model.types import SIDECAR, Kill, PodSpec, Stage, is_static
+from actors.podworker.pods.containers.sandbox import pod_log_directory
+from actors.podworker.pods.status.device_health import covers, held_in, merged
+from actors.podworker.pods.volumes.paths import PODS, pod_directory, removable
+from actors.podworker.pods.workers.claims import uses_claims
+from actors.podworker.pods.workers.context import Parts
+from protocols import mounts
+from protocols.messages.held import PodHeld
+from protocols.messages.pleg import ContainerStatus, PodStatus
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What decides the next stage."""
+
+    deleting: bool = False
+    """The API wants the pod gone (deletionTimestamp)."""
+    gone: bool = False
+    """The API no longer has it."""
+    over: bool = False
+    """All its containers ended for good, or admission refused it."""
+    alive: bool = True
+    """Something of it runs, or may run."""
+    released: bool = False
+    """Its devices are free again."""
+    removed: bool = False
+    """Neither API nor runtime holds anything of it."""
+
+
+def advance(stage: Stage, facts: Facts) -> Stage:
+    """At most one step forward."""
+    if stage is Stage.SYNCING and (facts.deleting or facts.gone or facts.over):
+        return Stage.TERMINATING
+    if stage is Stage.TERMINATING and not facts.alive and facts.released:
+        return Stage.TERMINATED
+    if stage is Stage.TERMINATED and (facts.deleting or facts.gone) and facts.removed:
+        return Stage.FINISHED
+    return stage
+
+
+def victims(spec: PodSpec, live: list[ContainerStatus]) -> list[ContainerStatus]:
+    """Whom to stop now: everything but sidecars together, then sidecars one by one, last first."""
+    order = {c.name: index for index, c in enumerate(spec.containers) if c.kind == SIDECAR}
+    main = [c for c in live if c.name not in order]
+    if main:
+        return main
+    return sorted(live, key=lambda c: order[c.name], reverse=True)[:1]
+
+
+WRITTEN_S = 1.0
+log = logging.getLogger("podworker")
+
+
+class Ending:
+    """Steps of stages TERMINATING and TERMINATED."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._state = parts.state
+        self._world = parts.world
+        self._observer = parts.observer
+        self._reporter = parts.reporter
+        self._killer = parts.killer
+        self._probes = parts.probes
+
+    async def terminate(self) -> bool:
+        """True once nothing of the pod runs, its claims are given back and its devices are free."""
+        status = await self._observer.confirmed()
+        self._probes.end()
+        self._probes.follow(status, self._reporter.shown(self._state))
+        if runtime_status.live(status):
+            self._reporter.report(self._state, status)
+            self._stop_some(status)
+            return False
+        if await self._stop_sandboxes(status):
+            status = await self._observer.status()
+            if runtime_status.live(status):
+                return await self.terminate()
+        if not self._state.released:
+            if not await self._written_down(status):
+                return False
+            if not self._state.spec.raw or uses_claims(self._state.spec):  # of an orphan only its uid is known
+                await self._world.devices.unprepare(self._state.spec.uid)
+            await self._world.devices.release(self._state.spec.uid)
+            self._state.released = True
+        self._reporter.report(self._state, status, final=True)
+        return True
+
+    async def _written_down(self, status: PodStatus) -> bool:
+        """What a pod that stays had must stand in the API before it is free: once it is, nobody else remembers it. As
+        long as an API that is away has never heard of the pod's devices, they stay the pod's; when it is back, the
+        pod is looked at again. Of a manifest's pod the API knows only the mirror: that one waits not for long."""
+        state, spec = self._state, self._state.spec
+        if state.gone or spec.deleting or not self._world.health.on:
+            return True
+        state.held = state.held or await self._world.health.held(spec.uid, state.grants is not None)
+        if not state.held:
+            return True
+        self._reporter.report(state, status, final=True)
+        await self._world.statuses.settle(spec.uid, WRITTEN_S)
+        shown = held_in(spec.raw.get("status") or {})
+        return self._world.statuses.settled(spec.uid) or covers(shown, state.held) or is_static(spec.raw)
+
+    def _stop_some(self, status: PodStatus) -> None:
+        spec = self._state.spec
+        for container in victims(spec, runtime_status.live(status)):
+            kill = Kill(container.id, container.name, f"Stopping container {container.name}")
+            self._killer.stop(spec, kill, spec.grace)
+
+    async def _stop_sandboxes(self, status: PodStatus) -> bool:
+        ready = [s.id for s in status.sandboxes if s.ready]
+        try:
+            for sandbox_id in ready:
+                await self._world.runtime.stop_sandbox(sandbox_id)
+        finally:
+            if ready:
+                self._observer.mutated()
+        return bool(ready)
+
+    async def conclude(self) -> bool:
+        """True once API and runtime hold nothing of the pod. A completed pod stays until it is deleted."""
+        state = self._state
+        status = await self._observer.status()
+        if not (state.gone or state.spec.deleting):
+            shown = self._reporter.report(state, status, final=True)
+            self._world.health.ended(state.spec, merged(state.held, held_in(shown)))
+            return False
+        self._world.health.ended(state.spec, PodHeld())
+        if not state.gone and not state.deleted and not await self._delete():
+            return False
+        return await self._remove(status)
+
+    async def _delete(self) -> bool:
+        """Only after the API shows the final status."""
+        if not self._world.statuses.settled(self._state.spec.uid):
+            return False
+        await self._world.pods.delete(self._state.spec)
+        self._state.deleted = True
+        return True
+
+    async def _remove(self, status: PodStatus) -> bool:
+        """Directories first: what the runtime still has of a pod reminds the next life of it, should this one end."""
+        await asyncio.to_thread(self._remove_directories)
+        known = {s.id for s in status.sandboxes}
+        loose = [c.id for c in status.containers if c.sandbox_id not in known]
+        try:
+            for sandbox in status.sandboxes:
+                await self._world.runtime.remove_sandbox(sandbox.id)
+            for container_id in loose:
+                await self._world.runtime.remove_container(container_id)
+        finally:
+            if known or loose:
+                self._observer.mutated()
+        if known or loose:
+            status = await self._observer.status()
+        return not (status.sandboxes or status.containers)
+
+    def _remove_directories(self) -> None:
+        spec, site = self._state.spec, self._world.site
+        own = pod_directory(site.root, spec.uid)
+        logs = pod_log_directory(site.logs, spec)
+        if not (removable(own, site.root / PODS) and removable(logs, site.logs)):
+            log.error("directories of pod %r are left alone: its names lead elsewhere", str(own))
+            return
+        if left := mounts.detach_below(own):  # rmtree would empty somebody's volume through it
+            raise SyncFailed(f"pod {spec.namespace}/{spec.name}: {left[0]} is still mounted; unmount it")
+        for directory in (own, logs):
+            shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,311 @@
+"""The worker of one pod: a task that syncs the pod whenever something about it may have changed.
+
+A resync is skipped while nothing that a sync depends on has changed. What a sync does follows from these inputs and the
+time; a pod that waits for a time has a timer. The resync exists for what should not happen (a lost wake-up, a bug), so
+now and then one is not skipped, although it costs a hundred times as much as the comparison.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from actors.podworker.model.dependencies import World
+from actors.podworker.model.types import SECOND, Object, PodSpec, Stage, read_pod
+from actors.podworker.pods.containers.killer import Killer
+from actors.podworker.pods.probes.prober import PodProbes
+from actors.podworker.pods.workers.context import Observer, Parts, PodState, Reporter
+from actors.podworker.pods.workers.metrics import Meter, Stopwatch
+from actors.podworker.pods.workers.sync import Syncing
+from actors.podworker.pods.workers.termination import Ending, Facts, advance
+from protocols.errors import NodeplaneError
+from protocols.messages.health import PodResourceStatus
+from protocols.pace import Bucket
+
+LEFT_OUT = 40
+"""Resyncs in a row that may be left out at most: with one a minute a look each half hour or so. Not the same number for
+all, so that pods that were made at once are not looked at at once for ever."""
+
+
+class Calm:
+    def __init__(self) -> None:
+        self._seen: tuple[Any, ...] = ()
+        self._looking: tuple[Any, ...] = ()
+        self._left = 0
+
+    @property
+    def quiet(self) -> bool:
+        """The last look found nothing to do, nor anything to wait for."""
+        return bool(self._seen)
+
+    def looks(self, depends_on: tuple[Any, ...]) -> None:
+        """A look begins: what it depends on as it is now, for what changes during the look is looked at again."""
+        self._looking = depends_on
+
+    def looked(self, calm: bool) -> None:
+        """The look is over. Not calm: there is more to do, or to wait for."""
+        self._seen = self._looking if calm else ()
+        self._left = random.randint(LEFT_OUT // 2, LEFT_OUT)
+
+    def replaced(self, old: object, new: object) -> None:
+        """Another object that makes no difference to a look."""
+        self._seen = tuple(new if each is old else each for each in self._seen)
+        self._looking = tuple(new if each is old else each for each in self._looking)
+
+    def holds(self, depends_on: tuple[Any, ...]) -> bool:
+        """The very same things, not equal ones: each is replaced when it changes. Counts as left out if so."""
+        same = bool(self._seen) and all(a is b for a, b in zip(self._seen, depends_on, strict=True))
+        if not same or not self._left:
+            return False
+        self._left -= 1
+        return True
+
+
+BURST, RATE = 3.0, 0.2
+"""At once, then one each 5 s; upstream's kubelet looks each 10 s."""
+
+
+class Mending:
+    """Of one pod. `mend` is called in the loop, once for all orders that came before."""
+
+    def __init__(self, mend: Callable[[], None]) -> None:
+        self._mend = mend
+        self._pace: Bucket | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def order(self) -> None:
+        now = time.monotonic()
+        self._pace = self._pace or Bucket(RATE, BURST, BURST, now)
+        if self._timer is None:
+            delay = max(0.0, self._pace.ready(now) - now)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._due)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _due(self) -> None:
+        self._timer = None
+        if self._pace is not None:
+            self._pace.take(time.monotonic())
+        self._mend()
+
+
+RESYNC_S = 60.0
+SLOT_S = 2.0
+"""Resyncs come at multiples of this, so that many idle pods share a wake-up."""
+RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
+TELL_S, TELL_AGAIN_S = 1.5, 30.0
+"""A pod that has not come on for so long says why in an event, and again after that time."""
+log = logging.getLogger("podworker")
+
+
+def resync_in(now: float) -> float:
+    """Seconds until a pod that is not calm is looked at again: 60 to 90, ending at a slot."""
+    at = now + RESYNC_S * random.uniform(1.0, 1.5)
+    return at - at % SLOT_S + SLOT_S - now
+
+
+class WorkerOptions(msgspec.Struct, frozen=True):
+    spec: PodSpec
+    world: World
+    runtime_name: Callable[[], str]
+    gone: bool = False
+    """An orphan: the runtime has it, the API does not."""
+    fence_ns: int = 0
+    """See Observer."""
+    clock: Callable[[], int] = time.time_ns
+    meter: Meter | None = None
+
+
+class PodWorker:
+    def __init__(self, options: WorkerOptions) -> None:
+        self.state = PodState(options.spec, gone=options.gone)
+        world, clock = options.world, options.clock
+        self._observer = Observer(options.spec.uid, world.pleg, clock, options.fence_ns)
+        self._probes = PodProbes(world, lambda: self.state.spec, clock, self.wake)
+        self._killer = Killer(world, self._stopped)
+        reporter = Reporter(world, clock, options.runtime_name, lambda: self._probes.verdicts)
+        parts = Parts(self.state, world, self._observer, reporter, self._killer, self._probes)
+        self._syncing = Syncing(parts, clock)
+        self._ending = Ending(parts)
+        self._calm = Calm()
+        self._mending = Mending(self.wake)
+        self._clock = clock
+        self._world = world
+        self._woken = asyncio.Event()
+        self._woken.set()
+        self._step: asyncio.Task[None] | None = None
+        self._watch = Stopwatch(options.meter, (options.spec.raw.get("status") or {}).get("phase") or "")
+        self._failures = 0
+        self._began = self._well = time.monotonic()
+        self._told = float("-inf")
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    # told by others
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def update(self, pod: Object, quiet: bool = False) -> None:
+        """A newer object from the API. `quiet`: only our own status came back in it."""
+        before, self.state.spec = self.state.spec, read_pod(pod)
+        if quiet:
+            self._calm.replaced(before, self.state.spec)
+            if self._world.statuses.disturbed(self.state.spec):
+                self._mending.order()
+        if self.state.spec.deleting:
+            self._interrupt()
+        if not quiet:
+            self.state.pauses.clear()
+            self._watch.updated()
+            self.wake()
+
+    def vanished(self, hasty: bool = True) -> None:
+        """Who wanted the pod no longer has it. `hasty`: nobody waits for it any more, it ends within a second."""
+        if not self.state.gone:
+            self.state.gone = True
+            if hasty:
+                self.state.spec = msgspec.structs.replace(self.state.spec, grace=1)
+            self._interrupt()
+            self.wake()
+
+    def resync(self) -> None:
+        """Time has passed: a calm pod is looked at if what a look depends on is not as it was."""
+        if self._calm.quiet and not self._calm.holds(self._depends_on()):
+            self.wake()
+
+    def lost(self) -> None:
+        """pleg's stream dropped the pod: true, or pleg has only just started; it must be asked."""
+        self._observer.mutated()
+        self.wake()
+
+    def resources(self, status: PodResourceStatus | None) -> None:
+        """What health says of its devices; a pod that is ending keeps what it had, if that is nothing now."""
+        if status is not None or self.state.stage is Stage.SYNCING:
+            self.state.resources = status
+            self.wake()
+
+    def readmit(self) -> None:
+        """Ask for admission once more; what was granted before is granted again."""
+        self.state.grants = self.state.claims = None
+        self.wake()
+
+    def retry(self) -> None:
+        """What it may have failed on is back."""
+        if self.state.pauses.clear() or self._failures:
+            self._syncing.hold_ns = 0
+            self.wake()
+
+    # the task
+
+    async def run(self) -> None:
+        try:
+            while self.state.stage is not Stage.FINISHED:
+                self._set_timer()
+                await self._woken.wait()
+                self._stop_timer()
+                await self._guarded_step()
+        finally:
+            self._stop_timer()
+            self._mending.cancel()
+            self._killer.cancel()
+            self._probes.close()
+            self._syncing.close()
+
+    def _set_timer(self) -> None:
+        """A calm pod needs none: the manager's resync looks after it."""
+        self._stop_timer()
+        if self._due or not self._calm.quiet:
+            delay = max(0.0, self._due - time.monotonic()) if self._due else resync_in(time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _depends_on(self) -> tuple[object, ...]:
+        health, state = self._world.health, self.state
+        return (self._observer.known(), state.spec, state.resources, state.stage, health.on, health.heard)
+
+    async def _guarded_step(self) -> None:
+        self._woken.clear()
+        self._due, stage = 0.0, self.state.stage
+        self._began = time.monotonic()
+        self._calm.looks(self._depends_on())
+        self._watch.begin()
+        self._step = asyncio.get_running_loop().create_task(self._look())
+        try:
+            await asyncio.wait((self._step,))
+        except asyncio.CancelledError:
+            self._step.cancel()
+            raise
+        self._watch.end(stage, self.state.shown)
+        if self.state.rejected is not None:
+            self._watch.rejected(self.state.rejected.reason)
+        if self._step.cancelled():  # interrupted: what it was doing may have happened
+            self._observer.mutated()
+            self.wake()
+        elif error := self._step.exception():
+            self._failed(error)
+        elif not self._syncing.held:
+            self._failures = 0
+        self._calm.looked(self.state.stage is Stage.SYNCING and self._syncing.calm and not self._failures)
+
+    async def _look(self) -> None:
+        stage, state = self.state.stage, self.state
+        facts = Facts(deleting=state.spec.deleting, gone=state.gone)
+        if stage is Stage.SYNCING:
+            over = await self._syncing.sync()
+            facts = Facts(deleting=state.spec.deleting, gone=state.gone, over=over)
+        elif stage is Stage.TERMINATING:
+            dead = await self._ending.terminate()
+            facts = msgspec.structs.replace(facts, alive=not dead, released=state.released)
+        elif stage is Stage.TERMINATED:
+            facts = msgspec.structs.replace(facts, removed=await self._ending.conclude())
+        state.stage = advance(stage, facts)
+        self._schedule(stage)
+
+    def _schedule(self, before: Stage) -> None:
+        if self.state.stage is not before or (before is Stage.SYNCING and self._syncing.acted):
+            self.wake()
+        elif before is Stage.SYNCING and self._syncing.wake_ns:
+            self._due = time.monotonic() + max(0.0, (self._syncing.wake_ns - self._clock()) / SECOND)
+
+    def _failed(self, error: BaseException) -> None:
+        """Known faults back off quietly; an unknown one is a bug of ours, and still only this pod's."""
+        spec = self.state.spec
+        self._well = self._well if self._failures else self._began
+        self._failures += 1
+        self._tell(error)
+        delay = min(RETRY_FIRST_S * 2 ** min(self._failures - 1, 10), RETRY_MOST_S)
+        if not isinstance(error, NodeplaneError):
+            log.error("pod %s/%s: %s: %s", spec.namespace, spec.name, type(error).__name__, error, exc_info=error)
+            delay = RETRY_MOST_S
+        elif self._failures in (1, 8):
+            log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, delay, error)
+        self._due = time.monotonic() + delay
+        self._syncing.hold_ns = self._clock() + int(delay * SECOND)
+
+    def _tell(self, error: BaseException) -> None:
+        now = time.monotonic()
+        if now - self._well >= TELL_S and now - self._told >= TELL_AGAIN_S:
+            self._told = now
+            self._world.recorder.pod(self.state.spec, "Warning", "FailedSync", f"error syncing pod: {error}")
+
+    def _stopped(self) -> None:
+        """A StopContainer call has ended."""
+        self._observer.mutated()
+        self.wake()
+
+    def _interrupt(self) -> None:
+        """End a sync that waits for something: the pod is to be stopped instead."""
+        if self.state.stage is Stage.SYNCING and self._step is not None and not self._step.done():
+            self._step.cancel()

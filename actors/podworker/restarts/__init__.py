@@ -1,1 +1,0 @@
-"""What has to be done to a pod's containers: who starts, who starts again, and when. Pure."""

@@ -1,1 +1,0 @@
-"""How large a pod's containers are, and how that changes while they run."""

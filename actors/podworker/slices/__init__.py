@@ -1,1 +1,0 @@
-"""ResourceSlices of drivers that are gone: nobody else would take them away."""

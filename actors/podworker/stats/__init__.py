@@ -1,1 +1,0 @@
-"""What pods and the node use: measured when somebody asks, never on a timer."""

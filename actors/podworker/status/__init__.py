@@ -1,1 +1,0 @@
-"""The status of a pod as the API shows it, and how it gets there."""
