@@ -28,7 +28,7 @@ def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -
     async def story(run: Path) -> None:
         bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="devices", run_dir=run))
         await bus.start()
-        following = HealthLink(True, lambda *change: None, lambda: None)
+        following = HealthLink(True)
         following.start(bus)
         try:
             with pytest.raises(Unavailable):
@@ -52,7 +52,7 @@ def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -
             await owner.close()
 
     async def off() -> None:
-        assert await HealthLink(False, lambda *change: None, lambda: None).held("a", admitted=True) == PodHeld()
+        assert await HealthLink(False).held("a", admitted=True) == PodHeld()
 
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
         asyncio.run(story(Path(directory)))
@@ -64,7 +64,8 @@ def test_what_was_looked_at_before_health_was_heard_is_looked_at_again() -> None
         bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="health", run_dir=run))
         await bus.start()
         heard = asyncio.Event()
-        following = HealthLink(True, lambda *change: None, heard.set)
+        following = HealthLink(True)
+        following.subscribe(lambda *change: None, heard.set)
         following.start(bus)
         try:
             assert not following.heard

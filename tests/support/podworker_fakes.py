@@ -388,6 +388,5 @@ class FakeWorld:
             recorder=self.recorder,
             health=self.health,
             site=Site(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
-            room=lambda uid: self.room(uid),
             network=lambda: self.network(),
         )

@@ -22,12 +22,20 @@ class Scene:
         spec = options.pop("spec", None) or read_pod(self.raw)
         self.worker = PodWorker(
             WorkerOptions(
-                spec=spec, world=self.fake.world, runtime_name=lambda: "nodeplane", clock=self.clock, **options
+                spec=spec,
+                world=self.fake.world,
+                runtime_name=lambda: "nodeplane",
+                clock=self.clock,
+                room=self._room,
+                **options,
             )
         )
         self.fake.runtime.changed = self.changed
         self.fake.runtime.now = self.tick  # type: ignore[method-assign] # its clock is the scene's
         self._last = 0
+
+    def _room(self, uid):
+        return self.fake.room(uid)
 
     def clock(self):
         return time.time_ns() + self.skew_ns

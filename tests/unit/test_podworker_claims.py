@@ -6,7 +6,7 @@ import pytest
 
 from actors.podworker.model.errors import ClaimsNotReady
 from actors.podworker.model.types import read_pod
-from actors.podworker.node.driver_slices import GRACE_S, GoneDrivers, SliceWiper, WiperOptions
+from actors.podworker.node.driver_slices import GRACE_S, GoneDrivers, SliceCleaner, SliceCleanerOptions
 from actors.podworker.pods.workers.admission import admit_request
 from actors.podworker.pods.workers.claims import check, entries, references, uses_claims, with_cdi
 from protocols.kube.client import ApiError
@@ -86,7 +86,7 @@ def test_slices_of_a_driver_that_is_gone_go_after_half_a_minute() -> None:
     assert gone.due(0.0) == ["old"]
     gone.failed("old", 0.0)
     assert gone.due(0.9) == []
-    gone.wiped("old")
+    gone.deleted("old")
     assert gone.next_due() is None
     gone.observe({"here": False}, 10.0)
     gone.observe({"here": False}, 20.0)
@@ -125,7 +125,7 @@ def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch):
     async def story():
         api, connected = SliceApi("stale", "here", "blinks"), {"here": True, "blinks": True}
         api.refusals = [503]
-        wiper = SliceWiper(WiperOptions(node="n1", client=api, connected=lambda: connected, grace=1.5))
+        wiper = SliceCleaner(SliceCleanerOptions(node="n1", client=api, connected=lambda: connected, grace=1.5))
         monkeypatch.setattr("actors.podworker.node.driver_slices.FIRST_S", 0.01)
         task = asyncio.create_task(wiper.run())
         async with asyncio.timeout(60):

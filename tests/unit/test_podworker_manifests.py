@@ -11,7 +11,7 @@ from actors.podworker.model.errors import ManifestInvalid, MirrorMissing
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored, static_pod
 from actors.podworker.pods.probes.results import probes_of
-from actors.podworker.pods.static_pods import StaticOptions, StaticPods, steps
+from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods, steps
 
 GOOD = {
     "apiVersion": "v1",
@@ -163,16 +163,17 @@ class FakeApi:
 def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
     async def story():
         manager, api, faults = FakeManager(), FakeApi(), []
-        keeper = StaticPods(StaticOptions(tmp_path, "n1", manager, api, lambda: "node-uid", faults.append))
+        mirrors = MirrorTable()
+        keeper = StaticPods(StaticOptions(tmp_path, "n1", manager, api, mirrors, lambda: "node-uid", faults.append))
         (tmp_path / "web").write_bytes(manifest())
         await keeper.load()
         (old,) = manager.pods
         task = asyncio.create_task(keeper.keep_mirrors())
         await holds(lambda: api.created)
         with pytest.raises(MirrorMissing):
-            keeper.mirror(read_pod(manager.pods[old]))
+            mirrors.mirror_of(read_pod(manager.pods[old]))
         keeper.on_add({**api.created[0], "metadata": {**api.created[0]["metadata"], "uid": "api-1"}})
-        assert keeper.mirror(read_pod(manager.pods[old]))["metadata"]["uid"] == "api-1"
+        assert mirrors.mirror_of(read_pod(manager.pods[old]))["metadata"]["uid"] == "api-1"
         assert manager.republished == [old]
         (tmp_path / "web").write_bytes(manifest(hostNetwork=True))
         await keeper.load()

@@ -47,7 +47,8 @@ async def settle(manager):
 def play(story):
     async def run():
         api, told = FakeApi(), []
-        manager = StatusManager(api, told.append)
+        manager = StatusManager(api)
+        manager.subscribe(told.append)
         try:
             await story(api, manager, told)
         finally:
@@ -232,7 +233,7 @@ def test_a_pause_without_end_is_not_kept(monkeypatch):
 def test_the_time_from_report_to_status_is_told_once():
     async def run():
         api, seconds = FakeApi(), []
-        manager = StatusManager(api, lambda uid: None, on_reported=seconds.append)
+        manager = StatusManager(api, on_reported=seconds.append)
         heard = time.time_ns() - 2_000_000_000
         api.faults = [ApiAway("away")]
         manager.publish(SPEC, SICK, heard)

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from actors.podworker.model.dependencies import Address
@@ -33,16 +34,23 @@ OBJECTS = {
 TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
 
 
-class ApiPods:
-    """ports.Pods and statuses.PodApi."""
+class Mirrors(Protocol):
+    """Mirror pods of static pods."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def mirror_of(self, spec: PodSpec) -> Object | None:
+        """Return the mirror pod of a static pod, None for other pods. Raises MirrorMissing."""
+        ...
+
+
+class ApiPods:
+    """dependencies.Pods and status_manager.PodApi."""
+
+    def __init__(self, client: ApiClient, mirrors: Mirrors | None = None) -> None:
         self._client = client
-        self.mirror: Callable[[PodSpec], Object | None] = lambda spec: None
-        """The object that stands for a static pod; None for the pods that are the API's own."""
+        self._mirrors = mirrors
 
     async def patch_status(self, spec: PodSpec, body: Object) -> Object:
-        if (mirror := self.mirror(spec)) is not None:
+        if self._mirrors is not None and (mirror := self._mirrors.mirror_of(spec)) is not None:
             body = {**body, "metadata": {"uid": mirror["metadata"]["uid"]}}
         return await self._client.patch(PODS, spec.name, spec.namespace, body, kind="strategic", subresource="status")
 
@@ -56,7 +64,7 @@ class ApiPods:
         return bool((pod.get("metadata") or {}).get("uid") != spec.uid)
 
     async def create_pod(self, pod: Object) -> None:
-        """A mirror. Quiet when another one is there already: the informer will tell which."""
+        """Create a mirror pod; no error if one exists already: the informer will bring it."""
         try:
             await self._client.create(PODS, pod, pod["metadata"]["namespace"])
         except NodeplaneError as error:
@@ -79,7 +87,7 @@ class ApiPods:
 
 
 class ApiObjects:
-    """ports.Objects."""
+    """dependencies.Objects."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -109,7 +117,7 @@ class ApiObjects:
 
 
 class ApiRecorder:
-    """ports.Recorder."""
+    """dependencies.Recorder."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder

@@ -1,16 +1,15 @@
 """Clients of pleg, the device manager and health on the bus."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from actors.podworker.model.runtime_status import RUNNING
 from actors.podworker.model.types import PodSpec
-from protocols.bus import Bus, Following, Op, Replica, StateSource, Stream
+from protocols.bus import Bus, Following, Op, Replica, StateSource, Stream, Unavailable
 from protocols.bus.replica import OnChange
-from protocols.messages import devices, health, podworker
-from protocols.messages import devices as device_messages
-from protocols.messages import pleg as pleg_messages
+from protocols.messages import cri, devices, health, pleg, podworker
 from protocols.messages.devices import AdmitPod, AdmittedPod, PodAllocation, PrepareClaims
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.held import PodHeld, held_by
@@ -27,37 +26,115 @@ PARALLEL_QUESTIONS = 64
 
 
 class Watched(Replica[V]):
-    """A replica that also tells when it becomes synced or stale."""
+    """A replica with subscribers, called on each change and whenever it becomes synced or stale."""
 
-    def __init__(self, on_change: OnChange[V] | None, on_synced: Callable[[], None]) -> None:
-        super().__init__(on_change)
-        self._told = on_synced
-        self.heard = False
-        """It was synced at least once."""
+    def __init__(self) -> None:
+        super().__init__(self._notify)
+        self.was_synced = False
+        """Synced at least once since this process started."""
+        self._change_subscribers: list[OnChange[V]] = []
+        self._synced_subscribers: list[Callable[[], None]] = []
+
+    def subscribe(self, on_change: OnChange[V] | None = None, on_synced: Callable[[], None] | None = None) -> None:
+        """Subscribers are called in the order of their subscriptions."""
+        if on_change is not None:
+            self._change_subscribers.append(on_change)
+        if on_synced is not None:
+            self._synced_subscribers.append(on_synced)
 
     def on_synced(self, synced: bool) -> None:
         super().on_synced(synced)
-        self.heard = self.heard or synced
-        self._told()
+        self.was_synced = self.was_synced or synced
+        for subscriber in self._synced_subscribers:
+            subscriber()
+
+    def _notify(self, op: Op, key: str, new: V | None, old: V | None) -> None:
+        for subscriber in self._change_subscribers:
+            subscriber(op, key, new, old)
+
+
+class Streams:
+    """Replicas of the streams that the node and its pods depend on."""
+
+    def __init__(self) -> None:
+        self.runtime_state = Watched[cri.RuntimeState]()
+        self.pod_status = Watched[PodStatus]()
+        self.pleg_state = Watched[pleg.PlegState]()
+        self.placements = Watched[devices.Placement]()
+        self.inventory = Watched[devices.ResourceInventory]()
+        self.notices = Watched[devices.Notice]()
+        self.dra_drivers = Watched[devices.DraDriver]()
+        self._following: Following[PodStatus] | None = None
+
+    def follow(self, bus: Bus) -> None:
+        owner = devices.OWNER
+        bus.follow(owner=cri.OWNER, stream=cri.RUNTIME_STATE, sink=self.runtime_state, type=cri.RuntimeState)
+        self._following = bus.follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self.pod_status, type=PodStatus)
+        bus.follow(owner=pleg.OWNER, stream=pleg.PLEG_STATE, sink=self.pleg_state, type=pleg.PlegState)
+        bus.follow(owner=owner, stream=devices.NOTICES, sink=self.notices, type=devices.Notice)
+        bus.follow(owner=owner, stream=devices.PLACEMENT, sink=self.placements, type=devices.Placement)
+        bus.follow(owner=owner, stream=devices.DEVICES, sink=self.inventory, type=devices.ResourceInventory)
+        bus.follow(owner=owner, stream=devices.DRA_DRIVERS, sink=self.dra_drivers, type=devices.DraDriver)
+
+    @property
+    def pods_synced(self) -> bool:
+        return self._following is not None and self._following.synced
+
+    async def wait_pods_synced(self, seconds: float) -> None:
+        """Raises TimeoutError or BusError while pleg does not report pods."""
+        if self._following is None:
+            raise Unavailable("the streams are not followed yet")
+        await self._following.wait_synced(seconds)
+
+    @property
+    def runtime(self) -> cri.RuntimeState:
+        return next(iter(self.runtime_state.items.values()), cri.RuntimeState(message="no report of its state yet"))
+
+    def runtime_name(self) -> str:
+        return self.runtime.name or "nodeplane"
+
+    def network_fault(self) -> str:
+        """The reason why pods get no network of their own; empty if they do."""
+        return self.runtime.network
+
+    def placement(self) -> devices.Placement | None:
+        """None until the device manager has reported."""
+        return self.placements.items.get(devices.NODE)
+
+    def shared_cpus(self) -> str:
+        """CPU list of containers without exclusive CPUs; empty if nothing is pinned."""
+        placement = self.placement()
+        return placement.shared if placement is not None else ""
+
+    def connected_drivers(self) -> Mapping[str, bool] | None:
+        """Connection state by driver; None while the device manager is away, since its silence proves nothing."""
+        if not self.dra_drivers.synced:
+            return None
+        return {name: driver.connected for name, driver in self.dra_drivers.items.items()}
+
+    def running_logs(self) -> Iterator[tuple[str, str]]:
+        """Id and log path of every running container."""
+        for status in list(self.pod_status.items.values()):
+            yield from ((run.id, run.log_path) for run in status.containers if run.state == RUNNING)
 
 
 class BusPleg:
-    """ports.Pleg."""
+    """dependencies.Pleg."""
 
-    def __init__(self, bus: Bus, replica: Replica[PodStatus]) -> None:
+    def __init__(self, bus: Bus, streams: Streams) -> None:
         self._bus = bus
-        self._replica = replica
+        self._replica = streams.pod_status
         self._slots = asyncio.Semaphore(PARALLEL_QUESTIONS)
 
     def known(self, uid: str) -> PodStatus | None:
         return self._replica.items.get(uid)
 
     async def newer_than(self, uid: str, min_ns: int) -> PodStatus:
-        question = pleg_messages.GetNewerThan(uid=uid, min_ns=min_ns)
+        question = pleg.GetNewerThan(uid=uid, min_ns=min_ns)
         async with self._slots:
             return await self._bus.call(
-                pleg_messages.OWNER,
-                pleg_messages.GET_NEWER_THAN,
+                pleg.OWNER,
+                pleg.GET_NEWER_THAN,
                 question,
                 PodStatus,
                 timeout=NEWER_S,
@@ -66,40 +143,44 @@ class BusPleg:
 
 
 class BusDevices:
-    """ports.Devices."""
+    """dependencies.Devices."""
 
-    def __init__(self, bus: Bus, shared: Callable[[], str], admitted: Callable[[], None]) -> None:
+    def __init__(self, bus: Bus, streams: Streams) -> None:
         self._bus = bus
-        self.shared = shared
-        self._admitted = admitted
+        self.shared = streams.shared_cpus
+        self._subscribers: list[Callable[[], None]] = []
+
+    def subscribe(self, on_admitted: Callable[[], None]) -> None:
+        self._subscribers.append(on_admitted)
 
     async def admit(self, request: AdmitPod) -> AdmittedPod:
-        reply: AdmittedPod = await self._call(device_messages.ADMIT, request, AdmittedPod, ADMIT_S)
-        self._admitted()  # of a pod that runs already, what it is kept to is known only now
+        reply: AdmittedPod = await self._call(devices.ADMIT, request, AdmittedPod, ADMIT_S)
+        for subscriber in self._subscribers:  # the CPUs of a pod that runs already are known only now
+            subscriber()
         return reply
 
     async def release(self, uid: str) -> None:
-        await self._call(device_messages.RELEASE, device_messages.ReleasePod(uid), device_messages.Empty, RELEASE_S)
+        await self._call(devices.RELEASE, devices.ReleasePod(uid), devices.Empty, RELEASE_S)
 
     async def pre_start(self, uid: str, container: str, resources: tuple[str, ...]) -> None:
-        request = device_messages.PreStart(uid, container, resources)
-        await self._call(device_messages.PRE_START, request, device_messages.Empty, ADMIT_S)
+        request = devices.PreStart(uid, container, resources)
+        await self._call(devices.PRE_START, request, devices.Empty, ADMIT_S)
 
     async def prepare(self, request: PrepareClaims) -> dict[str, tuple[str, ...]]:
-        reply = await self._call(device_messages.PREPARE_CLAIMS, request, device_messages.PreparedClaims, PREPARE_S)
+        reply = await self._call(devices.PREPARE_CLAIMS, request, devices.PreparedClaims, PREPARE_S)
         names: dict[str, tuple[str, ...]] = reply.cdi_devices
         return names
 
     async def unprepare(self, uid: str) -> None:
-        request = device_messages.UnprepareClaims(uid)
-        await self._call(device_messages.UNPREPARE_CLAIMS, request, device_messages.Empty, PREPARE_S)
+        request = devices.UnprepareClaims(uid)
+        await self._call(devices.UNPREPARE_CLAIMS, request, devices.Empty, PREPARE_S)
 
     async def reconcile(self, active: tuple[str, ...]) -> None:
-        request = device_messages.ReconcilePods(active)
-        await self._call(device_messages.RECONCILE, request, device_messages.Empty, RELEASE_S)
+        request = devices.ReconcilePods(active)
+        await self._call(devices.RECONCILE, request, devices.Empty, RELEASE_S)
 
     async def _call(self, method: str, request: Any, reply: type[Any], timeout: float) -> Any:
-        return await self._bus.call(device_messages.OWNER, method, request, reply, timeout=timeout, idempotent=True)
+        return await self._bus.call(devices.OWNER, method, request, reply, timeout=timeout, idempotent=True)
 
 
 RING = 1024
@@ -109,18 +190,23 @@ LATE_S = 2.0
 
 
 class HealthLink:
-    """ports.DeviceHealth. Owns the stream `ended-pods`."""
+    """dependencies.DeviceHealth. Owns the stream `ended-pods`."""
 
-    def __init__(self, on: bool, on_change: OnChange[PodResourceStatus], on_heard: Callable[[], None]) -> None:
+    def __init__(self, on: bool) -> None:
         self.on = on
-        self._statuses = Watched[PodResourceStatus](on_change, self._synced)
-        self._on_heard = on_heard
-        self._told_of_heard = False
-        self._allocations = Replica[PodAllocation](lambda *change: self._told.set())
-        self._told = asyncio.Event()
+        self._statuses = Watched[PodResourceStatus]()
+        self._statuses.subscribe(on_synced=self._synced)
+        self._first_sync: list[Callable[[], None]] = []
+        self._allocations = Replica[PodAllocation](self._allocation_changed)
+        self._changed = asyncio.Event()
         self._ended: dict[str, EndedPod] = {}
         self._stream: Stream | None = None
         self._following: Following[PodAllocation] | None = None
+
+    def subscribe(self, on_change: OnChange[PodResourceStatus], on_first_sync: Callable[[], None]) -> None:
+        """`on_first_sync` is called once: pods that were synced during the snapshot saw only a part of it."""
+        self._statuses.subscribe(on_change)
+        self._first_sync.append(on_first_sync)
 
     def start(self, bus: Bus) -> None:
         """Owned also while the gate is off: nobody waits for it in vain."""
@@ -134,14 +220,17 @@ class HealthLink:
             )
 
     def _synced(self) -> None:
-        """The first time: a pod may have been looked at between the items and the word that they are all."""
-        if self.heard and not self._told_of_heard:
-            self._told_of_heard = True
-            self._on_heard()
+        if self.heard:
+            subscribers, self._first_sync = self._first_sync, []
+            for subscriber in subscribers:
+                subscriber()
+
+    def _allocation_changed(self, *change: object) -> None:
+        self._changed.set()
 
     @property
     def heard(self) -> bool:
-        return self._statuses.heard
+        return self._statuses.was_synced
 
     def status(self, uid: str) -> PodResourceStatus | None:
         return self._statuses.items.get(uid)
@@ -160,8 +249,8 @@ class HealthLink:
         with suppress(TimeoutError):
             async with asyncio.timeout(LATE_S):
                 while uid not in self._allocations.items:
-                    self._told.clear()
-                    await self._told.wait()
+                    self._changed.clear()
+                    await self._changed.wait()
 
     def ended(self, spec: PodSpec, held: PodHeld) -> None:
         if self._stream is None or not self.on:

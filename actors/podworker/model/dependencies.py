@@ -6,7 +6,6 @@ from typing import Protocol
 
 import msgspec
 
-from actors.podworker.model.resources import Room
 from actors.podworker.model.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.held import PodHeld
@@ -226,5 +225,3 @@ class World(msgspec.Struct, frozen=True):
     """All services the API has, as far as they are known."""
     network: Callable[[], str] = lambda: ""
     """Why pods get no network of their own; empty: they do."""
-    room: Callable[[str], Room] = lambda uid: {}
-    """What a pod could have of the node; nothing where that is not known."""

@@ -109,12 +109,10 @@ class NodeAgent:
         """Something of NodeState changed."""
         self._changed.set()
 
-    @property
     def uid(self) -> str:
         """Empty until the node is registered."""
         return str(((self._node or {}).get("metadata") or {}).get("uid") or "")
 
-    @property
     def allocatable(self) -> Object:
         """What the API shows of it; empty before the node is registered."""
         found: Object = ((self._node or {}).get("status") or {}).get("allocatable") or {}

@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from actors.podworker.clients.bus import Watched
-from protocols.actor import Context
 from protocols.errors import NodeplaneError
 from protocols.kube.client import ApiClient
 from protocols.kube.resources import RESOURCESLICES
-from protocols.messages import devices
 
 GRACE_S = 30.0
 RETRY_FIRST_S, RETRY_MOST_S = 1.0, 300.0
@@ -49,7 +46,7 @@ class GoneDrivers:
     def next_due(self) -> float | None:
         return min((at for at in self._due.values() if at != float("inf")), default=None)
 
-    def wiped(self, driver: str) -> None:
+    def deleted(self, driver: str) -> None:
         """It has none any more; when it registers again, all begins anew."""
         if driver in self._due:
             self._due[driver] = float("inf")
@@ -67,17 +64,17 @@ FIRST_S, MOST_S = 1.0, 60.0
 log = logging.getLogger("podworker")
 
 
-class WiperOptions(msgspec.Struct, frozen=True):
+class SliceCleanerOptions(msgspec.Struct, frozen=True):
     node: str
     client: ApiClient
     connected: Callable[[], Mapping[str, bool] | None]
-    """By driver; None = the device manager has not told yet."""
+    """Connection state by driver; None until the device manager has reported."""
     grace: float = GRACE_S
     """Seconds from a driver's end to that of its slices."""
 
 
-class SliceWiper:
-    def __init__(self, options: WiperOptions) -> None:
+class SliceCleaner:
+    def __init__(self, options: SliceCleanerOptions) -> None:
         self._options = options
         self._gone = GoneDrivers(options.grace)
         self._woken = asyncio.Event()
@@ -95,7 +92,7 @@ class SliceWiper:
             if (connected := self._options.connected()) is not None:
                 self._gone.observe(connected, now)
             for driver in self._gone.due(now):
-                await self._wipe(driver)
+                await self._delete(driver)
             due = self._gone.next_due()
             try:
                 async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):
@@ -119,7 +116,7 @@ class SliceWiper:
         drivers = {str((item.get("spec") or {}).get("driver", "")) for item in found.get("items") or ()}
         self._gone.found(drivers, self._options.connected() or connected, time.monotonic())
 
-    async def _wipe(self, driver: str) -> None:
+    async def _delete(self, driver: str) -> None:
         try:
             selector = self._selector(driver)
             await self._options.client.delete_collection(RESOURCESLICES, field_selector=selector)
@@ -129,27 +126,8 @@ class SliceWiper:
                 self._gone.failed(driver, time.monotonic(), random.uniform(1.0, 1.2))
                 return
         log.info("driver %s is gone: its slices of this node are deleted", driver)
-        self._gone.wiped(driver)
+        self._gone.deleted(driver)
 
     def _selector(self, driver: str = "") -> str:
         mine = f"spec.nodeName={self._options.node}"
         return f"{mine},spec.driver={driver}" if driver else mine
-
-
-class DriverSlices:
-    def __init__(self, context: Context, client: ApiClient) -> None:
-        self._context = context
-        node = context.settings.node_name
-        self._wiper = SliceWiper(WiperOptions(node=node, client=client, connected=self._connected))
-        self._drivers = Watched[devices.DraDriver](lambda *_: self._wiper.wake(), self._wiper.wake)
-
-    def start(self) -> None:
-        sink, stream = self._drivers, devices.DRA_DRIVERS
-        self._context.bus.follow(owner=devices.OWNER, stream=stream, sink=sink, type=devices.DraDriver)
-        self._context.spawn(self._wiper.run(), "slices")
-
-    def _connected(self) -> Mapping[str, bool] | None:
-        """A device manager that is away has not said that its drivers are."""
-        if not self._drivers.synced:
-            return None
-        return {name: driver.connected for name, driver in self._drivers.items.items()}

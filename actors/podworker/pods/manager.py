@@ -33,8 +33,6 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     allocatable: Callable[[], Object] = dict
     """What the node has for pods, as the API shows it."""
     meter: Meter | None = None
-    on_finished: Callable[[str], None] = lambda uid: None
-    """A pod of this uid is done with."""
 
 
 class PodManager:
@@ -46,7 +44,12 @@ class PodManager:
         self._workers: dict[str, PodWorker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._finished: set[str] = set()
+        self._finished_subscribers: list[Callable[[str], None]] = []
         self._begun = False
+
+    def subscribe(self, on_finished: Callable[[str], None]) -> None:
+        """`on_finished(uid)`: the worker of a pod has ended."""
+        self._finished_subscribers.append(on_finished)
 
     # the informer
 
@@ -185,7 +188,7 @@ class PodManager:
         self._finished.discard(spec.uid)
         options = self._options
         world, name, meter = options.world, options.runtime_name, options.meter
-        worker = PodWorker(WorkerOptions(spec, world, name, gone, fence_ns, meter=meter))
+        worker = PodWorker(WorkerOptions(spec, world, name, gone, fence_ns, meter=meter, room=self.room))
         worker.resources(options.resources(spec.uid))
         self._workers[spec.uid] = worker
         task = asyncio.get_running_loop().create_task(worker.run(), name=f"pod {spec.namespace}/{spec.name}")
@@ -197,7 +200,8 @@ class PodManager:
         self._workers.pop(uid, None)
         if task.cancelled():
             return
-        self._options.on_finished(uid)
+        for subscriber in self._finished_subscribers:
+            subscriber(uid)
         if error := task.exception():
             log.error("worker of pod %s ended: %s", uid, error, exc_info=error)
         self._finished.add(uid)

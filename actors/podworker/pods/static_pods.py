@@ -71,11 +71,29 @@ class MirrorApi(Protocol):
         ...
 
 
+class MirrorTable:
+    """Static pods by uid, and the API's mirror pods by namespace/name."""
+
+    def __init__(self) -> None:
+        self.static: dict[str, Object] = {}
+        self.mirrors: dict[str, Object] = {}
+
+    def mirror_of(self, spec: PodSpec) -> Object | None:
+        """Return the mirror pod of a static pod, None for other pods. Raises MirrorMissing."""
+        if spec.uid not in self.static:
+            return None
+        found = self.mirrors.get(f"{spec.namespace}/{spec.name}", {})
+        if mirrored(found) != spec.uid:
+            raise MirrorMissing(f"static pod {spec.namespace}/{spec.name} has no mirror in the API yet")
+        return found
+
+
 class StaticOptions(msgspec.Struct, frozen=True):
     directory: Path
     node: str
     pods: Any  # Pods: a struct cannot check protocols
     api: Any  # MirrorApi
+    table: "MirrorTable"
     node_uid: Callable[[], str]
     """Empty until the node is registered."""
     on_fault: Callable[[str], None]
@@ -90,9 +108,8 @@ class StaticPods:
         self._api: MirrorApi = options.api
         self._faults: list[str] = []
         self._directory = ManifestDirectory(options.directory, options.node, self._faults.append)
-        self._static: dict[str, Object] = {}
+        self._static, self._mirrors = options.table.static, options.table.mirrors
         self._queued: dict[str, Object] = {}
-        self._mirrors: dict[str, Object] = {}
         self._changed = asyncio.Event()
 
     # the informer
@@ -173,16 +190,6 @@ class StaticPods:
         self._changed.set()
 
     # mirrors
-
-    def mirror(self, spec: PodSpec) -> Object:
-        """The API object that stands for a static pod. Raises MirrorMissing."""
-        found = self._mirrors.get(f"{spec.namespace}/{spec.name}", {})
-        if mirrored(found) != spec.uid:
-            raise MirrorMissing(f"static pod {spec.namespace}/{spec.name} has no mirror in the API yet")
-        return found
-
-    def is_static(self, uid: str) -> bool:
-        return uid in self._static
 
     async def keep_mirrors(self) -> None:
         failures = 0

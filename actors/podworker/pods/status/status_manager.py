@@ -155,25 +155,33 @@ class _Entry:
 
 
 class StatusManager:
-    """`on_settled(uid)`: the API shows the latest status, or has no such pod any more. `on_sent`: one was taken, after
-    so many seconds. `on_reported`: one that shows a report of a device was, so many seconds after that was heard.
-    `on_published`: a status was made that differs from the last one."""
+    """`on_sent`: seconds from a changed status to the API's answer. `on_reported`: seconds from a device health report
+    to the API's answer that shows it."""
 
     def __init__(
         self,
         api: PodApi,
-        on_settled: Callable[[str], None],
         on_sent: Callable[[float], None] = lambda seconds: None,
         on_reported: Callable[[float], None] = lambda seconds: None,
-        on_published: Callable[[PodSpec, Object], None] = lambda spec, status: None,
     ) -> None:
         self._api = api
-        self._on_settled = on_settled
         self._on_sent = on_sent
         self._on_reported = on_reported
-        self._on_published = on_published
+        self._settled_subscribers: list[Callable[[str], None]] = []
+        self._published_subscribers: list[Callable[[PodSpec, Object], None]] = []
         self._entries: dict[str, _Entry] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
+
+    def subscribe(
+        self,
+        on_settled: Callable[[str], None] | None = None,
+        on_published: Callable[[PodSpec, Object], None] | None = None,
+    ) -> None:
+        """`on_settled(uid)`: the API shows the latest status, or the pod is gone. `on_published`: a status changed."""
+        if on_settled is not None:
+            self._settled_subscribers.append(on_settled)
+        if on_published is not None:
+            self._published_subscribers.append(on_published)
 
     def publish(self, spec: PodSpec, status: Object, reported_ns: int = 0) -> None:
         entry = self._entries.get(spec.uid)
@@ -183,7 +191,8 @@ class StatusManager:
         entry.spec, entry.desired = spec, status
         entry.changed.set()
         if not known:
-            self._on_published(spec, status)
+            for subscriber in self._published_subscribers:
+                subscriber(spec, status)
         if known and entry.task is None and entry.refused is None:
             return  # as at the last look, which sent what there was to send
         entry.report(reported_ns)
@@ -249,7 +258,8 @@ class StatusManager:
                 if not await self._failed(entry, body, error, failures):
                     break
         entry.task = None
-        self._on_settled(entry.spec.uid)
+        for subscriber in self._settled_subscribers:
+            subscriber(entry.spec.uid)
 
     async def _patch(self, entry: _Entry, body: Object) -> None:
         desired = entry.desired

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Pleg, World
 from actors.podworker.model.errors import PodStatusUnknown
-from actors.podworker.model.resources import Sizes
+from actors.podworker.model.resources import Room, Sizes
 from actors.podworker.model.types import BackoffEntry, Object, PodSpec, Stage, StartFailure, Waiting
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.termination_messages import TerminationMessages
@@ -182,3 +182,4 @@ class Parts(NamedTuple):
     reporter: Reporter
     killer: Killer
     probes: PodProbes
+    room: Callable[[str], Room]

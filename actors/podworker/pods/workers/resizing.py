@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.dependencies import World
 from actors.podworker.model.resources import (
     DEFERRED,
     Amounts,
@@ -19,8 +18,7 @@ from actors.podworker.model.resources import (
     wanted,
 )
 from actors.podworker.model.types import SECOND, ContainerSpec, Kill, Object, Waiting
-from actors.podworker.pods.containers.killer import Killer
-from actors.podworker.pods.workers.context import PodState
+from actors.podworker.pods.workers.context import Parts
 from protocols.bus import BusError
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
@@ -31,11 +29,12 @@ AGAIN_NS = 10 * SECOND
 class Resizing:
     """`due_ns`: when there is something to try again; 0 = never."""
 
-    def __init__(self, state: PodState, world: World, killer: Killer, clock: Callable[[], int]) -> None:
-        self._state = state
-        self._sizes = state.sizes
-        self._world = world
-        self._killer = killer
+    def __init__(self, parts: Parts, clock: Callable[[], int]) -> None:
+        self._state = parts.state
+        self._sizes = parts.state.sizes
+        self._world = parts.world
+        self._killer = parts.killer
+        self._room = parts.room
         self._clock = clock
         self.due_ns = 0
 
@@ -75,7 +74,7 @@ class Resizing:
             self._tell(None)
             return
         banked = any(grant.mems for grant in (self._state.grants or {}).values())
-        refused = judge(spec, new, self._world.room(spec.uid), bool(self._world.devices.shared()), banked)
+        refused = judge(spec, new, self._room(spec.uid), bool(self._world.devices.shared()), banked)
         self._tell(refused)
         if refused is None:
             sizes.allocated = new

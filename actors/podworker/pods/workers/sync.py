@@ -59,7 +59,7 @@ class Syncing:
         self._clock = clock
         self._starter = Starter(world, parts.killer)
         self._claims = Claims(world)
-        self._resizing = Resizing(state, world, parts.killer, clock)
+        self._resizing = Resizing(parts, clock)
         self._volumes = Volumes(world, lambda: state.spec)
         self.wake_ns = 0
         """When a back-off ends."""

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from actors.podworker.model.dependencies import World
+from actors.podworker.model.resources import Room
 from actors.podworker.model.types import SECOND, Object, PodSpec, Stage, read_pod
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
@@ -121,6 +122,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     """See Observer."""
     clock: Callable[[], int] = time.time_ns
     meter: Meter | None = None
+    room: Callable[[str], Room] = lambda uid: {}
+    """Allocatable CPU and memory of the node, and what its other pods were allocated; empty while unknown."""
 
 
 class PodWorker:
@@ -131,7 +134,7 @@ class PodWorker:
         self._probes = PodProbes(world, lambda: self.state.spec, clock, self.wake)
         self._killer = Killer(world, self._stopped)
         reporter = Reporter(world, clock, options.runtime_name, lambda: self._probes.verdicts)
-        parts = Parts(self.state, world, self._observer, reporter, self._killer, self._probes)
+        parts = Parts(self.state, world, self._observer, reporter, self._killer, self._probes, options.room)
         self._syncing = Syncing(parts, clock)
         self._ending = Ending(parts)
         self._calm = Calm()

@@ -1,0 +1,106 @@
+"""Assemble what reports this node to the API: Node object, lease, events, and ResourceSlices of drivers that left."""
+
+from actors.podworker.clients.bus import Streams
+from actors.podworker.model.types import Object
+from actors.podworker.node.agent import NodeAgent, NodeAgentOptions, NodeState
+from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
+from actors.podworker.node.machine import read_machine
+from protocols.actor import Context
+from protocols.bus import Op
+from protocols.kube.client import ApiClient
+from protocols.kube.events import EventRecorder
+from protocols.messages import devices
+
+
+class NodeController:
+    def __init__(self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams) -> None:
+        settings = context.settings
+        self.machine = read_machine(context.layout, settings.node_ip)
+        self._context = context
+        self._name = settings.node_name
+        self._events = events
+        self._streams = streams
+        self._port = 0
+        self._agent = NodeAgent(
+            NodeAgentOptions(
+                name=self._name,
+                machine=self.machine,
+                client=client,
+                state=self._state,
+                on_ready=self._on_ready,
+                trouble=self._on_trouble,
+                record=self.event,
+            )
+        )
+        self._slices = SliceCleaner(
+            SliceCleanerOptions(node=self._name, client=client, connected=streams.connected_drivers)
+        )
+        self._subscribe()
+
+    def start(self, port: int) -> None:
+        """`port`: of the node endpoint, 0 if it is not served."""
+        self._port = port
+        spawn = self._context.spawn
+        spawn(self._slices.run(), "slices")
+        spawn(self._agent.run(), "node")
+        spawn(self._agent.keep_lease(), "lease")
+
+    def uid(self) -> str:
+        """Empty until the node is registered."""
+        return self._agent.uid()
+
+    def allocatable(self) -> Object:
+        """Allocatable resources as the API shows them; empty until the node is registered."""
+        return self._agent.allocatable()
+
+    def event(self, kind: str, reason: str, message: str) -> None:
+        about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name, "uid": self._name}}
+        self._events.event(about, kind, reason, message)
+
+    def _subscribe(self) -> None:
+        streams, wake = self._streams, self._agent.wake
+        streams.runtime_state.subscribe(self._on_change, wake)
+        streams.pleg_state.subscribe(self._on_change, wake)
+        streams.inventory.subscribe(self._on_change, wake)
+        streams.placements.subscribe(self._on_change)
+        streams.pod_status.subscribe(on_synced=wake)
+        streams.notices.subscribe(self._on_notice)
+        streams.dra_drivers.subscribe(self._on_drivers, self._slices.wake)
+
+    def _on_change(self, *change: object) -> None:
+        self._agent.wake()
+
+    def _on_drivers(self, *change: object) -> None:
+        self._slices.wake()
+
+    def _on_notice(self, op: Op, key: str, new: devices.Notice | None, old: devices.Notice | None) -> None:
+        if new is not None:
+            self.event(new.kind, new.reason, new.message)
+
+    def _state(self) -> NodeState:
+        streams, runtime = self._streams, self._streams.runtime
+        return NodeState(
+            faults=self._faults(),
+            runtime=f"{runtime.name}://{runtime.version}" if runtime.name else "",
+            inventory=streams.inventory.items if streams.inventory.was_synced else None,
+            port=self._port,
+            placement=streams.placement(),
+        )
+
+    def _faults(self) -> tuple[str, ...]:
+        streams, faults = self._streams, []
+        if not (streams.runtime_state.synced and streams.runtime.connected):
+            faults.append(f"container runtime is down: {streams.runtime.message or 'cri does not report'}")
+        if not streams.pod_status.synced:
+            faults.append("PLEG is not healthy: pleg does not report")
+        if streams.placement() is None and self._context.settings.alignment.kept:
+            faults.append("device manager does not report: reserved resources are not known yet")
+        states = streams.pleg_state.items.values()
+        faults += [f"PLEG is not healthy: {state.message}" for state in states if not state.healthy]
+        return tuple(faults)
+
+    def _on_ready(self) -> None:
+        self._context.ready(f"node {self._name} is Ready")
+
+    def _on_trouble(self, text: str) -> None:
+        self._context.note(text or f"node {self._name} is reported again")

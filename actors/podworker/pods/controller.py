@@ -1,0 +1,255 @@
+"""Assemble what runs the pods of this node: informer, manager, static pods, status manager, CPU sets, log rotation.
+
+Pods pass from the informer through StaticPods (mirrors stop there) and NodePods (publishes them) to the PodManager.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from actors.podworker.clients.api import ApiObjects, ApiPods, ApiRecorder, KnownServices, address
+from actors.podworker.clients.bus import BusDevices, BusPleg, HealthLink, Streams
+from actors.podworker.clients.runtime import BusRuntime
+from actors.podworker.logs.rotation import LogRotator, RotationOptions
+from actors.podworker.model.dependencies import Site, World
+from actors.podworker.model.runtime_status import RUNNING
+from actors.podworker.model.types import Object
+from actors.podworker.pods.cpusets import CpusetOptions, Cpusets, Held
+from actors.podworker.pods.manager import ManagerOptions, PodManager
+from actors.podworker.pods.node_pods import NodePods
+from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
+from actors.podworker.pods.status.status_manager import StatusManager
+from actors.podworker.pods.workers.metrics import Meter
+from protocols.actor import Context
+from protocols.bus import BusError, Op
+from protocols.kube.client import ApiClient
+from protocols.kube.events import EventRecorder
+from protocols.kube.informer import Informer, InformerOptions
+from protocols.kube.resources import PODS
+from protocols.messages import cri, devices, pleg
+
+RETRY_S = 0.1
+WAIT_S = 60.0
+RECONCILE_S = 60.0
+"""Interval at which the device manager learns which pods may hold devices, and frees those of lost pods."""
+NO_GRANT = devices.ContainerGrant({})
+
+
+class Machine(Protocol):
+    """The part of node.machine.Machine that pods need."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def cpus(self) -> int: ...
+    @property
+    def memory_kib(self) -> int: ...
+    @property
+    def storage_kib(self) -> int: ...
+
+
+class Node(Protocol):
+    @property
+    def machine(self) -> Machine: ...
+    def uid(self) -> str: ...
+    def allocatable(self) -> Object: ...
+    def event(self, kind: str, reason: str, message: str) -> None: ...
+
+
+class PodController:
+    def __init__(
+        self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams, node: Node
+    ) -> None:
+        settings = context.settings
+        self._context = context
+        self._streams = streams
+        self._node = node
+        self._runtime = BusRuntime(context.bus)
+        self._devices = BusDevices(context.bus, streams)
+        self._services = KnownServices(client)
+        self._health = HealthLink(settings.gate("ResourceHealthStatus"))
+        meter, mirrors, recorder = Meter(context.registry), MirrorTable(), ApiRecorder(events)
+        api = ApiPods(client, mirrors)
+        self._statuses = StatusManager(api, meter.status.observe, meter.health.observe)
+        self._manager = PodManager(
+            ManagerOptions(
+                world=self._world(client, api, recorder),
+                runtime_name=streams.runtime_name,
+                resources=self._health.status,
+                started_ns=time.time_ns(),
+                meter=meter,
+                allocatable=node.allocatable,
+            )
+        )
+        self._published = NodePods(self._manager)
+        self._static = StaticPods(
+            StaticOptions(
+                directory=context.layout.kubelet / "manifests",
+                node=settings.node_name,
+                pods=self._published,
+                api=api,
+                table=mirrors,
+                node_uid=node.uid,
+                on_fault=self._on_manifest_fault,
+            )
+        )
+        selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
+        self._informer = Informer(client, PODS, selector, self._static)
+        self._cpusets = Cpusets(CpusetOptions(self._runtime, recorder, self._pinned, streams.placement))
+        rotation = RotationOptions(settings.container_log_max_size, settings.container_log_max_files)
+        self._rotator = LogRotator(rotation, self._runtime, streams.running_logs)
+        self._reconciler = DeviceReconciler(context, self._devices, self._manager.active)
+        self._connected = asyncio.Event()
+        self._subscribe()
+
+    def start(self) -> None:
+        self._health.start(self._context.bus)
+        spawn = self._context.spawn
+        spawn(self._informer.run(), "pods")
+        spawn(self._services.run(), "services")
+        spawn(self._rotator.run(), "logs")
+        spawn(self._manager.keep_resyncing(), "resync")
+        spawn(self._cpusets.run(), "cpusets")
+        spawn(self._begin(), "begin")
+
+    def close(self) -> None:
+        self._manager.close()
+        self._statuses.close()
+
+    @property
+    def objects(self) -> Mapping[str, Object]:
+        """Pods of the API by namespace/name."""
+        return self._informer.items
+
+    def complete(self) -> bool:
+        """Return False until both API and pleg have reported the pods of this node."""
+        return self._informer.synced and self._streams.pod_status.was_synced
+
+    def _world(self, client: ApiClient, api: ApiPods, recorder: ApiRecorder) -> World:
+        settings, layout, machine = self._context.settings, self._context.layout, self._node.machine
+        return World(
+            runtime=self._runtime,
+            pleg=BusPleg(self._context.bus, self._streams),
+            devices=self._devices,
+            statuses=self._statuses,
+            pods=api,
+            objects=ApiObjects(client),
+            recorder=recorder,
+            health=self._health,
+            site=Site(
+                node_name=settings.node_name,
+                root=layout.root,
+                logs=layout.pod_logs,
+                host_ip=machine.address,
+                embedded=settings.runtime_embedded,
+                cpus=machine.cpus,
+                memory=machine.memory_kib * 1024,
+                storage=machine.storage_kib * 1024,
+                api=address(settings.api_url),
+                root_user=os.geteuid() == 0,
+            ),
+            services=self._services.items,
+            network=self._streams.network_fault,
+        )
+
+    # events
+
+    def _subscribe(self) -> None:
+        """Upward notifications: everything else is handed down through constructors."""
+        streams, manager = self._streams, self._manager
+        self._devices.subscribe(self._cpusets.wake)
+        self._statuses.subscribe(manager.on_settled, self._published.on_status)
+        self._health.subscribe(manager.on_resources, manager.wake_all)
+        manager.subscribe(self._static.ended)
+        streams.runtime_state.subscribe(self._on_runtime)
+        streams.pod_status.subscribe(self._on_status)
+        streams.placements.subscribe(self._on_placement)
+        streams.inventory.subscribe(on_synced=self._on_inventory_synced)
+        streams.notices.subscribe(self._on_notice)
+
+    def _on_runtime(self, op: Op, key: str, new: cri.RuntimeState | None, old: cri.RuntimeState | None) -> None:
+        if self._streams.runtime.connected:
+            self._connected.set()
+            self._manager.retry_all()
+            self._cpusets.wake()
+
+    def _on_status(self, op: Op, uid: str, new: pleg.PodStatus | None, old: pleg.PodStatus | None) -> None:
+        self._manager.on_status(op, uid, new, old)
+        self._rotator.changed()
+        self._cpusets.wake()
+
+    def _on_placement(self, *change: object) -> None:
+        self._cpusets.wake()
+
+    def _on_inventory_synced(self) -> None:
+        if self._streams.inventory.synced:
+            self._manager.retry_all()
+
+    def _on_notice(self, op: Op, key: str, new: devices.Notice | None, old: devices.Notice | None) -> None:
+        if new is None or new.reason != devices.CHECKPOINT:
+            return
+        self._manager.readmit()
+        if self._manager.begun:
+            self._context.spawn(self._reconciler.reconcile(), "reconcile")
+
+    def _on_manifest_fault(self, text: str) -> None:
+        self._context.log.warning("%s", text)
+        self._node.event("Warning", "InvalidManifest", text)
+
+    def _pinned(self) -> Iterator[Held]:
+        """Running containers of admitted pods, with their grants."""
+        for uid, status in list(self._streams.pod_status.items.items()):
+            if (held := self._manager.held(uid)) is not None:
+                spec, grants = held
+                running = [run for run in status.containers if run.state == RUNNING]
+                yield from (Held(run.id, run.name, spec, grants.get(run.name, NO_GRANT)) for run in running)
+
+    # start
+
+    async def _begin(self) -> None:
+        """Start the workers once API, pleg and runtime have reported all pods there are."""
+        await self._connected.wait()
+        while not (self._streams.pods_synced and self._informer.synced):
+            with contextlib.suppress(BusError, TimeoutError):
+                await self._streams.wait_pods_synced(WAIT_S)
+                await self._informer.wait_synced(WAIT_S)
+                await self._services.known()
+        await self._static.load()
+        self._published.begin(self._context.bus)
+        self._manager.begin(await self._live_pods())
+        self._context.spawn(self._static.watch(), "manifests")
+        self._context.spawn(self._static.keep_mirrors(), "mirrors")
+        await self._reconciler.run()
+
+    async def _live_pods(self) -> list[tuple[str, str, str]]:
+        while True:
+            try:
+                return await self._runtime.live_pods()
+            except BusError as error:
+                self._context.note(f"waits for the runtime: {error}")
+                await asyncio.sleep(RETRY_S)
+
+
+class DeviceReconciler:
+    """Sends the device manager the pods that may hold devices, each RECONCILE_S and on request."""
+
+    def __init__(self, context: Context, devices: BusDevices, active: Callable[[], tuple[str, ...]]) -> None:
+        self._log = context.log
+        self._devices = devices
+        self._active = active
+
+    async def run(self) -> None:
+        while True:
+            await self.reconcile()
+            await asyncio.sleep(RECONCILE_S)
+
+    async def reconcile(self) -> None:
+        while True:
+            try:
+                return await self._devices.reconcile(self._active())
+            except BusError as error:
+                self._log.info("devices not reconciled yet: %s", error)
+                await asyncio.sleep(RETRY_S)
