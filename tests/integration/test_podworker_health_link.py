@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.podworker.clients import bus as link
-from actors.podworker.clients.bus import HealthLink
+from actors.podworker.clients.bus import DeviceHealthClient
 from protocols.bus import Bus, BusOptions, Op, StateSource, Unavailable
 from protocols.messages import devices, health
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
@@ -28,7 +28,7 @@ def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -
     async def story(run: Path) -> None:
         bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="devices", run_dir=run))
         await bus.start()
-        following = HealthLink(True)
+        following = DeviceHealthClient(True)
         following.start(bus)
         try:
             with pytest.raises(Unavailable):
@@ -52,7 +52,7 @@ def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -
             await owner.close()
 
     async def off() -> None:
-        assert await HealthLink(False).held("a", admitted=True) == PodHeld()
+        assert await DeviceHealthClient(False).held("a", admitted=True) == PodHeld()
 
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
         asyncio.run(story(Path(directory)))
@@ -64,7 +64,7 @@ def test_what_was_looked_at_before_health_was_heard_is_looked_at_again() -> None
         bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="health", run_dir=run))
         await bus.start()
         heard = asyncio.Event()
-        following = HealthLink(True)
+        following = DeviceHealthClient(True)
         following.subscribe(lambda *change: None, heard.set)
         following.start(bus)
         try:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 from aiohttp import web
 
-from actors.podworker.endpoint.errors import RuntimeAway
+from actors.podworker.endpoint.errors import RuntimeUnavailable
 from actors.podworker.endpoint.streams import tunnel
 from protocols.streams.channels import TUNNEL
 
@@ -31,7 +31,7 @@ def through(answer: bytes, scenario: Callable[[aiohttp.ClientSession, str, list[
         async def node(request: web.BaseRequest) -> web.StreamResponse:
             try:
                 return await tunnel(request, f"http://127.0.0.1:{port}/portforward/token")
-            except RuntimeAway as error:
+            except RuntimeUnavailable as error:
                 return web.Response(status=error.http, text=str(error))
 
         async with asyncio.timeout(60), await asyncio.start_server(runtime, "127.0.0.1", 0) as server:

@@ -1,4 +1,4 @@
-"""A pod, a runtime in memory, and a world for podworker's tests."""
+"""A pod, a runtime in memory, and a deps for podworker's tests."""
 
 import asyncio
 import itertools
@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from actors.podworker.model.dependencies import ImageFound, Site, World
-from actors.podworker.model.resources import Room
+from actors.podworker.model.dependencies import Dependencies, ImageFound, NodeInfo
+from actors.podworker.model.resources import NodeCapacity
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.messages.devices import DEVICES_ANNOTATION, AdmitPod, AdmittedPod, ContainerGrant
 from protocols.messages.held import PodHeld
@@ -302,7 +302,7 @@ class FakeStatuses:
     def settled(self, uid):
         return not self.away
 
-    def disturbed(self, spec):
+    def overwritten(self, spec):
         return self.others
 
     async def settle(self, uid, seconds):
@@ -365,9 +365,9 @@ class FakeRecorder:
         return [reason for _, reason, _ in self.events]
 
 
-class FakeWorld:
+class FakeDependencies:
     def __init__(self, root: Path):
-        self.room: Callable[[str], Room] = lambda uid: {}
+        self.room: Callable[[str], NodeCapacity] = lambda uid: {}
         self.network: Callable[[], str] = lambda: ""
         self.runtime = FakeRuntime()
         self.pleg = FakePleg(self.runtime)
@@ -378,7 +378,7 @@ class FakeWorld:
             FakePods(),
             FakeRecorder(),
         )
-        self.world = World(
+        self.deps = Dependencies(
             runtime=self.runtime,
             pleg=self.pleg,
             devices=self.devices,
@@ -387,6 +387,6 @@ class FakeWorld:
             objects=self.objects,
             recorder=self.recorder,
             health=self.health,
-            site=Site(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
+            node_info=NodeInfo(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
             network=lambda: self.network(),
         )

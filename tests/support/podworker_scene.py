@@ -6,7 +6,7 @@ import time
 
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
-from tests.support.podworker_fakes import FakeWorld, pod
+from tests.support.podworker_fakes import FakeDependencies, pod
 
 UID = "uid-1"
 
@@ -15,7 +15,7 @@ class Scene:
     """A worker at work on one pod; the stream tells it each change after a turn of the loop."""
 
     def __init__(self, root, raw=None, **options):
-        self.fake = FakeWorld(root)
+        self.fake = FakeDependencies(root)
         self.raw = raw or pod()
         self.skew_ns = 0
         self.lagging = False
@@ -23,7 +23,7 @@ class Scene:
         self.worker = PodWorker(
             WorkerOptions(
                 spec=spec,
-                world=self.fake.world,
+                deps=self.fake.deps,
                 runtime_name=lambda: "nodeplane",
                 clock=self.clock,
                 room=self._room,

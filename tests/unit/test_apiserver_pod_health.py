@@ -11,7 +11,7 @@ from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
 from actors.apiserver.resources.pods.pods import PodStrategy
 from actors.health.status_table import pod_status
-from actors.podworker.pods.status.device_health import HEALTH, Keep, health_entries
+from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries
 from protocols.kube.patch_strategic import apply_strategic_patch
 from protocols.messages.devices import AllocatedDevice, ClaimDevice, ContainerAllocation, PodAllocation, PreparedClaim
 from protocols.messages.devices import DeviceHealth as Health
@@ -176,7 +176,7 @@ def claims_of(draw, names):
             message=texts_of_drivers,
         ),
     ),
-    keep=st.sampled_from(Keep),
+    keep=st.sampled_from(Retention),
 )
 def test_every_status_the_node_writes_is_taken(plugin_ids, claims, own, told, keep):
     held = tuple(AllocatedDevice(GPU, one) for one in plugin_ids)

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 
 from actors.health.input_streams import InputStreams
 from actors.health.status_table import StatusTable
-from actors.podworker.pods.status.device_health import HEALTH, Keep, health_entries, held_in, merged, unknown
+from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, held_in, merged, unknown
 from protocols.bus import Replica
 from protocols.messages.devices import (
     AllocatedDevice,
@@ -107,8 +107,8 @@ class Podworker:
     def keep(self, uid, over):
         """`over`: a pod killed for its deadline is, and its containers do not show it."""
         if uid in self.ending or not self.heard or (over and not self.node.doomed):
-            return Keep.KNOWN
-        return Keep.NOTHING if uid in self.asked else Keep.UNTOLD
+            return Retention.KNOWN
+        return Retention.NOTHING if uid in self.asked else Retention.UNREPORTED
 
     def release(self, uid):
         """Only what was written down before, by this very life."""

@@ -34,8 +34,8 @@ def status(*containers, boxes=(BOX,)):
     return PodStatus(uid="uid-1", sandboxes=tuple(boxes), containers=tuple(ordered), timestamp_ns=NOW)
 
 
-def plan(raw, found, book=None, now=NOW, counts=None):
-    return compute_actions(read_pod(raw), found, book or {}, now, counts)
+def plan(raw, found, backoffs=None, now=NOW, counts=None):
+    return compute_actions(read_pod(raw), found, backoffs or {}, now, counts)
 
 
 def names(steps):
@@ -67,8 +67,8 @@ def test_restart_policies():
 
 def test_crash_loop_waits_and_says_until_when():
     raw = pod(container("a"))
-    book = {"a": backoff.advance(None, 0, NOW - 2 * S, container_hash("a", "img:1"))}
-    steps = plan(raw, status(run("a", "exited", attempt=1, code=1, finished=NOW - S)), book)
+    backoffs = {"a": backoff.advance(None, 0, NOW - 2 * S, container_hash("a", "img:1"))}
+    steps = plan(raw, status(run("a", "exited", attempt=1, code=1, finished=NOW - S)), backoffs)
     assert not steps.mutates
     assert steps.wake_ns == NOW + 9 * S
     assert steps.waiting["a"].reason == "CrashLoopBackOff"

@@ -16,7 +16,7 @@ from actors.podworker.pods.environment.references import CONFIG_MAP, Ref
 from actors.podworker.pods.environment.variables import MAX_ENVIRONMENT, build_environment, expand
 from actors.podworker.pods.manifests import static_pod
 from actors.podworker.pods.restarts.plan import compute_actions
-from actors.podworker.pods.status.pod import View, compute_status, is_over
+from actors.podworker.pods.status.pod import StatusInputs, compute_status, is_over
 from actors.podworker.pods.status.status_manager import status_patch
 from actors.podworker.pods.volumes.payload import Inputs, payload
 from actors.podworker.pods.workers.claims import entries
@@ -127,7 +127,7 @@ def sync(size: int) -> Callable[[], object]:
     def work() -> None:
         spec, status = read_pod(raw), PodStatus(uid="u", name="p", namespace="ns")
         plan = compute_actions(spec, status, {}, 1)
-        shown = compute_status(View(spec, status, waiting=plan.waiting, now_ns=1))
+        shown = compute_status(StatusInputs(spec, status, waiting=plan.waiting, now_ns=1))
         requests(spec, wanted(spec))
         is_over(spec, shown)
         status_patch("u", {}, shown)

@@ -7,7 +7,7 @@ from hypothesis import given
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.types import read_pod
-from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.images import pull_policy
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.environment.variables import expand
@@ -19,7 +19,9 @@ NODE = Node("n1", "10.0.0.5", "10.1.0.1")
 
 def config(raw_container, grant=None, **spec):
     parsed = read_pod(pod(raw_container, **spec))
-    recipe = Recipe(parsed, parsed.containers[0], 2, NODE, Path("/root-dir"), "sha256:x", grant or ContainerGrant({}))
+    recipe = ConfigInputs(
+        parsed, parsed.containers[0], 2, NODE, Path("/root-dir"), "sha256:x", grant or ContainerGrant({})
+    )
     return container_config(recipe)
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.types import read_pod
-from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.cpusets import CpusetOptions, Cpusets, Held
 from actors.podworker.pods.workers.admission import admit_request, refusal
 from protocols.bus import FailedPrecondition, NotFound, Unavailable
@@ -30,10 +30,10 @@ class Scene:
     def add(self, id: str, cpus: str = "") -> None:
         self.running.append(Held(id, "a", spec(), ContainerGrant(cpus=cpus)))
 
-    def put_right(self) -> list[tuple[str, str]]:
+    def reconcile(self) -> list[tuple[str, str]]:
         """What was written, by container."""
         self.runtime.calls.clear()
-        self.good = asyncio.run(self.cpusets.put_right())
+        self.good = asyncio.run(self.cpusets.reconcile())
         return [detail for name, detail in self.runtime.calls if name == "set_cpus"]
 
 
@@ -41,18 +41,18 @@ def test_each_has_his_own_or_shares_and_is_told_once() -> None:
     scene = Scene()
     scene.add("c1", "4-5")
     scene.add("c2")
-    assert scene.put_right() == [("c1", "4-5"), ("c2", "0-3")]
-    assert scene.put_right() == []
+    assert scene.reconcile() == [("c1", "4-5"), ("c2", "0-3")]
+    assert scene.reconcile() == []
     scene.placement = Placement(online="0-7", memory=1, shared="0-5")
-    assert scene.put_right() == [("c2", "0-5")]
+    assert scene.reconcile() == [("c2", "0-5")]
 
 
 def test_nothing_is_done_where_nobody_is_pinned() -> None:
     scene = Scene(shared="")
     scene.add("c1")
-    assert scene.put_right() == []
+    assert scene.reconcile() == []
     scene.placement = None
-    assert scene.put_right() == []
+    assert scene.reconcile() == []
     assert scene.good
 
 
@@ -60,19 +60,19 @@ def test_what_fails_is_tried_again_and_what_is_gone_is_not() -> None:
     scene = Scene()
     scene.add("c1")
     scene.runtime.fail["set_cpus"] = [Unavailable("no"), NotFound("gone")]
-    assert (scene.put_right(), scene.good) == ([("c1", "0-3")], False)
-    assert (scene.put_right(), scene.good) == ([("c1", "0-3")], True)
-    assert (scene.put_right(), scene.good) == ([("c1", "0-3")], True), "it may be another one of that id"
+    assert (scene.reconcile(), scene.good) == ([("c1", "0-3")], False)
+    assert (scene.reconcile(), scene.good) == ([("c1", "0-3")], True)
+    assert (scene.reconcile(), scene.good) == ([("c1", "0-3")], True), "it may be another one of that id"
 
 
 def test_cpus_that_went_offline_are_told_and_left_out() -> None:
     scene = Scene(online="0-4")
     scene.add("c1", "4-5")
-    assert scene.put_right() == [("c1", "4")]
-    scene.put_right()
+    assert scene.reconcile() == [("c1", "4")]
+    scene.reconcile()
     assert [event[1:3] for event in scene.recorder.events] == [("CPUOffline", "CPUs 5 of container a are offline")]
     scene.placement = Placement(online="0-7", memory=1, shared="0-3")
-    assert scene.put_right() == [("c1", "4-5")]
+    assert scene.reconcile() == [("c1", "4-5")]
 
 
 def test_what_a_pod_asks_of_the_machine() -> None:
@@ -96,7 +96,9 @@ def test_refusals_keep_their_own_words() -> None:
 
 def test_cpus_and_nodes_are_in_the_containers_configuration(tmp_path) -> None:
     def resources(grant: ContainerGrant, shared: str):
-        recipe = Recipe(spec(), spec().containers[0], 0, Node("n", "1.1.1.1", ""), tmp_path, grant=grant, shared=shared)
+        recipe = ConfigInputs(
+            spec(), spec().containers[0], 0, Node("n", "1.1.1.1", ""), tmp_path, grant=grant, shared=shared
+        )
         return container_config(recipe).linux.resources
 
     own = resources(ContainerGrant(cpus="4-5", mems="1"), "0-3")

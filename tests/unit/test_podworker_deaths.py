@@ -72,9 +72,9 @@ class Node:
         scene, fake = Scene(self.path, self.raw()), self.fake
         scene.fake, fake.statuses = fake, Statuses(self.api)
         fake.health.over.clear()
-        parts = {name: getattr(fake.world, name) for name in fake.world.__struct_fields__}
-        world = type(fake.world)(**{**parts, "devices": fake.devices, "statuses": fake.statuses})
-        scene.worker = PodWorker(WorkerOptions(read_pod(self.raw()), world, lambda: "nodeplane", fence_ns=1))
+        parts = {name: getattr(fake.deps, name) for name in fake.deps.__struct_fields__}
+        deps = type(fake.deps)(**{**parts, "devices": fake.devices, "statuses": fake.statuses})
+        scene.worker = PodWorker(WorkerOptions(read_pod(self.raw()), deps, lambda: "nodeplane", fence_ns=1))
         fake.runtime.changed = scene.changed
         async with at_work(scene):
             await self._play(scene, asyncio.get_running_loop().time() + seconds)

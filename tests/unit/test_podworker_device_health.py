@@ -1,9 +1,9 @@
 from actors.podworker.pods.status.device_health import (
-    Keep,
+    Retention,
     health_entries,
     held_in,
     merged,
-    told_health,
+    reported_health,
     unknown,
     without_health,
 )
@@ -29,25 +29,25 @@ def known(*entries):
 
 def test_a_pod_that_goes_on_shows_what_health_says_and_no_more():
     assert health_entries(
-        (told(GPU, g1="Unknown"),), known(entry(GPU, g1="Healthy"), entry(CLAIM, d="Healthy")), Keep.NOTHING
+        (told(GPU, g1="Unknown"),), known(entry(GPU, g1="Healthy"), entry(CLAIM, d="Healthy")), Retention.NOTHING
     ) == [entry(GPU, g1="Unknown")]
-    assert health_entries((), known(entry(GPU, g1="Healthy")), Keep.NOTHING) == []
+    assert health_entries((), known(entry(GPU, g1="Healthy")), Retention.NOTHING) == []
 
 
 def test_a_pod_that_is_over_learns_but_does_not_forget():
     before = known(entry(GPU, g1="Unhealthy", g2="Healthy"), entry(CLAIM, d="Unhealthy"))
-    assert health_entries((told(GPU, g1="Unknown", g2="Unhealthy", g3="Unknown"),), before, Keep.KNOWN) == [
+    assert health_entries((told(GPU, g1="Unknown", g2="Unhealthy", g3="Unknown"),), before, Retention.KNOWN) == [
         entry(GPU, g1="Unhealthy", g2="Unhealthy", g3="Unknown"),
         entry(CLAIM, d="Unhealthy"),
     ]
-    assert health_entries((), before, Keep.KNOWN) == before["allocatedResourcesStatus"]
-    assert health_entries((told(GPU, g1="Healthy"),), {}, Keep.KNOWN) == [entry(GPU, g1="Healthy")]
+    assert health_entries((), before, Retention.KNOWN) == before["allocatedResourcesStatus"]
+    assert health_entries((told(GPU, g1="Healthy"),), {}, Retention.KNOWN) == [entry(GPU, g1="Healthy")]
 
 
 def test_before_this_life_has_asked_for_devices_only_what_is_told_is_newer_than_what_is_shown():
     before = known(entry(GPU, g1="Unhealthy", g2="Healthy"), entry(CLAIM, d="Unhealthy"))
-    assert health_entries((), before, Keep.UNTOLD) == before["allocatedResourcesStatus"]
-    assert health_entries((told(GPU, g1="Unknown"),), before, Keep.UNTOLD) == [
+    assert health_entries((), before, Retention.UNREPORTED) == before["allocatedResourcesStatus"]
+    assert health_entries((told(GPU, g1="Unknown"),), before, Retention.UNREPORTED) == [
         entry(GPU, g1="Unknown", g2="Healthy"),
         entry(CLAIM, d="Unhealthy"),
     ]
@@ -55,8 +55,8 @@ def test_before_this_life_has_asked_for_devices_only_what_is_told_is_newer_than_
 
 def test_what_nobody_told_of_is_unknown_until_somebody_does():
     had = unknown((HeldResource(GPU, ("g1", "g2")),))
-    assert health_entries(had, {}, Keep.KNOWN) == [entry(GPU, g1="Unknown", g2="Unknown")]
-    assert health_entries(had, known(entry(GPU, g1="Unhealthy")), Keep.KNOWN) == [
+    assert health_entries(had, {}, Retention.KNOWN) == [entry(GPU, g1="Unknown", g2="Unknown")]
+    assert health_entries(had, known(entry(GPU, g1="Unhealthy")), Retention.KNOWN) == [
         entry(GPU, g1="Unhealthy", g2="Unknown")
     ]
 
@@ -88,8 +88,8 @@ def test_the_status_without_it():
         **known(entry(CLAIM, d="X")),
     }
     assert without_health(status) == {"phase": "Running", "containerStatuses": [{"name": "a"}]}
-    assert told_health(status) != told_health({**status, **known()})
-    assert told_health(without_health(status)) == {}
+    assert reported_health(status) != reported_health({**status, **known()})
+    assert reported_health(without_health(status)) == {}
 
 
 def test_only_the_pod_s_own_entries_that_changed_are_sent():

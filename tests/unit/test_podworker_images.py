@@ -9,12 +9,12 @@ from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.images import Images, check_user, is_name, pull_policy
 from protocols.bus import NotFound, error_for
-from tests.support.podworker_fakes import FakeWorld, container, pod
+from tests.support.podworker_fakes import FakeDependencies, container, pod
 
 
 @pytest.fixture
 def fake(tmp_path):
-    return FakeWorld(tmp_path)
+    return FakeDependencies(tmp_path)
 
 
 def asked(fake, images, times=1, **fields):
@@ -49,7 +49,7 @@ def test_the_policy_by_the_tag(image, policy):
 
 def test_never_means_never(fake):
     fake.runtime.absent.add("img:1")
-    reason, message = reason_of(fake, Images(fake.world), imagePullPolicy="Never")
+    reason, message = reason_of(fake, Images(fake.deps), imagePullPolicy="Never")
     assert (reason, message) == (
         "ErrImageNeverPull",
         'Container image "img:1" is not present with pull policy of Never',
@@ -59,7 +59,7 @@ def test_never_means_never(fake):
 
 def test_a_failed_pull_is_not_repeated_at_once_and_ever_later(fake):
     now = [0.0]
-    images = Images(fake.world, lambda: now[0])
+    images = Images(fake.deps, lambda: now[0])
     fake.runtime.absent.add("img:1")
     waits = []
     for _ in range(7):
@@ -72,7 +72,7 @@ def test_a_failed_pull_is_not_repeated_at_once_and_ever_later(fake):
 
 
 def test_what_the_pod_is_told(fake):
-    images = Images(fake.world, lambda: 0.0)
+    images = Images(fake.deps, lambda: 0.0)
     fake.runtime.absent.add("img:1")
     fake.runtime.fail["pull_image"] = [NotFound("not known")]
     reason_of(fake, images)
@@ -82,7 +82,7 @@ def test_what_the_pod_is_told(fake):
 
 
 def test_an_image_that_arrives_ends_the_back_off(fake):
-    images = Images(fake.world, lambda: 0.0)
+    images = Images(fake.deps, lambda: 0.0)
     fake.runtime.absent.add("img:1")
     fake.runtime.fail["pull_image"] = [NotFound("not known")]
     reason_of(fake, images)
@@ -134,7 +134,7 @@ def test_what_could_be_an_image(name, good):
 
 
 def test_a_name_that_is_none_and_a_runtime_that_cannot_look(fake):
-    images = Images(fake.world, lambda: 0.0)
+    images = Images(fake.deps, lambda: 0.0)
     assert reason_of(fake, images, image="Not A Name")[0] == "InvalidImageName"
 
     async def broken(name):

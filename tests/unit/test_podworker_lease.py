@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from actors.podworker.node import agent, lease
-from actors.podworker.node.agent import NodeAgent, NodeAgentOptions, NodeState
+from actors.podworker.node.agent import NodeState, NodeStatusOptions, NodeStatusUpdater
 from actors.podworker.node.machine import Machine
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import condition
@@ -31,8 +31,8 @@ def test_a_node_given_up_while_its_api_was_away_says_again_that_it_is_ready(monk
 
     async def story() -> None:
         api = MemoryApi()
-        options = NodeAgentOptions("n1", MACHINE, api, lambda: NodeState(()), lambda: None, told.append)  # type: ignore[arg-type] # answers as one
-        node = NodeAgent(options)
+        options = NodeStatusOptions("n1", MACHINE, api, lambda: NodeState(()), lambda: None, told.append)  # type: ignore[arg-type] # answers as one
+        node = NodeStatusUpdater(options)
         tasks = [asyncio.create_task(node.run()), asyncio.create_task(node.keep_lease())]
         try:
             await ready(api, "True")

@@ -9,7 +9,7 @@ import pytest
 
 from actors.podworker.logs import files
 from actors.podworker.logs.reader import End, LogFile
-from actors.podworker.logs.rotation import SELDOM, Growth, LogRotator, RotationOptions
+from actors.podworker.logs.rotation import SELDOM, LogRotator, RotationOptions, RotationSchedule
 from actors.podworker.pods.volumes.paths import pod_directory, removable
 from actors.runtime.hollow import write_log
 from actors.runtime.shim import logs as shim_logs
@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_packed_stops_nothing_else(log: Path) -> None:
 
 
 def test_silent_logs_are_looked_at_seldom_and_growing_ones_each_time() -> None:
-    growth, looked_at = Growth(), {"silent": 0, "growing": 0, "large": 0}
+    growth, looked_at = RotationSchedule(), {"silent": 0, "growing": 0, "large": 0}
     for turn in range(60):
         for id in growth.due(looked_at):
             looked_at[id] += 1
@@ -125,7 +125,7 @@ def test_silent_logs_are_looked_at_seldom_and_growing_ones_each_time() -> None:
 
 
 def test_a_silent_log_that_grows_again_is_looked_at_each_time_from_then_on() -> None:
-    growth = Growth()
+    growth = RotationSchedule()
     for _ in range(30):
         for id in growth.due({"a": 0}):
             growth.found(id, 7)
@@ -136,7 +136,7 @@ def test_a_silent_log_that_grows_again_is_looked_at_each_time_from_then_on() -> 
 
 
 def test_a_new_log_is_looked_at_at_once_and_one_that_is_gone_is_forgotten() -> None:
-    growth = Growth()
+    growth = RotationSchedule()
     for _ in range(20):
         for id in growth.due({"a": 0}):
             growth.found(id, 7)
@@ -172,9 +172,9 @@ def test_containers_are_gone_through_only_after_something_changed(log: Path) -> 
 
 
 def test_looks_at_which_no_log_is_due_are_passed_over() -> None:
-    growth, looked_at = Growth(), 0
+    growth, looked_at = RotationSchedule(), 0
     for turn in range(60):
-        if turn and growth.pass_over():
+        if turn and growth.skip_pass():
             continue
         for id in growth.due({"silent": 0}):
             looked_at += 1

@@ -5,13 +5,13 @@ import pytest
 from actors.podworker.model.errors import PodInvalid
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.manager import ManagerOptions, PodManager
-from tests.support.podworker_fakes import FakeWorld, container, pod
+from tests.support.podworker_fakes import FakeDependencies, container, pod
 
 
 def play(tmp_path, story):
     async def run():
-        fake = FakeWorld(tmp_path)
-        options = ManagerOptions(fake.world, lambda: "nodeplane", lambda uid: None, started_ns=0)
+        fake = FakeDependencies(tmp_path)
+        options = ManagerOptions(fake.deps, lambda: "nodeplane", lambda uid: None, started_ns=0)
         manager = PodManager(options)
         fake.runtime.changed = lambda uid: asyncio.get_running_loop().call_soon(told, uid)
 

@@ -15,18 +15,18 @@ from actors.podworker.pods.probes.results import (
     STARTUP,
     Outcome,
     Probe,
-    Standing,
+    ProbeState,
     Target,
     begin,
-    judge,
     observe,
     over,
     probed,
     probes_of,
+    verdict_of,
 )
 from protocols.bus import DeadlineExceeded, Unavailable
 from protocols.messages.cri import ANSWERED
-from tests.support.podworker_fakes import FakeWorld, container, pod, sidecar
+from tests.support.podworker_fakes import FakeDependencies, container, pod, sidecar
 from tests.unit.test_podworker_worker import Scene, at_work
 
 OUTCOMES = st.sampled_from(Outcome)
@@ -59,7 +59,7 @@ def test_a_standing_changes_only_after_enough_equal_answers(probe, outcomes, kno
 
 @given(st.dictionaries(st.sampled_from([LIVENESS, READINESS, STARTUP]), st.sampled_from([True, False, None])))
 def test_verdicts(goods):
-    verdict = judge("c", {kind: (Probe(kind, {}), Standing(good)) for kind, good in goods.items()})
+    verdict = verdict_of("c", {kind: (Probe(kind, {}), ProbeState(good)) for kind, good in goods.items()})
     assert verdict.started == (goods.get(STARTUP, True) is True)
     assert not verdict.ready or verdict.started
     assert bool(verdict.fault) == (goods.get(LIVENESS, True) is False or goods.get(STARTUP, True) is False)
@@ -67,10 +67,10 @@ def test_verdicts(goods):
 
 def test_when_no_more_is_asked():
     startup, readiness = Probe(STARTUP, {}), Probe(READINESS, {})
-    assert over(startup, Standing(True))
-    assert over(startup, Standing(False))
-    assert not over(startup, Standing(None))
-    assert not over(readiness, Standing(False))
+    assert over(startup, ProbeState(True))
+    assert over(startup, ProbeState(False))
+    assert not over(startup, ProbeState(None))
+    assert not over(readiness, ProbeState(False))
 
 
 def test_defaults_and_where_a_url_leads():
@@ -102,25 +102,25 @@ def test_checks_of_real_sockets(tmp_path):
         writer.close()
 
     async def story():
-        world = FakeWorld(tmp_path).world
+        deps = FakeDependencies(tmp_path).deps
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         target = Target("c1", "127.0.0.1")
 
         async def http(path):
-            return await check(world, {"httpGet": {"port": port, "path": path}}, target, 30)
+            return await check(deps, {"httpGet": {"port": port, "path": path}}, target, 30)
 
         assert (await http("/200")).outcome is Outcome.SUCCESS
         assert (await http("/399")).outcome is Outcome.SUCCESS
         assert (await http("/here")).outcome is Outcome.SUCCESS
         assert (await http("/500")).output == "HTTP probe failed with statuscode: 500"
         assert (await http("/elsewhere")).warning
-        assert (await check(world, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.SUCCESS
+        assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.SUCCESS
         server.close()
         await server.wait_closed()
-        assert (await check(world, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.FAILURE
+        assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.FAILURE
         assert (await http("/200")).outcome is Outcome.FAILURE
-        assert "no port named" in (await check(world, {"tcpSocket": {"port": "x"}}, target, 30)).output
+        assert "no port named" in (await check(deps, {"tcpSocket": {"port": "x"}}, target, 30)).output
 
     asyncio.run(story())
 
@@ -142,10 +142,10 @@ def test_grpc_health(tmp_path):
         )
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        world, target = FakeWorld(tmp_path).world, Target("c1", "127.0.0.1")
+        deps, target = FakeDependencies(tmp_path).deps, Target("c1", "127.0.0.1")
 
         async def ask(service):
-            return await check(world, {"grpc": {"port": port, "service": service}}, target, 30)
+            return await check(deps, {"grpc": {"port": port, "service": service}}, target, 30)
 
         assert (await ask("good")).outcome is Outcome.SUCCESS
         assert (await ask("x" * 200 + "good")).outcome is Outcome.SUCCESS
@@ -168,10 +168,10 @@ def test_grpc_health(tmp_path):
     ],
 )
 def test_exec(tmp_path, answer, outcome):
-    fake = FakeWorld(tmp_path)
+    fake = FakeDependencies(tmp_path)
     fake.runtime.answers["try it"] = answer
     handler = {"exec": {"command": ["try", "it"]}}
-    assert asyncio.run(check(fake.world, handler, Target("c1", ""), 1)).outcome is outcome
+    assert asyncio.run(check(fake.deps, handler, Target("c1", ""), 1)).outcome is outcome
 
 
 def quick(command, **more):

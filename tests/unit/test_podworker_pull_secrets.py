@@ -11,7 +11,7 @@ from actors.podworker.model.errors import ImageMissing
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.images import Images, credentials
 from protocols.bus import NotFound, error_for
-from tests.support.podworker_fakes import FakeWorld, container, pod
+from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.podworker_scene import Scene, at_work, play
 
 
@@ -70,18 +70,18 @@ def test_what_is_no_credentials_is_passed_over(junk):
 
 def pulled(fake, **secrets):
     """The image is pulled by a pod with those secrets, on a runtime of its own."""
-    world = msgspec.structs.replace(fake.world, site=msgspec.structs.replace(fake.world.site, embedded=False))
+    deps = msgspec.structs.replace(fake.deps, node_info=msgspec.structs.replace(fake.deps.node_info, embedded=False))
     fake.runtime.absent.add("r.io/b:1")
     for name, data in secrets.items():
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
         fake.objects.items[("Secret", name)] = {"metadata": {"name": name}, "data": encoded}
     spec = read_pod(pod(container("a", "r.io/b:1"), imagePullSecrets=[{"name": "one"}, {"name": "two"}]))
-    asyncio.run(Images(world).ensure(spec, spec.containers[0]))
+    asyncio.run(Images(deps).ensure(spec, spec.containers[0]))
     return [auth and auth.username for auth in fake.runtime.auths]
 
 
 def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path):
-    fake = FakeWorld(tmp_path)
+    fake = FakeDependencies(tmp_path)
     fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401")]
     one, two = secret(r__io={"username": "one"}), secret(r__io={"username": "two"})
     assert pulled(fake, one=one, two=two) == ["two"]
@@ -89,14 +89,14 @@ def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path):
 
 
 def test_a_secret_that_is_not_there_is_told_and_the_pull_goes_on(tmp_path):
-    fake = FakeWorld(tmp_path)
+    fake = FakeDependencies(tmp_path)
     assert pulled(fake, two=secret(quay__io={"username": "two"})) == [None]
     text = "image pull secrets not found: one; image r.io/b:1 is pulled without them"
     assert ("Warning", "FailedToRetrieveImagePullSecret", text) in fake.recorder.events
 
 
 def test_all_refused_is_a_pull_that_failed(tmp_path):
-    fake = FakeWorld(tmp_path)
+    fake = FakeDependencies(tmp_path)
     fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401"), NotFound("no such image")]
     with pytest.raises(ImageMissing, match="no such image"):
         pulled(fake, one=secret(r__io={"username": "one"}), two=secret(r__io={"username": "two"}))

@@ -9,22 +9,22 @@ from actors.apiserver.resources.pods.rules import pod_causes
 from actors.podworker.model import resources as limits
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.types import read_pod
-from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.sandbox import sandbox_config
-from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUser, shortfalls
+from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUser, unenforced
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.volumes.volumes import Volumes
 from actors.podworker.pods.workers.admission import admit_request
 from actors.scheduler.views import amounts, pod_requests
 from protocols.wire import cri_pb2 as pb
-from tests.support.podworker_fakes import FakeWorld, container, pod
+from tests.support.podworker_fakes import FakeDependencies, container, pod
 
 PROFILE = pb.SecurityProfile
 
 
 def config(raw, user=None, **spec):
     parsed = read_pod(pod(raw, **spec))
-    return container_config(Recipe(parsed, parsed.containers[0], 0, Node("n1"), Path("/root-dir"), user=user))
+    return container_config(ConfigInputs(parsed, parsed.containers[0], 0, Node("n1"), Path("/root-dir"), user=user))
 
 
 def context(own=None, user=None, **of_pod):
@@ -131,7 +131,7 @@ def test_stop_signal(name, expected):
 
 def test_what_is_not_enforced_is_said():
     def said(raw=None, embedded=True, root=True, **spec):
-        return shortfalls(read_pod(pod(raw or container("a"), **spec)), embedded, root)
+        return unenforced(read_pod(pod(raw or container("a"), **spec)), embedded, root)
 
     strict = container(
         "a",
@@ -151,7 +151,7 @@ def test_what_is_not_enforced_is_said():
     assert "capabilities.drop of container a (it needs root)" in said(strict, root=False)
     assert said(strict, embedded=False, **sysctls) == ""
     two = [container("a"), container("b")]
-    assert "pod as a whole" in shortfalls(read_pod(pod(*two, resources={"limits": {"cpu": 1}})), False, True)
+    assert "pod as a whole" in unenforced(read_pod(pod(*two, resources={"limits": {"cpu": 1}})), False, True)
 
 
 def whole(limits_=None, requests=None, *containers):
@@ -173,7 +173,7 @@ def test_resources_of_a_pod_as_a_whole():
     assert qos_class(made) == "Burstable"
     parsed = read_pod(made)
     quotas = [
-        container_config(Recipe(parsed, one, 0, Node("n1"), Path("/r"))).linux.resources.cpu_quota
+        container_config(ConfigInputs(parsed, one, 0, Node("n1"), Path("/r"))).linux.resources.cpu_quota
         for one in parsed.containers
     ]
     assert quotas == [200_000, 100_000]
@@ -206,8 +206,8 @@ def test_whole_pods_that_are_refused(made, words):
 def test_an_empty_dir_belongs_to_the_pods_group(tmp_path):
     mine = os.getgid()
     parsed = read_pod(pod(securityContext={"fsGroup": mine}, volumes=[{"name": "v", "emptyDir": {}}]))
-    world = FakeWorld(tmp_path).world
-    asyncio.run(Volumes(world, lambda: parsed).prepare(Node("n1")))
+    deps = FakeDependencies(tmp_path).deps
+    asyncio.run(Volumes(deps, lambda: parsed).prepare(Node("n1")))
     made = VolumePaths(parsed, tmp_path).path("v").stat()
     assert made.st_gid == mine
     assert made.st_mode & 0o7777 == 0o2777

@@ -2,10 +2,10 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from actors.podworker.model.types import SECOND, Stage, Waiting, read_pod
-from actors.podworker.pods.status.device_health import Keep
-from actors.podworker.pods.status.pod import View, compute_status, is_over, overlay
+from actors.podworker.pods.status.device_health import Retention
+from actors.podworker.pods.status.pod import StatusInputs, compute_status, is_over, overlay
 from actors.podworker.pods.status.status_manager import status_patch
-from actors.podworker.pods.workers.termination import Facts, advance, victims
+from actors.podworker.pods.workers.termination import Facts, advance, containers_to_stop
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import container, pod, sidecar
@@ -38,7 +38,7 @@ def runtime(*containers, boxes=(BOX,), ips=("10.0.0.1",)):
 
 def status(raw, found, **more):
     before = {**(raw.get("status") or {}), **more.pop("before", {})}
-    view = View(spec=read_pod(raw), runtime=found, before=before, host_ip="192.168.0.1", now_ns=NOW, **more)
+    view = StatusInputs(spec=read_pod(raw), runtime=found, before=before, host_ip="192.168.0.1", now_ns=NOW, **more)
     return compute_status(view)
 
 
@@ -108,7 +108,9 @@ def test_terminal_phase_waits_for_devices_and_sidecars_and_never_reverts():
     over = runtime(run("a", "exited"), run("side"))
     assert status(raw, over)["phase"] == "Running"
     assert (
-        status(pod(policy="Never", status={"phase": "Running"}), runtime(run("a", "exited")), held=True)["phase"]
+        status(pod(policy="Never", status={"phase": "Running"}), runtime(run("a", "exited")), devices_held=True)[
+            "phase"
+        ]
         == "Running"
     )
     assert status(pod(status={"phase": "Failed", "reason": "X"}), runtime(run("a")))["phase"] == "Failed"
@@ -154,7 +156,7 @@ def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end():
     expected = [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}]
     assert shown["containerStatuses"][0]["allocatedResourcesStatus"] == expected
     assert [c.get("allocatedResourcesStatus") for c in shown["initContainerStatuses"]] == [None, expected]
-    ended = status(raw, runtime(run("a", "exited")), before=shown, final=True, keep=Keep.KNOWN)
+    ended = status(raw, runtime(run("a", "exited")), before=shown, final=True, retention=Retention.KNOWN)
     assert ended["containerStatuses"][0]["allocatedResourcesStatus"] == expected
 
 
@@ -163,12 +165,12 @@ def test_of_a_pod_that_is_over_the_devices_stand_though_nobody_holds_them_any_mo
     raw, resources = pod(policy="Never"), PodResourceStatus("uid-1", {"a": health}, health)
     shown = status(raw, runtime(run("a")), resources=resources)
     dead, gone = runtime(run("a", "exited", code=1)), "allocatedResourcesStatus"
-    over = status(raw, dead, before=shown, held=True)
+    over = status(raw, dead, before=shown, devices_held=True)
     assert over["phase"] == "Running"
     assert over["containerStatuses"][0][gone] == shown["containerStatuses"][0][gone]
     assert over[gone] == shown[gone]
     assert gone not in status(raw, runtime(run("a")), before=shown)["containerStatuses"][0]
-    off = status(raw, dead, before=shown, tells_health=False)
+    off = status(raw, dead, before=shown, health_enabled=False)
     assert gone not in off["containerStatuses"][0]
 
 
@@ -200,7 +202,7 @@ def test_computing_again_on_what_was_shown_changes_nothing():
     raw = pod(inits=[container("i")])
     first = status(raw, runtime(run("i", "exited"), run("a")))
     again = compute_status(
-        View(
+        StatusInputs(
             spec=read_pod(raw),
             runtime=runtime(run("i", "exited"), run("a")),
             before=overlay(raw["status"], first),
@@ -214,8 +216,8 @@ def test_computing_again_on_what_was_shown_changes_nothing():
 def test_sidecars_end_last_one_by_one():
     spec = read_pod(pod(container("a"), inits=[sidecar("s1"), sidecar("s2")]))
     live = [run("a"), run("s1"), run("s2")]
-    assert [c.name for c in victims(spec, live)] == ["a"]
-    assert [c.name for c in victims(spec, live[1:])] == ["s2"]
+    assert [c.name for c in containers_to_stop(spec, live)] == ["a"]
+    assert [c.name for c in containers_to_stop(spec, live[1:])] == ["s2"]
 
 
 facts = st.builds(Facts, *(st.booleans() for _ in range(6)))

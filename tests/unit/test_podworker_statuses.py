@@ -107,13 +107,13 @@ def refusal(code, field="status.phase"):
 
 
 @pytest.fixture
-def hasty(monkeypatch):
+def immediate(monkeypatch):
     monkeypatch.setattr(statuses, "REJECTED_FIRST_S", 0.001)
     monkeypatch.setattr(statuses, "REJECTED_MOST_S", 0.002)
 
 
 @pytest.mark.parametrize("code", [400, 403, 409, 413, 422])
-def test_a_refused_status_is_given_up_until_it_changes(code, hasty):
+def test_a_refused_status_is_given_up_until_it_changes(code, immediate):
     async def story(api, manager, told):
         api.faults = [refusal(code)] * 1000
         manager.publish(SPEC, {"phase": "Running"})
@@ -132,7 +132,7 @@ def test_a_refused_status_is_given_up_until_it_changes(code, hasty):
     play(story)
 
 
-def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(hasty, monkeypatch, caplog):
+def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(immediate, monkeypatch, caplog):
     monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.01)
 
     async def story(api, manager, told):
@@ -153,7 +153,7 @@ def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(
     play(story)
 
 
-def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(hasty, monkeypatch):
+def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(immediate, monkeypatch):
     monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.05)
 
     async def story(api, manager, told):
@@ -275,21 +275,21 @@ def test_a_server_that_spells_differently_is_not_patched_for_ever():
 def test_somebody_elses_write_is_noticed():
     async def story(api, manager, told):
         manager.publish(SPEC, {"phase": "Running"})
-        assert not manager.disturbed(seen(99, phase="Unknown")), "ours is on its way"
+        assert not manager.overwritten(seen(99, phase="Unknown")), "ours is on its way"
         await settle(manager)
-        assert not manager.disturbed(seen(1, phase="Unknown")), "older than ours"
-        assert not manager.disturbed(seen(2, phase="Running")), "ours"
-        assert not manager.disturbed(seen(3, phase="Running", qosClass="Burstable")), "nothing of ours"
+        assert not manager.overwritten(seen(1, phase="Unknown")), "older than ours"
+        assert not manager.overwritten(seen(2, phase="Running")), "ours"
+        assert not manager.overwritten(seen(3, phase="Running", qosClass="Burstable")), "nothing of ours"
         other = seen(4, phase="Unknown")
-        assert manager.disturbed(other)
+        assert manager.overwritten(other)
         manager.publish(other, {"phase": "Running"})
         await settle(manager)
         assert api.bodies == 2 * [{"phase": "Running"}]
-        assert not manager.disturbed(read_pod(pod(uid="another")))
+        assert not manager.overwritten(read_pod(pod(uid="another")))
         api.gone, api.faults = True, [ApiError(404, {})]
         manager.publish(seen(5), {"phase": "Running"})
         await settle(manager)
-        assert not manager.disturbed(seen(6, phase="Unknown"))
+        assert not manager.overwritten(seen(6, phase="Unknown"))
 
     def seen(version, **status):
         return read_pod(pod(metadata={"resourceVersion": str(version)}, status=status))

@@ -21,7 +21,7 @@ from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from actors.podworker.pods.volumes.payload import File, Inputs, TokenRef, payload, token_refs
 from actors.podworker.pods.volumes.volumes import Volumes, prepare_host_path
 from protocols.kube.errors import ApiAway
-from tests.support.podworker_fakes import FakeWorld, container, pod
+from tests.support.podworker_fakes import FakeDependencies, container, pod
 
 NODE = Node("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
 FOUND = {
@@ -222,8 +222,8 @@ def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
         {"name": "v", "projected": {"sources": [
             {"configMap": {"name": "c"}}, {"serviceAccountToken": {"path": "t", "expirationSeconds": 600}}]}},
     ]  # fmt: skip
-    spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeWorld(tmp_path)
-    kept = Volumes(fake.world, lambda: spec)
+    spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeDependencies(tmp_path)
+    kept = Volumes(fake.deps, lambda: spec)
 
     async def story():
         with pytest.raises(VolumeNotReady, match=r'MountVolume\.SetUp failed for volume "v" : configmap "c" not found'):

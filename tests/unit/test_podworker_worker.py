@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry
 from actors.podworker.model import runtime_status
 from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
 from actors.podworker.pods.workers.admission import admit_request, refusal
-from actors.podworker.pods.workers.metrics import Meter
-from actors.podworker.pods.workers.worker import LEFT_OUT, Calm, PodWorker, WorkerOptions
+from actors.podworker.pods.workers.metrics import PodMetrics
+from actors.podworker.pods.workers.worker import LEFT_OUT, PodWorker, ResyncSuppression, WorkerOptions
 from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
@@ -102,7 +102,7 @@ def test_a_refusal_keeps_the_reason_and_the_words_of_who_refused():
 def test_refusals_are_counted_once_by_reasons_of_upstreams_list(tmp_path):
     async def story():
         registry = CollectorRegistry()
-        scene = Scene(tmp_path, meter=Meter(registry))
+        scene = Scene(tmp_path, meter=PodMetrics(registry))
         scene.fake.devices.fail = [FailedPrecondition("no", {"reason": "OutOfexample.com/gpu"})]
         async with at_work(scene):
             await scene.until(lambda: scene.status.get("phase") == "Failed")
@@ -223,7 +223,7 @@ def test_force_deleted_pod_is_killed_and_released(tmp_path):
     async def story():
         async with at_work(Scene(tmp_path)) as scene:
             await scene.running()
-            scene.worker.vanished()
+            scene.worker.removed_from_api()
             await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
             assert scene.fake.devices.released == [UID]
             assert not scene.fake.pods.deleted
@@ -491,7 +491,7 @@ def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(tmp_pat
         later = Scene(tmp_path, claimed_pod())
         later.fake = fake
         later.worker = PodWorker(
-            WorkerOptions(spec=read_pod(claimed_pod()), world=fake.world, runtime_name=lambda: "n", clock=later.clock)
+            WorkerOptions(spec=read_pod(claimed_pod()), deps=fake.deps, runtime_name=lambda: "n", clock=later.clock)
         )
         fake.runtime.changed, fake.runtime.now = later.changed, later.tick
         later._last = scene._last
@@ -567,7 +567,7 @@ def test_what_the_api_never_heard_of_stays_the_pods_while_the_api_is_away(tmp_pa
                 return
         later = Scene(tmp_path, raw)
         later.fake = fake
-        later.worker = PodWorker(WorkerOptions(read_pod(raw), fake.world, lambda: "nodeplane", fence_ns=1))
+        later.worker = PodWorker(WorkerOptions(read_pod(raw), fake.deps, lambda: "nodeplane", fence_ns=1))
         fake.runtime.changed = later.changed
         fake.statuses.away = False
         async with at_work(later):
@@ -591,7 +591,7 @@ def test_a_new_life_that_finds_the_devices_freed_already_keeps_what_the_status_s
         later = Scene(tmp_path, raw)
         later.fake = fake = scene.fake
         fake.statuses.history.clear()
-        later.worker = PodWorker(WorkerOptions(read_pod(raw), fake.world, lambda: "nodeplane", fence_ns=1))
+        later.worker = PodWorker(WorkerOptions(read_pod(raw), fake.deps, lambda: "nodeplane", fence_ns=1))
         fake.runtime.changed = later.changed
         async with at_work(later):
             await later.until(lambda: later.status.get("phase") == "Failed" and fake.health.over.get(UID))
@@ -663,7 +663,7 @@ def test_a_resync_compares_and_looks_now_and_then(tmp_path):
 
 
 def test_its_own_status_that_comes_back_during_a_look_is_no_reason_for_another():
-    calm, spec, status = Calm(), object(), object()
+    calm, spec, status = ResyncSuppression(), object(), object()
     calm.looks((spec, status))
     newer = object()
     calm.replaced(spec, newer)

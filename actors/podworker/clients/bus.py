@@ -189,7 +189,7 @@ LATE_S = 2.0
 """How much later than its admission a pod may be told of: an answer and a stream have no order between them."""
 
 
-class HealthLink:
+class DeviceHealthClient:
     """dependencies.DeviceHealth. Owns the stream `ended-pods`."""
 
     def __init__(self, on: bool) -> None:

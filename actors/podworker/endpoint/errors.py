@@ -8,7 +8,7 @@ from aiohttp import web
 from protocols.errors import NodeplaneError
 
 
-class StreamingRefused(NodeplaneError):
+class EndpointError(NodeplaneError):
     """Base of all of them."""
 
     reason: ClassVar[str] = "InternalError"
@@ -16,7 +16,7 @@ class StreamingRefused(NodeplaneError):
     """Seconds after which to come back; 0 = better not."""
 
 
-class CallerUnknown(StreamingRefused):
+class CallerUnknown(EndpointError):
     """Raised when a request comes without a client certificate of this plane."""
 
     http: ClassVar[int] = 401
@@ -24,7 +24,7 @@ class CallerUnknown(StreamingRefused):
     reason: ClassVar[str] = "Unauthorized"
 
 
-class CallerForbidden(StreamingRefused):
+class CallerForbidden(EndpointError):
     """Raised when somebody other than the API server calls."""
 
     http: ClassVar[int] = 403
@@ -32,7 +32,7 @@ class CallerForbidden(StreamingRefused):
     reason: ClassVar[str] = "Forbidden"
 
 
-class RequestInvalid(StreamingRefused):
+class RequestInvalid(EndpointError):
     """Raised when a query cannot be understood, or the container has not come as far as the request needs it."""
 
     http: ClassVar[int] = 400
@@ -40,7 +40,7 @@ class RequestInvalid(StreamingRefused):
     reason: ClassVar[str] = "BadRequest"
 
 
-class StreamTargetMissing(StreamingRefused):
+class StreamTargetMissing(EndpointError):
     """Raised when this node has no such pod or container, or no such path."""
 
     http: ClassVar[int] = 404
@@ -48,7 +48,7 @@ class StreamTargetMissing(StreamingRefused):
     reason: ClassVar[str] = "NotFound"
 
 
-class NotHeardYet(StreamingRefused):
+class NotSynced(EndpointError):
     """Raised in the first moments of a life of podworker; clients come back by themselves."""
 
     http: ClassVar[int] = 503
@@ -57,7 +57,7 @@ class NotHeardYet(StreamingRefused):
     retry_s: ClassVar[int] = 1
 
 
-class RuntimeAway(StreamingRefused):
+class RuntimeUnavailable(EndpointError):
     """Raised when the container runtime cannot be asked, or does not open the stream."""
 
     http: ClassVar[int] = 503
@@ -65,7 +65,7 @@ class RuntimeAway(StreamingRefused):
     reason: ClassVar[str] = "ServiceUnavailable"
 
 
-def status(error: StreamingRefused) -> dict[str, object]:
+def status(error: EndpointError) -> dict[str, object]:
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -78,5 +78,5 @@ def status(error: StreamingRefused) -> dict[str, object]:
     }
 
 
-def refusal(error: StreamingRefused) -> web.Response:
+def refusal(error: EndpointError) -> web.Response:
     return web.Response(body=msgspec.json.encode(status(error)), status=error.http, content_type="application/json")

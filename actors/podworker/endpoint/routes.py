@@ -9,7 +9,7 @@ from aiohttp import web
 from google.protobuf.message import Message
 
 from actors.podworker.clients.runtime import BusRuntime
-from actors.podworker.endpoint.errors import NotHeardYet, RequestInvalid, RuntimeAway
+from actors.podworker.endpoint.errors import NotSynced, RequestInvalid, RuntimeUnavailable
 from actors.podworker.endpoint.requests import (
     ExecOptions,
     Where,
@@ -41,7 +41,7 @@ Reply = TypeVar("Reply", bound=Message)
 
 
 class StreamCalls:
-    """Each returns a URL that is good once and for a short time. Raises RuntimeAway."""
+    """Each returns a URL that is good once and for a short time. Raises RuntimeUnavailable."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -76,7 +76,7 @@ class StreamCalls:
         try:
             answer = await self._bus.call(messages.OWNER, messages.CALL, call, messages.CriReply, timeout=CALL_S)
         except BusError as error:
-            raise RuntimeAway(error.message or str(error)) from None
+            raise RuntimeUnavailable(error.message or str(error)) from None
         return reply.FromString(answer.response)
 
 
@@ -91,9 +91,9 @@ class NodeView(msgspec.Struct, frozen=True):
     """False until both have been heard of after a start."""
 
     def pod(self, where: Where) -> Object:
-        """Raises StreamTargetMissing, NotHeardYet."""
+        """Raises StreamTargetMissing, NotSynced."""
         if not self.complete():
-            raise NotHeardYet("the node has just started and does not know its pods yet")
+            raise NotSynced("the node has just started and does not know its pods yet")
         return find_pod(self.pods, where)
 
 
@@ -102,7 +102,7 @@ class LogRoute:
         self._view = view
 
     async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
-        """Raises StreamingRefused before the first byte."""
+        """Raises EndpointError before the first byte."""
         where, options = where_of(path, container=True), log_options(request.query)
         pod = self._view.pod(where)
         uid = uid_of(pod)

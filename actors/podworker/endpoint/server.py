@@ -13,7 +13,7 @@ from aiohttp import web
 from actors.podworker.endpoint.errors import (
     CallerForbidden,
     CallerUnknown,
-    StreamingRefused,
+    EndpointError,
     StreamTargetMissing,
     refusal,
 )
@@ -98,7 +98,7 @@ class NodeEndpoint:
             if handler is None:
                 raise StreamTargetMissing(f"the node serves {', '.join(sorted(self._routes))}, not {request.path!r}")
             return await handler(request, list(parts[2:]))
-        except StreamingRefused as error:
+        except EndpointError as error:
             return refusal(error)
         except ConnectionError:
             return web.Response(status=499)

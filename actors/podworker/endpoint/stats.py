@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from actors.podworker.endpoint.errors import RuntimeAway, StreamTargetMissing
+from actors.podworker.endpoint.errors import RuntimeUnavailable, StreamTargetMissing
 from protocols.bus import BusError
 from protocols.kube.times import format_ns
 from protocols.wire import cri_pb2 as pb
@@ -151,12 +151,12 @@ class StatsRoute:
         self._sampler = sampler
 
     async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
-        """Raises StreamingRefused."""
+        """Raises EndpointError."""
         if path != ["summary"]:
             raise StreamTargetMissing("the node tells its statistics at /stats/summary")
         try:
             sample = await self._sampler.sample()
         except BusError as error:
-            raise RuntimeAway(str(error)) from None
+            raise RuntimeUnavailable(str(error)) from None
         body = {**summary(self._node, sample), "window": sample.window}
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")

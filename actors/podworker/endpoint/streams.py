@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 
-from actors.podworker.endpoint.errors import RequestInvalid, RuntimeAway
+from actors.podworker.endpoint.errors import RequestInvalid, RuntimeUnavailable
 from actors.podworker.endpoint.requests import ExecOptions
 from protocols.streams.channels import (
     CHANNEL_PROTOCOLS,
@@ -105,7 +105,7 @@ class RuntimeWire:
 
 
 async def upgraded(url: str, protocol: str) -> RuntimeWire:
-    """Raises RuntimeAway when the runtime does not open the connection."""
+    """Raises RuntimeUnavailable when the runtime does not open the connection."""
     where = urlsplit(url)
     path = where.path + (f"?{where.query}" if where.query else "")
     order = (
@@ -118,15 +118,15 @@ async def upgraded(url: str, protocol: str) -> RuntimeWire:
             writer.write(order.encode())
             answer = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0].decode(errors="replace")
     except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError) as error:
-        raise RuntimeAway(f"the container runtime does not open the stream: {error}") from None
+        raise RuntimeUnavailable(f"the container runtime does not open the stream: {error}") from None
     if answer.split(" ")[1:2] != ["101"]:
         writer.close()
-        raise RuntimeAway(f"the container runtime does not open the stream: it answered {answer!r}")
+        raise RuntimeUnavailable(f"the container runtime does not open the stream: it answered {answer!r}")
     return RuntimeWire(reader, writer)
 
 
 async def command(request: web.BaseRequest, url: str, options: ExecOptions) -> web.StreamResponse:
-    """Exec or attach. Raises RequestInvalid, and RuntimeAway when the runtime does not open the connection."""
+    """Exec or attach. Raises RequestInvalid, and RuntimeUnavailable when the runtime does not open the connection."""
     check_upgrade(request, CHANNEL_PROTOCOLS)
     wire = await upgraded(url, V4)
     client = _websocket(CHANNEL_PROTOCOLS)
@@ -145,7 +145,7 @@ async def _opened(wire: RuntimeWire, options: ExecOptions) -> Command:
     try:
         await runtime.open(_channels(options))
     except ConnectionError as error:
-        raise RuntimeAway(f"the container runtime does not open the stream: {error}") from None
+        raise RuntimeUnavailable(f"the container runtime does not open the stream: {error}") from None
     return runtime
 
 
@@ -155,7 +155,7 @@ def _channels(options: ExecOptions) -> set[int]:
 
 
 async def tunnel(request: web.BaseRequest, url: str) -> web.StreamResponse:
-    """Port-forward. Raises RuntimeAway when the runtime does not open the connection."""
+    """Port-forward. Raises RuntimeUnavailable when the runtime does not open the connection."""
     wire = await upgraded(url, FORWARD)
     client = _websocket((TUNNEL,))
     ways: list[asyncio.Future[None]] = []

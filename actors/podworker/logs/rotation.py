@@ -15,7 +15,7 @@ SELDOM = 6
 """A silent log is looked at each sixth time: one that bursts out is found a minute later at most."""
 
 
-class Growth:
+class RotationSchedule:
     def __init__(self) -> None:
         self._looks = 0
         self._known: dict[str, tuple[int, int, int]] = {}
@@ -23,7 +23,7 @@ class Growth:
         self._next = 0
         """No log is due before this look, unless it is new."""
 
-    def pass_over(self) -> bool:
+    def skip_pass(self) -> bool:
         """Begin a look at the same containers as the last time, if it is one at which no log is due."""
         if self._looks + 1 >= self._next:
             return False
@@ -76,7 +76,7 @@ class LogRotator:
         self._options = options
         self._runtime = runtime
         self._running = running
-        self._growth = Growth()
+        self._growth = RotationSchedule()
         self._runs: dict[str, str] = {}
         self._changed = True
         self._seen: set[str] = set()
@@ -92,7 +92,7 @@ class LogRotator:
         self._changed = True
 
     async def look(self) -> None:
-        if not self._changed and self._growth.pass_over():
+        if not self._changed and self._growth.skip_pass():
             return
         if self._changed:
             self._changed = False

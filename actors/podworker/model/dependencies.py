@@ -112,7 +112,7 @@ class Statuses(Protocol):
         """The API shows the status published last (or has no such pod any more)."""
         ...
 
-    def disturbed(self, spec: PodSpec) -> bool:
+    def overwritten(self, spec: PodSpec) -> bool:
         """Somebody else wrote into the status since: the API, as `spec` has it, shows another than the one published
         last."""
         ...
@@ -134,7 +134,7 @@ class Objects(Protocol):
     """What pods of this node refer to, read from the API with the node's identity."""
 
     async def read(self, kind: str, namespace: str, name: str) -> Object | None:
-        """One of links.world.OBJECTS; None: there is none. Raises NodeplaneError when that cannot be told."""
+        """One of links.deps.OBJECTS; None: there is none. Raises NodeplaneError when that cannot be told."""
         ...
 
     async def token(self, spec: PodSpec, audience: str, seconds: int) -> tuple[str, float]:
@@ -190,7 +190,7 @@ class Address(msgspec.Struct, frozen=True):
     port: int = 0
 
 
-class Site(msgspec.Struct, frozen=True):
+class NodeInfo(msgspec.Struct, frozen=True):
     """Where this node is: constant for a process's life."""
 
     node_name: str
@@ -211,7 +211,7 @@ class Site(msgspec.Struct, frozen=True):
         return Node(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)
 
 
-class World(msgspec.Struct, frozen=True):
+class Dependencies(msgspec.Struct, frozen=True):
     runtime: Runtime
     pleg: Pleg
     devices: Devices
@@ -220,7 +220,7 @@ class World(msgspec.Struct, frozen=True):
     objects: Objects
     recorder: Recorder
     health: DeviceHealth
-    site: Site
+    node_info: NodeInfo
     services: Callable[[], Iterable[Object]] = tuple
     """All services the API has, as far as they are known."""
     network: Callable[[], str] = lambda: ""

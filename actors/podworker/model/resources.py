@@ -130,7 +130,7 @@ PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
 Amounts = dict[str, dict[str, str]]
 """Quantities of cpu and memory by side."""
-Room = Mapping[str, tuple[int, int]]
+NodeCapacity = Mapping[str, tuple[int, int]]
 """By resource: what the node has for pods, and what its other pods were allocated. In thousandths."""
 
 
@@ -217,18 +217,23 @@ def _raw(spec: PodSpec, raw: Object, allocated: Mapping[str, Amounts]) -> Object
     return sized(container, allocated.get(container.name)).raw if container is not None else raw
 
 
-def judge(spec: PodSpec, new: Mapping[str, Amounts], room: Room, pinned: bool, banked: bool) -> Waiting | None:
-    """None: the node gives it. `pinned`: CPUs are kept apart on this node; `banked`: the pod's memory is of its own."""
-    if qos_class(spec.raw.get("spec") or {}) == GUARANTEED and (pinned or banked):
-        manager = "CPU" if pinned else "Memory"
+def check_resize(
+    spec: PodSpec, new: Mapping[str, Amounts], node: NodeCapacity, cpus_pinned: bool, memory_pinned: bool
+) -> Waiting | None:
+    """Return why the node does not allocate `new` to the pod, None if it does.
+
+    `cpus_pinned`: containers of this node are pinned to CPUs. `memory_pinned`: the pod has exclusive memory.
+    """
+    if qos_class(spec.raw.get("spec") or {}) == GUARANTEED and (cpus_pinned or memory_pinned):
+        manager = "CPU" if cpus_pinned else "Memory"
         text = f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager static policy"
         return Waiting(INFEASIBLE, text)
     asked = requests(spec, new)
-    for name, (capacity, _) in room.items():
+    for name, (capacity, _) in node.items():
         if asked[name] > capacity:
             shown = f"requested: {_shown(name, asked[name])}, capacity: {_shown(name, capacity)}"
             return Waiting(INFEASIBLE, f"Node didn't have enough capacity: {name}, {shown}")
-    for name, (capacity, used) in room.items():
+    for name, (capacity, used) in node.items():
         if asked[name] + used > capacity:
             parts = (("requested", asked[name]), ("used", used), ("capacity", capacity))
             shown = ", ".join(f"{part}: {_shown(name, amount)}" for part, amount in parts)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.podworker.model.types import Object
-from actors.podworker.node.lease import LeaseKeeper, LeaseKeeperOptions
+from actors.podworker.node.lease import LeaseOptions, LeaseRenewer
 from actors.podworker.node.machine import Machine
 from actors.podworker.node.status import (
     NodeView,
@@ -82,7 +82,7 @@ class NodeState(msgspec.Struct, frozen=True):
     placement: Placement | None = None
 
 
-class NodeAgentOptions(msgspec.Struct, frozen=True):
+class NodeStatusOptions(msgspec.Struct, frozen=True):
     name: str
     machine: Machine
     client: ApiClient
@@ -95,14 +95,14 @@ class NodeAgentOptions(msgspec.Struct, frozen=True):
     """Type, reason and message of an event of the node."""
 
 
-class NodeAgent:
-    def __init__(self, options: NodeAgentOptions) -> None:
+class NodeStatusUpdater:
+    def __init__(self, options: NodeStatusOptions) -> None:
         self._options = options
         self._readiness = Readiness()
         self._node: Object | None = None
-        self._doubted = False
+        self._stale = False
         self._changed = asyncio.Event()
-        self._beat_due = 0.0
+        self._heartbeat_due = 0.0
         self._pace = Bucket(PATCHES_S, PATCHES_AT_ONCE, PATCHES_AT_ONCE, time.monotonic())
 
     def wake(self) -> None:
@@ -125,7 +125,7 @@ class NodeAgent:
             await self._paced()
             self._changed.clear()
             try:
-                await self._bring_up_to_date()
+                await self._reconcile()
                 if failures:
                     self._options.trouble("")
                 failures = 0
@@ -142,16 +142,16 @@ class NodeAgent:
             await asyncio.sleep(0.1)
         uid = (self._node.get("metadata") or {}).get("uid", "")
         told = self._options
-        await LeaseKeeper(LeaseKeeperOptions(told.client, told.name, told.trouble, self._doubt)).run(uid)
+        await LeaseRenewer(LeaseOptions(told.client, told.name, told.trouble, self._on_lease_late)).run(uid)
 
-    def _doubt(self) -> None:
+    def _on_lease_late(self) -> None:
         """The lease was late: somebody may have written of this node that it is lost."""
-        self._doubted = True
+        self._stale = True
         self.wake()
 
     async def _wait(self) -> None:
         now = time.monotonic()
-        delay = max(0.0, self._beat_due - now)
+        delay = max(0.0, self._heartbeat_due - now)
         recheck = self._readiness.recheck_in(now)
         try:
             async with asyncio.timeout(delay if recheck is None else min(delay, recheck)):
@@ -159,14 +159,14 @@ class NodeAgent:
         except TimeoutError:
             pass
 
-    async def _bring_up_to_date(self) -> None:
+    async def _reconcile(self) -> None:
         node = self._node
-        if node is None or self._doubted:
+        if node is None or self._stale:
             node = await self._register()
-            self._doubted = False
+            self._stale = False
         wanted, before = self._wanted(node), node.get("status") or {}
         patch = node_patch(before, wanted)
-        if patch is None and time.monotonic() >= self._beat_due:
+        if patch is None and time.monotonic() >= self._heartbeat_due:
             patch = heartbeat_patch(wanted, times.now())
         if patch is not None:
             self._pace.take(time.monotonic())
@@ -212,7 +212,7 @@ class NodeAgent:
                 self._readiness.adopt(time.monotonic())
             node = await self._label(node)
         self._node = node
-        self._beat_due = time.monotonic() + HEARTBEAT_S
+        self._heartbeat_due = time.monotonic() + HEARTBEAT_S
         return node
 
     async def _label(self, node: Object) -> Object:
@@ -239,4 +239,4 @@ class NodeAgent:
             if error.code == 404:
                 self._node = None  # deleted by someone: register anew
             raise
-        self._beat_due = time.monotonic() + HEARTBEAT_S
+        self._heartbeat_due = time.monotonic() + HEARTBEAT_S

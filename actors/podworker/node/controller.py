@@ -2,7 +2,7 @@
 
 from actors.podworker.clients.bus import Streams
 from actors.podworker.model.types import Object
-from actors.podworker.node.agent import NodeAgent, NodeAgentOptions, NodeState
+from actors.podworker.node.agent import NodeState, NodeStatusOptions, NodeStatusUpdater
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
 from actors.podworker.node.machine import read_machine
 from protocols.actor import Context
@@ -21,8 +21,8 @@ class NodeController:
         self._events = events
         self._streams = streams
         self._port = 0
-        self._agent = NodeAgent(
-            NodeAgentOptions(
+        self._agent = NodeStatusUpdater(
+            NodeStatusOptions(
                 name=self._name,
                 machine=self.machine,
                 client=client,

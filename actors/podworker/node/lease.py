@@ -36,7 +36,7 @@ def now_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class LeaseKeeperOptions(msgspec.Struct, frozen=True):
+class LeaseOptions(msgspec.Struct, frozen=True):
     client: ApiClient
     node: str
     trouble: Callable[[str], None] = lambda text: None
@@ -45,8 +45,8 @@ class LeaseKeeperOptions(msgspec.Struct, frozen=True):
     """It was not renewed for so long that others may have said the node is lost."""
 
 
-class LeaseKeeper:
-    def __init__(self, options: LeaseKeeperOptions) -> None:
+class LeaseRenewer:
+    def __init__(self, options: LeaseOptions) -> None:
         self._options = options
         self._client, self._node = options.client, options.node
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from actors.podworker.clients.api import ApiObjects, ApiPods, ApiRecorder, KnownServices, address
-from actors.podworker.clients.bus import BusDevices, BusPleg, HealthLink, Streams
+from actors.podworker.clients.bus import BusDevices, BusPleg, DeviceHealthClient, Streams
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.logs.rotation import LogRotator, RotationOptions
-from actors.podworker.model.dependencies import Site, World
+from actors.podworker.model.dependencies import Dependencies, NodeInfo
 from actors.podworker.model.runtime_status import RUNNING
 from actors.podworker.model.types import Object
 from actors.podworker.pods.cpusets import CpusetOptions, Cpusets, Held
@@ -22,7 +22,7 @@ from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from actors.podworker.pods.status.status_manager import StatusManager
-from actors.podworker.pods.workers.metrics import Meter
+from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
 from protocols.bus import BusError, Op
 from protocols.kube.client import ApiClient
@@ -70,13 +70,13 @@ class PodController:
         self._runtime = BusRuntime(context.bus)
         self._devices = BusDevices(context.bus, streams)
         self._services = KnownServices(client)
-        self._health = HealthLink(settings.gate("ResourceHealthStatus"))
-        meter, mirrors, recorder = Meter(context.registry), MirrorTable(), ApiRecorder(events)
+        self._health = DeviceHealthClient(settings.gate("ResourceHealthStatus"))
+        meter, mirrors, recorder = PodMetrics(context.registry), MirrorTable(), ApiRecorder(events)
         api = ApiPods(client, mirrors)
         self._statuses = StatusManager(api, meter.status.observe, meter.health.observe)
         self._manager = PodManager(
             ManagerOptions(
-                world=self._world(client, api, recorder),
+                deps=self._deps(client, api, recorder),
                 runtime_name=streams.runtime_name,
                 resources=self._health.status,
                 started_ns=time.time_ns(),
@@ -128,9 +128,9 @@ class PodController:
         """Return False until both API and pleg have reported the pods of this node."""
         return self._informer.synced and self._streams.pod_status.was_synced
 
-    def _world(self, client: ApiClient, api: ApiPods, recorder: ApiRecorder) -> World:
+    def _deps(self, client: ApiClient, api: ApiPods, recorder: ApiRecorder) -> Dependencies:
         settings, layout, machine = self._context.settings, self._context.layout, self._node.machine
-        return World(
+        return Dependencies(
             runtime=self._runtime,
             pleg=BusPleg(self._context.bus, self._streams),
             devices=self._devices,
@@ -139,7 +139,7 @@ class PodController:
             objects=ApiObjects(client),
             recorder=recorder,
             health=self._health,
-            site=Site(
+            node_info=NodeInfo(
                 node_name=settings.node_name,
                 root=layout.root,
                 logs=layout.pod_logs,

@@ -56,10 +56,10 @@ class Cpusets:
             await self._wake.wait()
             await asyncio.sleep(SETTLE_S)
             self._wake.clear()
-            if not await self.put_right():
+            if not await self.reconcile():
                 asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
 
-    async def put_right(self) -> bool:
+    async def reconcile(self) -> bool:
         """False when a container could not be moved and is to be tried again."""
         placement = self._options.placement()
         if placement is None or not placement.shared:

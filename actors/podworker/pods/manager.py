@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.podworker.model.dependencies import World
+from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import PodInvalid
-from actors.podworker.model.resources import NAMES, Room, milli, requests
+from actors.podworker.model.resources import NAMES, NodeCapacity, milli, requests
 from actors.podworker.model.types import TERMINAL, Object, PodSpec, Stage, is_static, read_pod
 from actors.podworker.pods.status.conditions import OWN
-from actors.podworker.pods.workers.metrics import Meter
+from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
 from protocols.messages.devices import ContainerGrant
@@ -24,7 +24,7 @@ log = logging.getLogger("podworker")
 
 
 class ManagerOptions(msgspec.Struct, frozen=True):
-    world: World
+    deps: Dependencies
     runtime_name: Callable[[], str]
     resources: Callable[[str], PodResourceStatus | None]
     """What health says of a pod now."""
@@ -32,7 +32,7 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     """When this process began: what happened before may be an earlier life's doing."""
     allocatable: Callable[[], Object] = dict
     """What the node has for pods, as the API shows it."""
-    meter: Meter | None = None
+    meter: PodMetrics | None = None
 
 
 class PodManager:
@@ -73,7 +73,7 @@ class PodManager:
         if uid in self._finished:
             self._forget(uid)
         elif worker := self._workers.get(uid):
-            worker.vanished(hasty=not is_static(obj))
+            worker.removed_from_api(immediate=not is_static(obj))
 
     # pleg, health, cri, status manager
 
@@ -136,7 +136,7 @@ class PodManager:
         worker = self._workers.get(uid)
         return (worker.state.spec, worker.state.grants) if worker and worker.state.grants is not None else None
 
-    def room(self, uid: str) -> Room:
+    def room(self, uid: str) -> NodeCapacity:
         """What a pod could have of the node, beside what the others were allocated."""
         allocatable = self._options.allocatable()
         others = [worker.state for key, worker in self._workers.items() if key != uid]
@@ -158,7 +158,7 @@ class PodManager:
 
     def republish(self, uid: str) -> None:
         """The API shows another object for this pod: its status is sent whole."""
-        self._options.world.statuses.forget(uid)
+        self._options.deps.statuses.forget(uid)
         if worker := self._workers.get(uid):
             worker.wake()
 
@@ -187,8 +187,8 @@ class PodManager:
             return
         self._finished.discard(spec.uid)
         options = self._options
-        world, name, meter = options.world, options.runtime_name, options.meter
-        worker = PodWorker(WorkerOptions(spec, world, name, gone, fence_ns, meter=meter, room=self.room))
+        deps, name, meter = options.deps, options.runtime_name, options.meter
+        worker = PodWorker(WorkerOptions(spec, deps, name, gone, fence_ns, meter=meter, room=self.room))
         worker.resources(options.resources(spec.uid))
         self._workers[spec.uid] = worker
         task = asyncio.get_running_loop().create_task(worker.run(), name=f"pod {spec.namespace}/{spec.name}")
@@ -210,7 +210,7 @@ class PodManager:
 
     def _forget(self, uid: str) -> None:
         self._finished.discard(uid)
-        self._options.world.statuses.forget(uid)
+        self._options.deps.statuses.forget(uid)
 
 
 def _uid(obj: Object) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, PodInvalid
 from actors.podworker.model.types import Object, read_pod
-from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.environment.references import env_refs, volume_refs
 from actors.podworker.pods.probes.results import probes_of
@@ -111,7 +111,7 @@ def _check_shape(pod: Object) -> None:
     for container in spec.containers:
         env_refs(container)
         probes_of(container)
-        container_config(Recipe(spec, container, 0, Node(""), Path("/")))
+        container_config(ConfigInputs(spec, container, 0, Node(""), Path("/")))
 
 
 def _check(obj: Any) -> None:

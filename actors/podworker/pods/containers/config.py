@@ -76,7 +76,7 @@ SECCOMP = "kubelet/seccomp"
 """Below the root: where profiles of type Localhost are looked for."""
 
 
-class Recipe(msgspec.Struct, frozen=True):
+class ConfigInputs(msgspec.Struct, frozen=True):
     """Everything one container is made of."""
 
     spec: PodSpec
@@ -101,7 +101,7 @@ class Recipe(msgspec.Struct, frozen=True):
     """The image's; None where the runtime knows it itself."""
 
 
-def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
+def container_config(recipe: ConfigInputs) -> "cri_pb2.ContainerConfig":
     """Raises ContainerConfigInvalid when environment or mounts cannot be built."""
     container, grant = recipe.container, recipe.grant
     raw = container.raw
@@ -130,7 +130,7 @@ def container_config(recipe: Recipe) -> "cri_pb2.ContainerConfig":
     )
 
 
-def _mounts(recipe: Recipe, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
+def _mounts(recipe: ConfigInputs, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
     hosts = has_hosts(recipe.spec, recipe.own_ip)
     granted = recipe.grant.mounts
     return container_mounts(recipe.spec, recipe.container, recipe.root, granted, variables, recipe.attempt, hosts)
@@ -147,7 +147,7 @@ def _stop_signal(raw: Object) -> "cri_pb2.Signal":
     return getattr(cri_pb2, f"SIGNAL_{name.replace('+', 'PLUS').replace('-', 'MINUS')}", cri_pb2.SIGNAL_RUNTIME_DEFAULT)
 
 
-def _annotations(recipe: Recipe) -> dict[str, str]:
+def _annotations(recipe: ConfigInputs) -> dict[str, str]:
     raw, spec = recipe.container.raw, recipe.spec
     found = {
         PREFIX + "hash": recipe.container.hash,
@@ -169,7 +169,7 @@ def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.D
     return cri_pb2.Device(container_path=container_path, host_path=host_path, permissions=permissions or "mrw")
 
 
-def _linux(recipe: Recipe) -> "cri_pb2.LinuxContainerConfig":
+def _linux(recipe: ConfigInputs) -> "cri_pb2.LinuxContainerConfig":
     spec, raw = recipe.spec, recipe.container.raw
     context = container_security(spec, recipe.container, recipe.root / SECCOMP, recipe.user)
     if recipe.target:

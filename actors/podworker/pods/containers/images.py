@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from actors.podworker.model.dependencies import ImageFound, World
+from actors.podworker.model.dependencies import Dependencies, ImageFound
 from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
 from actors.podworker.model.types import ContainerSpec, Object, PodSpec
 from actors.podworker.pods.environment.references import SECRET, Ref, fetch
@@ -132,8 +132,8 @@ def pull_policy(container: ContainerSpec) -> str:
 class Images:
     """`clock` gives monotonic seconds. Back-off is per image: 10 s, doubling to 5 minutes."""
 
-    def __init__(self, world: World, clock: Callable[[], float] = time.monotonic) -> None:
-        self._world = world
+    def __init__(self, deps: Dependencies, clock: Callable[[], float] = time.monotonic) -> None:
+        self._deps = deps
         self._clock = clock
         self._failed: dict[str, _Failed] = {}
 
@@ -142,7 +142,7 @@ class Images:
         not run or its secrets cannot be read; BusError when the runtime could not be asked."""
         policy = pull_policy(container)
         present = await self._inspect(spec, container)
-        if present is not None and (policy != ALWAYS or self._world.site.embedded):
+        if present is not None and (policy != ALWAYS or self._deps.node_info.embedded):
             self._failed.pop(container.image, None)
             self._tell(spec, "Pulled", f'Container image "{container.image}" already present on machine', container)
         elif policy == NEVER:
@@ -151,7 +151,7 @@ class Images:
             raise ImageMissing(ERR_NEVER, message)
         else:
             reference = await self._pull(spec, container)
-            present = await self._world.runtime.image(container.image) or ImageFound(reference)
+            present = await self._deps.runtime.image(container.image) or ImageFound(reference)
         check_user(spec, container, present)
         return present
 
@@ -162,7 +162,7 @@ class Images:
             self._tell(spec, "InspectFailed", message, container, "Warning")
             raise ImageMissing(ERR_NAME, message)
         try:
-            return await self._world.runtime.image(image)
+            return await self._deps.runtime.image(image)
         except (Unavailable, DeadlineExceeded):
             raise
         except BusError as error:
@@ -195,13 +195,13 @@ class Images:
         """By the first credentials the registry takes; without any if there are none."""
         for auth in known[:-1]:
             with contextlib.suppress(BusError):
-                return await self._world.runtime.pull_image(image, auth)
-        return await self._world.runtime.pull_image(image, known[-1] if known else None)
+                return await self._deps.runtime.pull_image(image, auth)
+        return await self._deps.runtime.pull_image(image, known[-1] if known else None)
 
     async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
         """Raises ReferenceUnreadable when it cannot be told what the pod's secrets hold."""
-        refs = () if self._world.site.embedded else pull_refs(spec)
-        found = await fetch(self._world.objects, spec.namespace, refs)
+        refs = () if self._deps.node_info.embedded else pull_refs(spec)
+        found = await fetch(self._deps.objects, spec.namespace, refs)
         if missing := ", ".join(ref.name for ref in refs if found[ref] is None):
             text = f"image pull secrets not found: {missing}; image {container.image} is pulled without them"
             self._tell(spec, NO_SECRET, text, container, "Warning")
@@ -209,7 +209,7 @@ class Images:
         return await asyncio.to_thread(credentials, container.image, secrets)
 
     def _tell(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
-        self._world.recorder.pod(spec, kind, reason, message, container)
+        self._deps.recorder.pod(spec, kind, reason, message, container)
 
 
 def check_user(spec: PodSpec, container: ContainerSpec, image: ImageFound) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.podworker.model.dependencies import World
+from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed
 from actors.podworker.model.types import ContainerSpec, Kill, Plan, PodSpec
 from actors.podworker.pods.probes.handlers import PRE_STOP, hook_of, run_hook
@@ -18,8 +18,8 @@ RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
 class Killer:
     """`on_end` is called after each call, good or bad: the pod is to be looked at again."""
 
-    def __init__(self, world: World, on_end: Callable[[], None]) -> None:
-        self._world = world
+    def __init__(self, deps: Dependencies, on_end: Callable[[], None]) -> None:
+        self._deps = deps
         self._on_end = on_end
         self._until: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -37,7 +37,7 @@ class Killer:
         if kill.id not in self._announced:
             self._announced.add(kill.id)
             told = container or ContainerSpec(kill.name, "", "app", "")
-            self._world.recorder.pod(spec, "Normal", "Killing", kill.message, told)
+            self._deps.recorder.pod(spec, "Normal", "Killing", kill.message, told)
         task = asyncio.get_running_loop().create_task(self._stop(spec, container, kill.id, until))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -68,11 +68,11 @@ class Killer:
             if container is not None and hook is not None and container_id not in self._hooked:
                 self._hooked.add(container_id)
                 await self._pre_stop(spec, container, container_id, until)
-            await self._world.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
+            await self._deps.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
         except BusError as error:  # the next look finds it alive still and stops it again
             if self._calls.get(container_id):  # once may be a runtime that is just being restarted
                 told = f"error killing pod: failed to stop container {container_id[:12]}: {error}"
-                self._world.recorder.pod(spec, "Warning", "FailedKillPod", told, container)
+                self._deps.recorder.pod(spec, "Warning", "FailedKillPod", told, container)
             return False
         return True
 
@@ -84,10 +84,10 @@ class Killer:
 
     async def _pre_stop(self, spec: PodSpec, container: ContainerSpec, container_id: str, until: float) -> None:
         hook = hook_of(container, PRE_STOP) or {}
-        status = self._world.pleg.known(spec.uid)
-        ip = status.ips[0] if status is not None and status.ips else self._world.site.host_ip
+        status = self._deps.pleg.known(spec.uid)
+        ip = status.ips[0] if status is not None and status.ips else self._deps.node_info.host_ip
         try:
-            await run_hook(self._world, container, hook, container_id, ip, max(0.1, until - time.monotonic()))
+            await run_hook(self._deps, container, hook, container_id, ip, max(0.1, until - time.monotonic()))
         except HookFailed as error:
             text = f"PreStopHook failed: {error}"
-            self._world.recorder.pod(spec, "Warning", "FailedPreStopHook", text, container)
+            self._deps.recorder.pod(spec, "Warning", "FailedPreStopHook", text, container)

@@ -160,7 +160,7 @@ def _capabilities(wanted: Object) -> "cri_pb2.Capability":
 REASON = "NotEnforced"
 
 
-def shortfalls(spec: PodSpec, embedded: bool, root: bool) -> str:
+def unenforced(spec: PodSpec, embedded: bool, root: bool) -> str:
     """`root`: the plane runs as root. One line; empty: all is done."""
     found = [*_of_any(spec)]
     if embedded:

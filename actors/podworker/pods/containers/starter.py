@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.logs import files
-from actors.podworker.model.dependencies import World
+from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import ContainerConfigInvalid, HookFailed, ImageMissing, ReferenceUnreadable
 from actors.podworker.model.resources import extended_resources
 from actors.podworker.model.types import ContainerSpec, Kill, Object, PodSpec, Start, StartFailure, Waiting
-from actors.podworker.pods.containers.config import Recipe, container_config
+from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.images import ERR_PULL, Images
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.names import RESOLV, needs_resolv, read, write_hosts
@@ -51,10 +51,10 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Starter:
-    def __init__(self, world: World, killer: Killer) -> None:
-        self._world = world
+    def __init__(self, deps: Dependencies, killer: Killer) -> None:
+        self._deps = deps
         self._killer = killer
-        self._images = Images(world)
+        self._images = Images(deps)
 
     async def start(
         self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
@@ -69,11 +69,11 @@ class Starter:
             soon = isinstance(error, ReferenceUnreadable)
             return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)), soon)
         except ImageMissing as error:
-            self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {error.reason}", container)
+            self._deps.recorder.pod(spec, "Warning", "Failed", f"Error: {error.reason}", container)
             return Failure(Waiting(error.reason, str(error)), soon=error.reason == ERR_PULL)
         except BusError as error:
             return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
-        self._world.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
+        self._deps.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
         return await self._run(spec, container, container_id, place)
 
     async def _create(
@@ -81,35 +81,35 @@ class Starter:
     ) -> str:
         image = await self._images.ensure(spec, container)
         ip = await self._ip(spec, container, place)
-        recipe = Recipe(
+        recipe = ConfigInputs(
             spec=spec,
             container=container,
             attempt=step.attempt,
-            node=self._world.site.node(ip),
-            root=self._world.site.root,
+            node=self._deps.node_info.node(ip),
+            root=self._deps.node_info.root,
             target=step.target,
             image_ref=image.id,
-            user=None if self._world.site.embedded else ImageUser(image.uid, image.username),
+            user=None if self._deps.node_info.embedded else ImageUser(image.uid, image.username),
             grant=grant or ContainerGrant({}),
-            shared=self._world.devices.shared(),
-            found=await fetch(self._world.objects, spec.namespace, env_refs(container)),
-            services=service_variables(spec, self._world.services(), self._world.site.api),
+            shared=self._deps.devices.shared(),
+            found=await fetch(self._deps.objects, spec.namespace, env_refs(container)),
+            services=service_variables(spec, self._deps.services(), self._deps.node_info.api),
             own_ip="" if self._on_node(spec) else ip,
         )
         config = container_config(recipe)
         await asyncio.to_thread(self._directories, recipe, config)
         await self._pre_start(spec, container)
-        sandbox = sandbox_config(spec, place.attempt, self._world.site.logs, node_resolv(spec))
-        return await self._world.runtime.create_container(place.sandbox_id, config, sandbox)
+        sandbox = sandbox_config(spec, place.attempt, self._deps.node_info.logs, node_resolv(spec))
+        return await self._deps.runtime.create_container(place.sandbox_id, config, sandbox)
 
     async def _run(self, spec: PodSpec, container: ContainerSpec, container_id: str, place: Place) -> Failure | None:
         try:
-            await self._world.runtime.start_container(container_id)
+            await self._deps.runtime.start_container(container_id)
         except BusError as error:
             message = _sure(error)
             self._failed(spec, container, Waiting(RUN_ERROR, message))
             return Failure(Waiting(RUN_ERROR, message), container_id, StartFailure(time.time_ns(), message))
-        self._world.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
+        self._deps.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
         if hook := hook_of(container, POST_START):
             await self._post_start(spec, container, container_id, hook, place)
         return None
@@ -119,39 +119,39 @@ class Starter:
     ) -> None:
         """As upstream: the containers after it wait for it, and its failure ends the container."""
         try:
-            ip = place.ip or await self._world.runtime.sandbox_ip(place.sandbox_id) or self._world.site.host_ip
-            await run_hook(self._world, container, hook, container_id, ip, POST_START_S)
+            ip = place.ip or await self._deps.runtime.sandbox_ip(place.sandbox_id) or self._deps.node_info.host_ip
+            await run_hook(self._deps, container, hook, container_id, ip, POST_START_S)
         except (HookFailed, BusError) as error:
             text = f"PostStartHook failed: {error}"
-            self._world.recorder.pod(spec, "Warning", "FailedPostStartHook", text, container)
+            self._deps.recorder.pod(spec, "Warning", "FailedPostStartHook", text, container)
             self._killer.stop(spec, Kill(container_id, container.name, "FailedPostStartHook"), spec.grace)
 
     async def _pre_start(self, spec: PodSpec, container: ContainerSpec) -> None:
         if asked := extended_resources(container):
-            await self._world.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
+            await self._deps.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
 
     async def _ip(self, spec: PodSpec, container: ContainerSpec, place: Place) -> str:
         """Of the pod; empty where nobody asks for it and it is not known yet."""
         if place.ip or (self._on_node(spec) and not needs_pod_ip(container)):
             return place.ip
-        return await self._world.runtime.sandbox_ip(place.sandbox_id)
+        return await self._deps.runtime.sandbox_ip(place.sandbox_id)
 
     def _on_node(self, spec: PodSpec) -> bool:
-        return spec.host_network or self._world.site.embedded
+        return spec.host_network or self._deps.node_info.embedded
 
-    def _directories(self, recipe: Recipe, config: "cri_pb2.ContainerConfig") -> None:
+    def _directories(self, recipe: ConfigInputs, config: "cri_pb2.ContainerConfig") -> None:
         """Raises ContainerConfigInvalid."""
-        spec, site = recipe.spec, self._world.site
-        log_file: Path = pod_log_directory(site.logs, spec) / config.log_path
+        spec, node_info = recipe.spec, self._deps.node_info
+        log_file: Path = pod_log_directory(node_info.logs, spec) / config.log_path
         log_file.parent.mkdir(parents=True, exist_ok=True)
         files.remove(log_file.with_name(f"{recipe.attempt - 3}.log"))  # of a run nobody can ask for any more
-        write_hosts(site.root, spec, recipe.own_ip)
-        make_message_file(site.root, spec.uid, recipe.container.name, recipe.attempt)
+        write_hosts(node_info.root, spec, recipe.own_ip)
+        make_message_file(node_info.root, spec.uid, recipe.container.name, recipe.attempt)
         self._bind_sub_paths(recipe, config)
 
-    def _bind_sub_paths(self, recipe: Recipe, config: "cri_pb2.ContainerConfig") -> None:
+    def _bind_sub_paths(self, recipe: ConfigInputs, config: "cri_pb2.ContainerConfig") -> None:
         """Replace each subPath's host path by a mount of it. Raises ContainerConfigInvalid."""
-        spec, root, given = recipe.spec, self._world.site.root, recipe.container.raw.get("volumeMounts") or ()
+        spec, root, given = recipe.spec, self._deps.node_info.root, recipe.container.raw.get("volumeMounts") or ()
         volumes = VolumePaths(spec, root)
         for number, (asked, mount) in enumerate(zip(given, config.mounts, strict=False)):
             if asked.get("subPath") or asked.get("subPathExpr"):
@@ -167,7 +167,7 @@ class Starter:
                 mount.host_path = str(sub_path.bind(wanted))
 
     def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting, soon: bool = False) -> Failure:
-        self._world.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)
+        self._deps.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)
         return Failure(waiting, soon=soon)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.dependencies import Site
+from actors.podworker.model.dependencies import NodeInfo
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.containers.sandbox import pod_log_directory
 from actors.podworker.pods.volumes.paths import pod_directory
@@ -40,8 +40,8 @@ def make_message_file(root: Path, uid: str, container: str, attempt: int) -> Non
 class TerminationMessages:
     """Each ended container's message, read once."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, node_info: NodeInfo) -> None:
+        self._site = node_info
         self._known: dict[str, str] = {}
 
     def fill(self, spec: PodSpec, status: PodStatus) -> PodStatus:

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
-from actors.podworker.model.dependencies import World
+from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed
 from actors.podworker.model.types import ContainerSpec, Object
 from actors.podworker.pods.probes.results import Attempt, Outcome, Target, target
@@ -23,10 +23,10 @@ SERVING = b"\x08\x01"
 """HealthCheckResponse with status SERVING."""
 
 
-async def check(world: World, handler: Object, target: Target, timeout: float) -> Attempt:
+async def check(deps: Dependencies, handler: Object, target: Target, timeout: float) -> Attempt:
     try:
         if handler.get("exec"):
-            return await _exec(world, handler["exec"], target, timeout)
+            return await _exec(deps, handler["exec"], target, timeout)
         async with asyncio.timeout(timeout):
             if handler.get("httpGet"):
                 return await _http(handler["httpGet"], target)
@@ -39,11 +39,11 @@ async def check(world: World, handler: Object, target: Target, timeout: float) -
         return Attempt(Outcome.FAILURE, " ".join(str(error).split()) or type(error).__name__)
 
 
-async def _exec(world: World, source: Object, target: Target, timeout: float) -> Attempt:
+async def _exec(deps: Dependencies, source: Object, target: Target, timeout: float) -> Attempt:
     """A runtime that does not answer says nothing of the container: no reason to kill it."""
     command = [str(part) for part in source.get("command") or ()]
     try:
-        code, output = await world.runtime.exec_sync(target.container_id, command, int(timeout))
+        code, output = await deps.runtime.exec_sync(target.container_id, command, int(timeout))
     except BusError as error:
         if isinstance(error, DeadlineExceeded) and ANSWERED in error.details:
             return Attempt(Outcome.FAILURE, f"command {' '.join(command)!r} did not end within {timeout:g} s")
@@ -140,12 +140,12 @@ def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:
 
 
 async def run_hook(
-    world: World, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
+    deps: Dependencies, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
 ) -> None:
     """Raises HookFailed."""
     try:
         async with asyncio.timeout(timeout):
-            await _run(world, container, hook, container_id, ip, timeout)
+            await _run(deps, container, hook, container_id, ip, timeout)
     except TimeoutError:
         raise HookFailed(f"did not end within {timeout:g} s") from None
     except (BusError, OSError, aiohttp.ClientError, ValueError) as error:
@@ -153,11 +153,11 @@ async def run_hook(
 
 
 async def _run(
-    world: World, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
+    deps: Dependencies, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
 ) -> None:
     if hook.get("exec"):
         command = [str(part) for part in hook["exec"].get("command") or ()]
-        code, output = await world.runtime.exec_sync(container_id, command, max(1, int(timeout)))
+        code, output = await deps.runtime.exec_sync(container_id, command, max(1, int(timeout)))
         if code != 0:
             text = output[:1024].decode(errors="replace").strip()
             raise HookFailed(f"command {' '.join(command)!r} exited with {code}: {text}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.dependencies import World
+from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.types import SECOND, ContainerSpec, Object, PodSpec
 from actors.podworker.pods.probes.handlers import check
 from actors.podworker.pods.probes.results import (
@@ -17,16 +17,16 @@ from actors.podworker.pods.probes.results import (
     Attempt,
     Outcome,
     Probe,
-    Standing,
+    ProbeState,
     Target,
     Verdict,
     begin,
-    judge,
     observe,
     over,
     probed,
     probes_of,
     target,
+    verdict_of,
 )
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
@@ -36,7 +36,7 @@ ADOPTED_JITTER_S = 1.0
 
 
 class ProberOptions(msgspec.Struct, frozen=True):
-    world: World
+    deps: Dependencies
     spec: Callable[[], PodSpec]
     container: ContainerSpec
     probes: tuple[Probe, ...]
@@ -85,7 +85,7 @@ class Prober:
     async def _attempt(self, probe: Probe) -> Attempt:
         options = self._options
         for _ in range(TRIES):
-            attempt = await check(options.world, probe.handler, options.target, probe.timeout)
+            attempt = await check(options.deps, probe.handler, options.target, probe.timeout)
             if attempt.outcome is not Outcome.UNKNOWN:
                 break
         return attempt
@@ -99,28 +99,28 @@ class Prober:
             self._options.on_change()
 
     def _judge(self) -> Verdict:
-        verdict = judge(self._options.container.name, self._standings)
+        verdict = verdict_of(self._options.container.name, self._standings)
         if verdict.started:
             self._started.set()
         return verdict
 
-    def _tell(self, probe: Probe, standing: Standing, attempt: Attempt) -> None:
+    def _tell(self, probe: Probe, standing: ProbeState, attempt: Attempt) -> None:
         options = self._options
         if attempt.outcome is Outcome.SUCCESS and not attempt.warning:
             return
         verb = "errored" if attempt.outcome is Outcome.UNKNOWN else "failed"
         reason, verb = ("ProbeWarning", "warning") if attempt.warning else ("Unhealthy", verb)
         text = f"{probe.kind} probe {verb}: {attempt.output}"
-        options.world.recorder.pod(options.spec(), "Warning", reason, text, options.container)
+        options.deps.recorder.pod(options.spec(), "Warning", reason, text, options.container)
 
 
 class PodProbes:
     """`on_change`: a verdict changed, the pod is to be looked at."""
 
     def __init__(
-        self, world: World, spec: Callable[[], PodSpec], clock: Callable[[], int], on_change: Callable[[], None]
+        self, deps: Dependencies, spec: Callable[[], PodSpec], clock: Callable[[], int], on_change: Callable[[], None]
     ) -> None:
-        self._world = world
+        self._deps = deps
         self._spec = spec
         self._clock = clock
         self._on_change = on_change
@@ -160,10 +160,10 @@ class PodProbes:
         probes = probes_of(container)
         if not probes:
             return
-        site = self._world.site
-        ip = status.ips[0] if status.ips else site.host_ip
+        node_info = self._deps.node_info
+        ip = status.ips[0] if status.ips else node_info.host_ip
         options = ProberOptions(
-            world=self._world,
+            deps=self._deps,
             spec=self._spec,
             container=container,
             probes=probes,

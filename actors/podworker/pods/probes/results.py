@@ -96,7 +96,7 @@ def _probe(kind: str, raw: Object) -> Probe:
     )
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ProbeState(msgspec.Struct, frozen=True):
     """`good` is None until a startup probe has decided."""
 
     good: bool | None
@@ -104,31 +104,31 @@ class Standing(msgspec.Struct, frozen=True):
     last: Outcome = Outcome.UNKNOWN
 
 
-def begin(kind: str, known: bool = False) -> Standing:
+def begin(kind: str, known: bool = False) -> ProbeState:
     """`known`: an earlier life of this process has seen this very container succeed."""
     if known:
-        return Standing(True)
-    return Standing({LIVENESS: True, READINESS: False, STARTUP: None}[kind])
+        return ProbeState(True)
+    return ProbeState({LIVENESS: True, READINESS: False, STARTUP: None}[kind])
 
 
-def observe(probe: Probe, standing: Standing, outcome: Outcome) -> Standing:
+def observe(probe: Probe, standing: ProbeState, outcome: Outcome) -> ProbeState:
     if outcome is Outcome.UNKNOWN:
         return standing
     streak = standing.streak + 1 if outcome is standing.last else 1
     success = outcome is Outcome.SUCCESS
     if streak < (probe.success if success else probe.failure):
-        return Standing(standing.good, streak, outcome)
-    return Standing(success, streak, outcome)
+        return ProbeState(standing.good, streak, outcome)
+    return ProbeState(success, streak, outcome)
 
 
-def over(probe: Probe, standing: Standing) -> bool:
+def over(probe: Probe, standing: ProbeState) -> bool:
     """This container needs no further attempt: it has started, or it is going to be killed."""
     if probe.kind == READINESS:
         return False
     return standing.good is False or (probe.kind == STARTUP and standing.good is True)
 
 
-def judge(name: str, standings: Mapping[str, tuple[Probe, Standing]]) -> Verdict:
+def verdict_of(name: str, standings: Mapping[str, tuple[Probe, ProbeState]]) -> Verdict:
     """`standings` by kind."""
     good = {kind: standing.good for kind, (_, standing) in standings.items()}
     started = good.get(STARTUP, True) is True

@@ -45,12 +45,12 @@ def recover(restart_count: int, started_ns: int, spec_hash: str) -> BackoffEntry
     return BackoffEntry(delay_ns=delay, updated_ns=started_ns, hash=spec_hash)
 
 
-def pardon(finished_ns: int, spec_hash: str) -> BackoffEntry:
+def ended_with_node_entry(finished_ns: int, spec_hash: str) -> BackoffEntry:
     """The entry of a container whose last run, ended at `finished_ns`, was stopped together with its node."""
     return BackoffEntry(delay_ns=0, updated_ns=finished_ns, hash=spec_hash)
 
 
-def pardoned(entry: BackoffEntry | None, finished_ns: int) -> bool:
+def ended_with_node(entry: BackoffEntry | None, finished_ns: int) -> bool:
     """The run that ended at `finished_ns` is not to be counted as a crash."""
     return entry is not None and not entry.delay_ns and finished_ns <= entry.updated_ns
 
@@ -62,18 +62,18 @@ def recover_all(status: PodStatus) -> dict[str, BackoffEntry]:
     restarts as there were sandboxes before were none of the container's.
     """
     sandboxes = {sandbox.id: sandbox for sandbox in status.sandboxes}
-    book: dict[str, BackoffEntry] = {}
+    backoffs: dict[str, BackoffEntry] = {}
     seen: set[str] = set()
     for container in status.containers:  # newest first
         if container.name not in seen and (entry := _recovered(container, sandboxes.get(container.sandbox_id))):
-            book[container.name] = entry
+            backoffs[container.name] = entry
         seen.add(container.name)
-    return book
+    return backoffs
 
 
 def _recovered(container: ContainerStatus, sandbox: SandboxStatus | None) -> BackoffEntry | None:
     if sandbox is None or not sandbox.ready:
-        return pardon(container.finished_ns, container.spec_hash)
+        return ended_with_node_entry(container.finished_ns, container.spec_hash)
     return recover(container.restart_count - sandbox.attempt, container.started_ns, container.spec_hash)
 
 

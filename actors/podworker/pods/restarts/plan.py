@@ -32,7 +32,7 @@ KEPT_ATTEMPTS = 2
 def compute_actions(
     spec: PodSpec,
     status: PodStatus,
-    book: Mapping[str, BackoffEntry],
+    backoffs: Mapping[str, BackoffEntry],
     now_ns: int,
     counts: Mapping[str, int] | None = None,
     verdicts: Mapping[str, Verdict] | None = None,
@@ -42,7 +42,7 @@ def compute_actions(
     `verdicts`: what probes say, by container id.
     `counts`: restart counts the API knows of containers that once ran; they hold when the runtime forgot those.
     """
-    restarts = Restarts(spec, status, book, now_ns, counts or {})
+    restarts = Restarts(spec, status, backoffs, now_ns, counts or {})
     sandbox = runtime_status.current_sandbox(status)
     if sandbox is None:
         return _without_sandbox(spec, status, restarts)
@@ -76,7 +76,7 @@ def _in_sandbox(
     for container in status.containers:
         if container.sandbox_id == sandbox.id:
             newest.setdefault(container.name, container)
-    kill = _surplus(spec, status, newest, verdicts)
+    kill = _to_kill(spec, status, newest, verdicts)
     blocked = {k.name for k in kill}
     steps = (*_ephemeral(spec, newest, restarts), *_next(spec, newest, restarts, verdicts))
     start = tuple(s for s in steps if s.name not in blocked)
@@ -84,7 +84,7 @@ def _in_sandbox(
         kill=kill,
         sandbox=sandbox.id,
         start=start,
-        remove=_forgotten(status),
+        remove=_removable(status),
         waiting=restarts.waiting,
         wake_ns=restarts.wake_ns,
     )
@@ -144,21 +144,21 @@ def _passed(container: ContainerSpec, last: ContainerStatus | None, verdicts: Ma
     return last.state == runtime_status.EXITED and last.exit_code == 0
 
 
-def _surplus(
+def _to_kill(
     spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, Verdict]
 ) -> tuple[Kill, ...]:
     """Live containers that must not be: of another sandbox, unknown to the spec, changed, doubled, or in doubt."""
     known = {c.name: c for c in (*spec.containers, *spec.ephemeral)}
     kill: list[Kill] = []
     for container in runtime_status.live(status):
-        reason = _offence(container, known.get(container.name), newest.get(container.name))
+        reason = _kill_reason(container, known.get(container.name), newest.get(container.name))
         verdict = verdicts.get(container.id, FINE)
         if reason or verdict.fault:
             kill.append(_kill(container, reason or verdict.fault, verdict.grace))
     return tuple(kill)
 
 
-def _offence(container: ContainerStatus, spec: ContainerSpec | None, newest: ContainerStatus | None) -> str:
+def _kill_reason(container: ContainerStatus, spec: ContainerSpec | None, newest: ContainerStatus | None) -> str:
     if spec is None:
         return f"Container {container.name} is not part of the pod"
     if newest is None or newest.id != container.id:
@@ -174,7 +174,7 @@ def _kill(container: ContainerStatus, message: str, grace: int = 0) -> Kill:
     return Kill(id=container.id, name=container.name, message=message, grace=grace)
 
 
-def _forgotten(status: PodStatus) -> tuple[str, ...]:
+def _removable(status: PodStatus) -> tuple[str, ...]:
     dead: list[str] = []
     for attempts in runtime_status.by_name(status).values():
         dead.extend(c.id for c in attempts[KEPT_ATTEMPTS:] if c.state == runtime_status.EXITED)

@@ -59,13 +59,13 @@ class Restarts:
         self,
         spec: PodSpec,
         status: PodStatus,
-        book: Mapping[str, BackoffEntry],
+        backoffs: Mapping[str, BackoffEntry],
         now_ns: int,
         counts: Mapping[str, int],
     ) -> None:
         self._spec = spec
         self._attempts = runtime_status.by_name(status)
-        self._book = book
+        self._book = backoffs
         self._now_ns = now_ns
         self._counts = counts
         self.waiting: dict[str, Waiting] = {}
@@ -118,7 +118,7 @@ class Restarts:
 
     def _start(self, container: ContainerSpec, before: ContainerStatus) -> Start:
         attempt, crashed_ns = self._next_attempt(container.name), before.finished_ns
-        if backoff.pardoned(self._book.get(container.name), crashed_ns):
+        if backoff.ended_with_node(self._book.get(container.name), crashed_ns):
             crashed_ns = 0
         return Start(name=container.name, attempt=attempt, crashed_ns=crashed_ns)
 

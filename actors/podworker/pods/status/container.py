@@ -15,7 +15,7 @@ LOST_CODE = 137
 LOST_MESSAGE = "the runtime no longer knows this container, its exit status is lost"
 
 
-class Scene:
+class RenderContext:
     """What every container of one pod is rendered with."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Scene:
 
 
 def render(
-    scene: Scene,
+    context: RenderContext,
     container: ContainerSpec,
     attempts: list[ContainerStatus],
     waiting: Waiting | None,
@@ -43,11 +43,11 @@ def render(
 ) -> Object:
     """`attempts`: its runs newest first; `waiting`: why it is not started; `before`: what the API shows of it now."""
     if not attempts:
-        return _without_run(scene, container, waiting, before)
+        return _without_run(context, container, waiting, before)
     newest = attempts[0]
-    state, last = _states(scene, attempts, waiting)
+    state, last = _states(context, attempts, waiting)
     running = "running" in state
-    verdict = scene.verdicts.get(newest.id, FINE)
+    verdict = context.verdicts.get(newest.id, FINE)
     status: Object = {
         "name": container.name,
         "state": state,
@@ -56,7 +56,7 @@ def render(
         "restartCount": max(newest.restart_count, (before or {}).get("restartCount", 0)),
         "image": _image(newest.image) or container.image,
         "imageID": newest.image_id,
-        "containerID": f"{scene.runtime}://{newest.id}",
+        "containerID": f"{context.runtime}://{newest.id}",
         "started": running and verdict.started,
     }
     return status
@@ -73,24 +73,26 @@ def _ready(container: ContainerSpec, newest: ContainerStatus, running: bool) -> 
     return running
 
 
-def _states(scene: Scene, attempts: list[ContainerStatus], waiting: Waiting | None) -> tuple[Object, Object]:
+def _states(context: RenderContext, attempts: list[ContainerStatus], waiting: Waiting | None) -> tuple[Object, Object]:
     newest, earlier = attempts[0], _ended(attempts[1:])
-    previous = _terminated(scene, earlier) if earlier else {}
+    previous = _terminated(context, earlier) if earlier else {}
     if newest.state == runtime_status.RUNNING:
         return {"running": {"startedAt": format_ns(newest.started_ns)}}, previous
     if newest.state == runtime_status.EXITED:
-        ended = _terminated(scene, newest)
-        return (_waiting(waiting), ended) if waiting and not scene.final else (ended, previous)
-    if newest.state == runtime_status.UNKNOWN or scene.final:
-        return lost(f"{scene.runtime}://{newest.id}"), previous
-    return _waiting(waiting or scene.default), previous
+        ended = _terminated(context, newest)
+        return (_waiting(waiting), ended) if waiting and not context.final else (ended, previous)
+    if newest.state == runtime_status.UNKNOWN or context.final:
+        return lost(f"{context.runtime}://{newest.id}"), previous
+    return _waiting(waiting or context.default), previous
 
 
 def _ended(attempts: list[ContainerStatus]) -> ContainerStatus | None:
     return next((c for c in attempts if c.state == runtime_status.EXITED), None)
 
 
-def _without_run(scene: Scene, container: ContainerSpec, waiting: Waiting | None, before: Object | None) -> Object:
+def _without_run(
+    context: RenderContext, container: ContainerSpec, waiting: Waiting | None, before: Object | None
+) -> Object:
     """The runtime knows no run of it: never started, or forgotten; what the API recorded of it is then kept."""
     before = before or {}
     status: Object = {
@@ -110,13 +112,13 @@ def _without_run(scene: Scene, container: ContainerSpec, waiting: Waiting | None
         return {**status, "state": state, "ready": keeps_ready}
     if "running" in state:
         gone = lost(before.get("containerID", ""))
-        once = container.kind == EPHEMERAL or policy_of(scene.spec.restart_policy, container) == NEVER
-        if scene.final or once:
+        once = container.kind == EPHEMERAL or policy_of(context.spec.restart_policy, container) == NEVER
+        if context.final or once:
             return {**status, "state": gone}
-        return {**status, "state": _waiting(waiting or scene.default), "lastState": gone}
-    if scene.final and container.kind == APP and before.get("containerID"):
+        return {**status, "state": _waiting(waiting or context.default), "lastState": gone}
+    if context.final and container.kind == APP and before.get("containerID"):
         return {**status, "state": lost(before["containerID"])}
-    return {**status, "state": _waiting(waiting or scene.default)}
+    return {**status, "state": _waiting(waiting or context.default)}
 
 
 def _waiting(waiting: Waiting) -> Object:
@@ -126,12 +128,12 @@ def _waiting(waiting: Waiting) -> Object:
     return {"waiting": inner}
 
 
-def _terminated(scene: Scene, container: ContainerStatus) -> Object:
+def _terminated(context: RenderContext, container: ContainerStatus) -> Object:
     reason = container.reason or ("Completed" if container.exit_code == 0 else "Error")
     inner: Object = {
         "exitCode": container.exit_code,
         "reason": reason,
-        "containerID": f"{scene.runtime}://{container.id}",
+        "containerID": f"{context.runtime}://{container.id}",
     }
     if container.started_ns:
         inner["startedAt"] = format_ns(container.started_ns)

@@ -16,34 +16,34 @@ HEALTH = "allocatedResourcesStatus"
 FIELDS = (("containerStatuses", False), ("initContainerStatuses", True))
 
 
-class Keep(Enum):
+class Retention(Enum):
     """What of a status stands beside what health tells."""
 
     NOTHING = 0
     """It goes on, and health knows all of it."""
-    UNTOLD = 1
+    UNREPORTED = 1
     """Devices that health does not tell of: an earlier life may have freed them, and this one asked for none yet."""
     KNOWN = 2
     """And what was known of those it tells are Unknown: the pod is over, or health was not heard yet. It may learn how
     its devices are, but not that nobody knows any more."""
 
 
-def health_entries(told: tuple[ResourceStatus, ...], known: Object, keep: Keep) -> list[Object]:
+def health_entries(reported: tuple[ResourceStatus, ...], known: Object, retention: Retention) -> list[Object]:
     """`known`: the status that showed such entries last."""
-    entries: list[Object] = read_json(msgspec.json.encode(told))
-    if keep is Keep.NOTHING:
+    entries: list[Object] = read_json(msgspec.json.encode(reported))
+    if retention is Retention.NOTHING:
         return entries
     shown = {entry.get("name"): entry for entry in known.get(HEALTH) or ()}
-    merged = [_kept(entry, shown.pop(entry["name"], {}), keep) for entry in entries]
+    merged = [_retained(entry, shown.pop(entry["name"], {}), retention) for entry in entries]
     return [*merged, *shown.values()]
 
 
-def _kept(entry: Object, shown: Object, keep: Keep) -> Object:
+def _retained(entry: Object, shown: Object, retention: Retention) -> Object:
     before = {device.get("resourceID"): device for device in shown.get("resources") or ()}
     devices = []
     for device in entry["resources"]:
         old = before.pop(device["resourceID"], None)
-        forgotten = keep is Keep.KNOWN and device["health"] == UNKNOWN
+        forgotten = retention is Retention.KNOWN and device["health"] == UNKNOWN
         devices.append(old if old is not None and forgotten else device)
     return {**entry, "resources": sorted([*devices, *before.values()], key=_id)}
 
@@ -53,7 +53,7 @@ def _id(device: Object) -> str:
 
 
 def unknown(held: tuple[HeldResource, ...]) -> tuple[ResourceStatus, ...]:
-    """Of devices nobody has told of."""
+    """Of devices nobody has reported of."""
     return tuple(
         ResourceStatus(resource.name, tuple(ResourceHealth(one, UNKNOWN) for one in resource.ids)) for resource in held
     )
@@ -104,10 +104,10 @@ def _both(one: tuple[HeldResource, ...], other: tuple[HeldResource, ...]) -> tup
     return (*one, *(resource for resource in other if resource.name not in names))
 
 
-def told_health(status: Object) -> Object:
+def reported_health(status: Object) -> Object:
     """All that a status says of devices; empty: nothing."""
-    told = {f"{field} {one.get('name')}": one[HEALTH] for field, one in _containers(status) if one.get(HEALTH)}
-    return {**told, **({"": status[HEALTH]} if status.get(HEALTH) else {})}
+    reported = {f"{field} {one.get('name')}": one[HEALTH] for field, one in _containers(status) if one.get(HEALTH)}
+    return {**reported, **({"": status[HEALTH]} if status.get(HEALTH) else {})}
 
 
 def without_health(status: Object) -> Object:

@@ -9,15 +9,15 @@ from actors.podworker.model.resources import SIDES, Sizes
 from actors.podworker.model.types import APP, INIT, ContainerSpec, Object, PodSpec, Waiting
 from actors.podworker.pods.probes.results import Verdict
 from actors.podworker.pods.status.conditions import FAILED, OWN, PENDING, TERMINAL, compute_conditions, compute_phase
-from actors.podworker.pods.status.container import Scene, render
-from actors.podworker.pods.status.device_health import HEALTH, Keep, health_entries, unknown
+from actors.podworker.pods.status.container import RenderContext, render
+from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
 from protocols.kube.times import format_ns
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.held import HeldResource, PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
-class View(msgspec.Struct, frozen=True):
+class StatusInputs(msgspec.Struct, frozen=True):
     """Everything a pod's status is made of."""
 
     spec: PodSpec
@@ -28,7 +28,7 @@ class View(msgspec.Struct, frozen=True):
     resources: PodResourceStatus | None = None
     verdicts: Mapping[str, Verdict] = {}
     """What probes say, by container id."""
-    doomed: Waiting | None = None
+    deadline_exceeded: Waiting | None = None
     """Why the pod is ended as Failed, once nothing of it runs: it was active for too long."""
     runtime_name: str = "nodeplane"
     host_ip: str = ""
@@ -36,56 +36,58 @@ class View(msgspec.Struct, frozen=True):
     now_ns: int = 0
     final: bool = False
     """The pod was ended on purpose (deleted, refused, complete) and nothing of it runs."""
-    tells_health: bool = True
+    health_enabled: bool = True
     """Statuses tell of devices at all."""
-    keep: Keep = Keep.NOTHING
+    retention: Retention = Retention.NOTHING
     """What stands of the devices the status shows."""
-    had: PodHeld = PodHeld()
-    """What a pod that is over had: shown as Unknown where nothing else is known of it."""
-    held: bool = False
+    held_before: PodHeld = PodHeld()
+    """What a pod that is over held_before: shown as Unknown where nothing else is known of it."""
+    devices_held: bool = False
     """The pod's devices are not free yet: a terminal phase would make the scheduler give them away too early."""
     sizes: Sizes = Sizes()
     rejected: Waiting | None = None
     """Admission said no: reason and message of the Failed pod."""
 
 
-def compute_status(view: View) -> Object:
+def compute_status(inputs: StatusInputs) -> Object:
     """The status object, with empty fields left out."""
-    before = view.before
+    before = inputs.before
     known = _known_containers(before)
-    statuses = _container_statuses(view, known)
-    keep = _keep(view, statuses)
-    had = {one.name: one.resources for one in view.had.containers}
-    for container in view.spec.containers:
+    statuses = _container_statuses(inputs, known)
+    retention = _retention(inputs, statuses)
+    held_before = {one.name: one.resources for one in inputs.held_before.containers}
+    for container in inputs.spec.containers:
         shown = known.get(container.name, {})
-        _add_resources(statuses[container.name], container, view, keep, shown, had.get(container.name, ()))
-    phase = _phase(view, before, statuses)
-    now = format_ns(view.now_ns)
-    sandbox = runtime_status.current_sandbox(view.runtime)
-    more = {} if phase in TERMINAL else view.sizes.conditions
-    conditions = compute_conditions(view.spec, statuses, phase, sandbox is not None, before, now, more)
+        _add_resources(
+            statuses[container.name], container, inputs, retention, shown, held_before.get(container.name, ())
+        )
+    phase = _phase(inputs, before, statuses)
+    now = format_ns(inputs.now_ns)
+    sandbox = runtime_status.current_sandbox(inputs.runtime)
+    more = {} if phase in TERMINAL else inputs.sizes.conditions
+    conditions = compute_conditions(inputs.spec, statuses, phase, sandbox is not None, before, now, more)
     status: Object = {
         "phase": phase,
         "conditions": conditions,
         "startTime": before.get("startTime") or now,
-        **_addresses(view, before),
+        **_addresses(inputs, before),
     }
-    if not _never_admitted(view, before):
-        status["containerStatuses"] = [statuses[c.name] for c in sorted(view.spec.apps, key=lambda c: c.name)]
-        status["initContainerStatuses"] = [statuses[c.name] for c in view.spec.inits]
-        if view.spec.ephemeral:
-            status["ephemeralContainerStatuses"] = _ephemeral_statuses(view, before)
-        told = view.resources.pod if view.resources else ()
-        entries = health_entries(told or unknown(view.had.pod), before, keep)
+    if not _never_admitted(inputs, before):
+        status["containerStatuses"] = [statuses[c.name] for c in sorted(inputs.spec.apps, key=lambda c: c.name)]
+        status["initContainerStatuses"] = [statuses[c.name] for c in inputs.spec.inits]
+        if inputs.spec.ephemeral:
+            status["ephemeralContainerStatuses"] = _ephemeral_statuses(inputs, before)
+        reported = inputs.resources.pod if inputs.resources else ()
+        entries = health_entries(reported or unknown(inputs.held_before.pod), before, retention)
         if entries:
             status[HEALTH] = entries
-    return status | _reason(view, before, phase) | _generation(view.spec)
+    return status | _reason(inputs, before, phase) | _generation(inputs.spec)
 
 
-def _never_admitted(view: View, before: Object) -> bool:
+def _never_admitted(inputs: StatusInputs, before: Object) -> bool:
     """Refused pods show why as their own reason, and no containers at all; also in a later life of this process."""
     refused = before.get("phase") in TERMINAL and not before.get("containerStatuses")
-    return not view.runtime.containers and (view.rejected is not None or refused)
+    return not inputs.runtime.containers and (inputs.rejected is not None or refused)
 
 
 def overlay(api: Object, shown: Object) -> Object:
@@ -109,36 +111,40 @@ def _known_containers(before: Object) -> dict[str, Object]:
     return {entry.get("name", ""): entry for key in lists for entry in before.get(key) or ()}
 
 
-def _container_statuses(view: View, old: dict[str, Object]) -> dict[str, Object]:
+def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[str, Object]:
     """Without their devices."""
-    attempts = runtime_status.by_name(view.runtime)
-    initializing = _initializing(view.spec, view.runtime)
+    attempts = runtime_status.by_name(inputs.runtime)
+    initializing = _initializing(inputs.spec, inputs.runtime)
     statuses: dict[str, Object] = {}
-    for container in view.spec.containers:
+    for container in inputs.spec.containers:
         default = (
-            "PodInitializing" if view.spec.inits and (initializing or container.kind != APP) else "ContainerCreating"
+            "PodInitializing" if inputs.spec.inits and (initializing or container.kind != APP) else "ContainerCreating"
         )
-        scene = Scene(view.spec, view.runtime_name, default, view.final and view.rejected is None, view.verdicts)
+        context = RenderContext(
+            inputs.spec, inputs.runtime_name, default, inputs.final and inputs.rejected is None, inputs.verdicts
+        )
         runs, known = attempts.get(container.name, []), old.get(container.name)
-        statuses[container.name] = render(scene, container, runs, view.waiting.get(container.name), known)
-        _add_sizes(statuses[container.name], container, runs, view.sizes, known or {})
+        statuses[container.name] = render(context, container, runs, inputs.waiting.get(container.name), known)
+        _add_sizes(statuses[container.name], container, runs, inputs.sizes, known or {})
     return statuses
 
 
-def _keep(view: View, statuses: dict[str, Object]) -> Keep:
+def _retention(inputs: StatusInputs, statuses: dict[str, Object]) -> Retention:
     """A pod that is over has nothing to ask for any more, whichever life of this process finds it so."""
-    if not view.tells_health:
-        return Keep.NOTHING
-    return Keep.KNOWN if compute_phase(view.spec, statuses) in TERMINAL else view.keep
+    if not inputs.health_enabled:
+        return Retention.NOTHING
+    return Retention.KNOWN if compute_phase(inputs.spec, statuses) in TERMINAL else inputs.retention
 
 
-def _ephemeral_statuses(view: View, before: Object) -> list[Object]:
+def _ephemeral_statuses(inputs: StatusInputs, before: Object) -> list[Object]:
     """They are never ready, and nobody asks whether they have started."""
-    attempts = runtime_status.by_name(view.runtime)
+    attempts = runtime_status.by_name(inputs.runtime)
     old = {c.get("name", ""): c for c in before.get("ephemeralContainerStatuses") or ()}
-    scene = Scene(view.spec, view.runtime_name, "ContainerCreating", view.final and view.rejected is None)
-    names = [(c, c.name) for c in view.spec.ephemeral]
-    shown = [render(scene, c, attempts.get(name, []), view.waiting.get(name), old.get(name)) for c, name in names]
+    context = RenderContext(
+        inputs.spec, inputs.runtime_name, "ContainerCreating", inputs.final and inputs.rejected is None
+    )
+    names = [(c, c.name) for c in inputs.spec.ephemeral]
+    shown = [render(context, c, attempts.get(name, []), inputs.waiting.get(name), old.get(name)) for c, name in names]
     return [{**{k: v for k, v in status.items() if k != "started"}, "ready": False} for status in shown]
 
 
@@ -171,26 +177,31 @@ def _add_sizes(
 
 
 def _add_resources(
-    status: Object, container: ContainerSpec, view: View, keep: Keep, known: Object, had: tuple[HeldResource, ...]
+    status: Object,
+    container: ContainerSpec,
+    inputs: StatusInputs,
+    retention: Retention,
+    known: Object,
+    held_before: tuple[HeldResource, ...],
 ) -> None:
     if container.kind == INIT:
         return
-    told = (view.resources.containers if view.resources else {}).get(container.name, ())
-    if entries := health_entries(told or unknown(had), known, keep):
+    reported = (inputs.resources.containers if inputs.resources else {}).get(container.name, ())
+    if entries := health_entries(reported or unknown(held_before), known, retention):
         status[HEALTH] = entries
 
 
-def _phase(view: View, before: Object, statuses: dict[str, Object]) -> str:
+def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) -> str:
     """Terminal phases never revert, and are not reported while anything still runs or holds devices."""
     old: str = before.get("phase") or ""
     if old in TERMINAL:
         return old
-    if view.rejected:
+    if inputs.rejected:
         return "Failed"
-    phase = compute_phase(view.spec, statuses, view.final)
-    if view.doomed and view.final:
+    phase = compute_phase(inputs.spec, statuses, inputs.final)
+    if inputs.deadline_exceeded and inputs.final:
         phase = FAILED
-    if phase in TERMINAL and (view.held or runtime_status.live(view.runtime)):
+    if phase in TERMINAL and (inputs.devices_held or runtime_status.live(inputs.runtime)):
         return old or PENDING
     return phase
 
@@ -201,14 +212,14 @@ def is_over(spec: PodSpec, status: Object) -> bool:
     return bool(spec.apps) and compute_phase(spec, {e["name"]: e for e in entries}) in TERMINAL
 
 
-def _addresses(view: View, before: Object) -> Object:
+def _addresses(inputs: StatusInputs, before: Object) -> Object:
     found: Object = {}
-    if view.host_ip:
-        found["hostIP"] = view.host_ip
-        found["hostIPs"] = [{"ip": ip} for ip in view.host_ips or (view.host_ip,)]
-    ips = list(view.runtime.ips)
-    if not ips and runtime_status.current_sandbox(view.runtime) is not None and view.host_ip:
-        ips = [view.host_ip]  # host network, or a runtime whose sandboxes have no network of their own
+    if inputs.host_ip:
+        found["hostIP"] = inputs.host_ip
+        found["hostIPs"] = [{"ip": ip} for ip in inputs.host_ips or (inputs.host_ip,)]
+    ips = list(inputs.runtime.ips)
+    if not ips and runtime_status.current_sandbox(inputs.runtime) is not None and inputs.host_ip:
+        ips = [inputs.host_ip]  # host network, or a runtime whose sandboxes have no network of their own
     if ips:
         found |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
     elif before.get("podIP"):
@@ -216,11 +227,11 @@ def _addresses(view: View, before: Object) -> Object:
     return found
 
 
-def _reason(view: View, before: Object, phase: str) -> Object:
-    if view.rejected:
-        return {"reason": view.rejected.reason, "message": view.rejected.message}
-    if view.doomed and phase == FAILED:
-        return {"reason": view.doomed.reason, "message": view.doomed.message}
+def _reason(inputs: StatusInputs, before: Object, phase: str) -> Object:
+    if inputs.rejected:
+        return {"reason": inputs.rejected.reason, "message": inputs.rejected.message}
+    if inputs.deadline_exceeded and phase == FAILED:
+        return {"reason": inputs.deadline_exceeded.reason, "message": inputs.deadline_exceeded.message}
     if phase in TERMINAL and before.get("phase") == phase:
         return {key: before[key] for key in ("reason", "message") if before.get(key)}
     return {}

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from actors.podworker.model.errors import MirrorMissing
 from actors.podworker.model.types import SECOND, Object, PodSpec
-from actors.podworker.pods.status.device_health import HEALTH, told_health, without_health
+from actors.podworker.pods.status.device_health import HEALTH, reported_health, without_health
 from protocols.errors import NodeplaneError
 
 KEYED = {
@@ -126,7 +126,7 @@ class _Entry:
     def patch(self, seen: PodSpec | None = None) -> Object | None:
         """Against the newest the API is known to show, in `seen` or before."""
         desired, spec = self.desired, seen or self.spec
-        if self.refused_health and told_health(desired) == self.refused_health:
+        if self.refused_health and reported_health(desired) == self.refused_health:
             desired = without_health(desired)
         if version_of(spec.raw) > self.version:
             return status_patch(spec.uid, spec.raw.get("status") or {}, desired)
@@ -222,7 +222,7 @@ class StatusManager:
             return True
         return entry.task is None and ((body := entry.patch()) is None or entry.given_up(body))
 
-    def disturbed(self, spec: PodSpec) -> bool:
+    def overwritten(self, spec: PodSpec) -> bool:
         """As ports.Statuses says. What is on its way is no matter: the pod is looked at again once it has arrived."""
         entry = self._entries.get(spec.uid)
         if entry is None or entry.gone or entry.task is not None or version_of(spec.raw) <= entry.version:
@@ -292,14 +292,14 @@ class StatusManager:
 
     async def _refused(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
         """What it says of devices must not keep the rest from being shown."""
-        health = told_health(entry.desired)
+        health = reported_health(entry.desired)
         if health and health != entry.refused_health and HEALTH in f"{error} {getattr(error, 'details', '')}":
             entry.refused_health = health
             return True
         if failures >= MAX_REJECTIONS or body == entry.refused:
             self._give_up(entry, body, error)
             return False
-        await _either(entry.changed, min(REJECTED_FIRST_S * 2 ** min(failures - 1, 8), REJECTED_MOST_S))
+        await _wait_event(entry.changed, min(REJECTED_FIRST_S * 2 ** min(failures - 1, 8), REJECTED_MOST_S))
         return True
 
     def _give_up(self, entry: _Entry, body: Object, error: Exception) -> None:
@@ -316,7 +316,7 @@ class StatusManager:
             return False
 
 
-async def _either(event: asyncio.Event, seconds: float) -> None:
+async def _wait_event(event: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

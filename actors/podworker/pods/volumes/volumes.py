@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.model.dependencies import Node, World
+from actors.podworker.model.dependencies import Dependencies, Node
 from actors.podworker.model.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
 from actors.podworker.model.resources import milli
 from actors.podworker.model.types import Object, PodSpec
@@ -111,8 +111,8 @@ class _Token(msgspec.Struct, frozen=True):
 class Volumes:
     """`spec` answers with the pod as it is now."""
 
-    def __init__(self, world: World, spec: Callable[[], PodSpec]) -> None:
-        self._world = world
+    def __init__(self, deps: Dependencies, spec: Callable[[], PodSpec]) -> None:
+        self._deps = deps
         self._spec = spec
         self._ready = False
         self._due = 0.0
@@ -162,9 +162,9 @@ class Volumes:
         if kind == HOST_PATH:
             prepare_host_path(volume[HOST_PATH])
         elif kind == EMPTY_DIR:
-            path = volume_path(spec, volume, self._world.site.root)
+            path = volume_path(spec, volume, self._deps.node_info.root)
             if (volume.get(EMPTY_DIR) or {}).get("medium") == MEMORY:
-                mount_tmpfs(path, volume, spec, self._world.site.memory)
+                mount_tmpfs(path, volume, spec, self._deps.node_info.memory)
             _empty_dir(path, group_of(spec))
 
     async def _write(self, node: Node) -> None:
@@ -176,14 +176,14 @@ class Volumes:
         for volume in volumes:
             try:
                 files = await asyncio.to_thread(payload, volume, inputs)
-                path = volume_path(spec, volume, self._world.site.root)
+                path = volume_path(spec, volume, self._deps.node_info.root)
                 await asyncio.to_thread(atomic.write, path, files, group_of(spec))
             except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 raise VolumeNotReady(_failure(volume, error)) from None
 
     async def _inputs(self, spec: PodSpec, node: Node) -> Inputs:
         try:
-            found = await fetch(self._world.objects, spec.namespace, volume_refs(spec))
+            found = await fetch(self._deps.objects, spec.namespace, volume_refs(spec))
         except ReferenceUnreadable as error:
             raise VolumeNotReady(str(error)) from None
         tokens = {ref: await self._token(spec, ref) for ref in sorted(token_refs(spec))}
@@ -194,7 +194,7 @@ class Volumes:
         if held is not None and now < held.renew_at:
             return held.text
         try:
-            text, seconds = await self._world.objects.token(spec, ref.audience, ref.seconds)
+            text, seconds = await self._deps.objects.token(spec, ref.audience, ref.seconds)
         except NodeplaneError as error:
             raise VolumeNotReady(f"service account token: {error}") from None
         self._tokens[ref] = _Token(text, now + seconds * TOKEN_RENEWED)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from actors.podworker.model.dependencies import World
+from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import ClaimsNotReady
 from actors.podworker.model.types import Object, PodSpec
 from protocols.bus import BusError, DeadlineExceeded, NotFound, Unavailable
@@ -103,8 +103,8 @@ REASON = "FailedPrepareDynamicResources"
 
 
 class Claims:
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, deps: Dependencies) -> None:
+        self._deps = deps
 
     async def prepare(self, spec: PodSpec, renew: bool) -> dict[str, tuple[str, ...]]:
         """CDI names by container. `renew`: a sandbox is to be made. Raises ClaimsNotReady, told as an event, or
@@ -119,7 +119,7 @@ class Claims:
             raise
         except (ClaimsNotReady, BusError) as error:
             text = f"prepare dynamic resources: {error}"
-            self._world.recorder.pod(spec, "Warning", REASON, f"Failed to prepare dynamic resources: {text}")
+            self._deps.recorder.pod(spec, "Warning", REASON, f"Failed to prepare dynamic resources: {text}")
             raise ClaimsNotReady(text) from None
 
     async def adopt(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
@@ -147,7 +147,7 @@ class Claims:
 
     async def _read(self, spec: PodSpec, entry: Entry) -> tuple[Entry, dict[str, object]]:
         try:
-            claim = await self._world.objects.read("ResourceClaim", spec.namespace, entry.claim)
+            claim = await self._deps.objects.read("ResourceClaim", spec.namespace, entry.claim)
         except NodeplaneError as error:
             raise ClaimsNotReady(f"fetch ResourceClaim {entry.claim}: {error}") from None
         if claim is None:
@@ -157,7 +157,7 @@ class Claims:
         return entry, claim
 
     async def _ask(self, spec: PodSpec, claims: tuple[PodClaim, ...], renew: bool) -> dict[str, tuple[str, ...]]:
-        return await self._world.devices.prepare(
+        return await self._deps.devices.prepare(
             PrepareClaims(
                 uid=spec.uid,
                 namespace=spec.namespace,

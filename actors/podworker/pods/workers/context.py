@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.dependencies import Pleg, World
+from actors.podworker.model.dependencies import Dependencies, Pleg
 from actors.podworker.model.errors import PodStatusUnknown
-from actors.podworker.model.resources import Room, Sizes
+from actors.podworker.model.resources import NodeCapacity, Sizes
 from actors.podworker.model.types import BackoffEntry, Object, PodSpec, Stage, StartFailure, Waiting
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.termination_messages import TerminationMessages
 from actors.podworker.pods.probes.prober import PodProbes
 from actors.podworker.pods.probes.results import Verdict
 from actors.podworker.pods.restarts.backoff import Pauses
-from actors.podworker.pods.status.device_health import Keep
-from actors.podworker.pods.status.pod import View, compute_status, overlay
+from actors.podworker.pods.status.device_health import Retention
+from actors.podworker.pods.status.pod import StatusInputs, compute_status, overlay
 from actors.podworker.pods.workers.claims import uses_claims
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
@@ -37,14 +37,14 @@ class PodState:
     """By container id."""
     pauses: Pauses = field(default_factory=Pauses)
     """Before sandboxes and containers that could not be made are tried again."""
-    book: dict[str, BackoffEntry] | None = None
+    backoffs: dict[str, BackoffEntry] | None = None
     """Crash back-off by container name; None until the first look at the pod's history."""
     grants: dict[str, ContainerGrant] | None = None
     """What admission gave; None before it."""
     claims: dict[str, tuple[str, ...]] | None = None
     """CDI names of its claims' devices by container; None before they are known to be prepared."""
     rejected: Waiting | None = None
-    doomed: Waiting | None = None
+    deadline_exceeded: Waiting | None = None
     """Why it is ended as Failed although it ran: it was active for too long."""
     released: bool = False
     deleted: bool = False
@@ -57,7 +57,7 @@ class PodState:
     """Ids of ended containers whose back-off was told as an event."""
 
 
-class Observer:
+class RuntimeObserver:
     """`fence_ns`: what another life of this process may have done ended before then; 0 = there was none."""
 
     def __init__(self, uid: str, pleg: Pleg, clock: Callable[[], int], fence_ns: int = 0) -> None:
@@ -114,19 +114,19 @@ def _sound(status: PodStatus) -> PodStatus:
     return status
 
 
-class Reporter:
+class StatusReporter:
     """One per pod."""
 
     def __init__(
         self,
-        world: World,
+        deps: Dependencies,
         clock: Callable[[], int],
         runtime_name: Callable[[], str],
         verdicts: Callable[[], Mapping[str, Verdict]],
     ) -> None:
-        self._messages = TerminationMessages(world.site)
+        self._messages = TerminationMessages(deps.node_info)
         self._verdicts = verdicts
-        self._world = world
+        self._deps = deps
         self._clock = clock
         self._runtime_name = runtime_name
 
@@ -138,48 +138,48 @@ class Reporter:
         self, state: PodState, runtime: PodStatus, waiting: Mapping[str, Waiting] | None = None, final: bool = False
     ) -> Object:
         """Publishes only what differs; a pod the API no longer has gets none."""
-        health = self._world.health
-        view = View(
+        health = self._deps.health
+        inputs = StatusInputs(
             spec=state.spec,
             runtime=self._messages.fill(state.spec, runtime_status.with_failed_starts(runtime, state.failed_starts)),
             before=self.shown(state),
             waiting=waiting or {},
             resources=state.resources,
             runtime_name=self._runtime_name(),
-            host_ip=self._world.site.host_ip,
+            host_ip=self._deps.node_info.host_ip,
             now_ns=self._clock(),
             sizes=state.sizes,
             final=final,
-            held=not state.released and state.rejected is None,
+            devices_held=not state.released and state.rejected is None,
             rejected=state.rejected,
-            doomed=state.doomed,
+            deadline_exceeded=state.deadline_exceeded,
             verdicts=self._verdicts(),
-            tells_health=health.on,
-            keep=self._keep(state, final),
-            had=state.held if final and health.on else PodHeld(),
+            health_enabled=health.on,
+            retention=self._retention(state, final),
+            held_before=state.held if final and health.on else PodHeld(),
         )
-        status = compute_status(view)
+        status = compute_status(inputs)
         if not state.gone:
             state.shown = status
-            self._world.statuses.publish(state.spec, status, state.resources.reported_ns if state.resources else 0)
+            self._deps.statuses.publish(state.spec, status, state.resources.reported_ns if state.resources else 0)
         return status
 
-    def _keep(self, state: PodState, final: bool) -> Keep:
+    def _retention(self, state: PodState, final: bool) -> Retention:
         """Until admission has answered in this life, the devices may have been freed in an earlier one; and silence
         about a pod that has some is no word."""
-        if final or not self._world.health.heard:
-            return Keep.KNOWN
+        if final or not self._deps.health.heard:
+            return Retention.KNOWN
         if state.grants is None or state.stage is not Stage.SYNCING:
-            return Keep.UNTOLD
+            return Retention.UNREPORTED
         has = uses_claims(state.spec) or any(grant.held for grant in state.grants.values())
-        return Keep.UNTOLD if has and state.resources is None else Keep.NOTHING
+        return Retention.UNREPORTED if has and state.resources is None else Retention.NOTHING
 
 
-class Parts(NamedTuple):
+class WorkerContext(NamedTuple):
     state: PodState
-    world: World
-    observer: Observer
-    reporter: Reporter
+    deps: Dependencies
+    observer: RuntimeObserver
+    reporter: StatusReporter
     killer: Killer
     probes: PodProbes
-    room: Callable[[str], Room]
+    room: Callable[[str], NodeCapacity]

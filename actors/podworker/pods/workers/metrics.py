@@ -17,7 +17,7 @@ REASONS = ("UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentErr
 HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
 
-class Meter:
+class PodMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.start = Histogram(
             "kubelet_pod_start_duration_seconds",
@@ -62,8 +62,8 @@ class Meter:
 _KINDS = {Stage.TERMINATING: "terminating", Stage.TERMINATED: "terminated"}
 
 
-class Stopwatch:
-    def __init__(self, meter: Meter | None, phase: str) -> None:
+class PodTimer:
+    def __init__(self, meter: PodMetrics | None, phase: str) -> None:
         self._meter = meter
         self._seen = time.monotonic()
         self._looks = 0

@@ -8,9 +8,9 @@ from actors.podworker.model.resources import (
     Amounts,
     amounts,
     changes,
+    check_resize,
     container_resources,
     differs,
-    judge,
     linux_resources,
     resizable,
     restarts_for,
@@ -18,7 +18,7 @@ from actors.podworker.model.resources import (
     wanted,
 )
 from actors.podworker.model.types import SECOND, ContainerSpec, Kill, Object, Waiting
-from actors.podworker.pods.workers.context import Parts
+from actors.podworker.pods.workers.context import WorkerContext
 from protocols.bus import BusError
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
@@ -29,10 +29,10 @@ AGAIN_NS = 10 * SECOND
 class Resizing:
     """`due_ns`: when there is something to try again; 0 = never."""
 
-    def __init__(self, parts: Parts, clock: Callable[[], int]) -> None:
+    def __init__(self, parts: WorkerContext, clock: Callable[[], int]) -> None:
         self._state = parts.state
         self._sizes = parts.state.sizes
-        self._world = parts.world
+        self._deps = parts.deps
         self._killer = parts.killer
         self._room = parts.room
         self._clock = clock
@@ -73,8 +73,8 @@ class Resizing:
         if not differs(allocated, new):
             self._tell(None)
             return
-        banked = any(grant.mems for grant in (self._state.grants or {}).values())
-        refused = judge(spec, new, self._room(spec.uid), bool(self._world.devices.shared()), banked)
+        memory_pinned = any(grant.mems for grant in (self._state.grants or {}).values())
+        refused = check_resize(spec, new, self._room(spec.uid), bool(self._deps.devices.shared()), memory_pinned)
         self._tell(refused)
         if refused is None:
             sizes.allocated = new
@@ -118,7 +118,7 @@ class Resizing:
         given = sized(container, size).raw
         resources = linux_resources(container_resources(spec.raw.get("spec") or {}, given))
         try:
-            await self._world.runtime.resize(run.id, resources)
+            await self._deps.runtime.resize(run.id, resources)
         except BusError as error:
             return f"container {container.name}: {error}"
         self._sizes.actuated[run.id] = size
@@ -129,7 +129,7 @@ class Resizing:
         self.due_ns = self._clock() + AGAIN_NS if waits else 0
 
     def _record(self, kind: str, reason: str, text: str) -> None:
-        self._world.recorder.pod(self._state.spec, kind, reason, text)
+        self._deps.recorder.pod(self._state.spec, kind, reason, text)
 
 
 def _running(status: PodStatus) -> Iterable[tuple[str, ContainerStatus]]:

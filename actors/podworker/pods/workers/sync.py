@@ -11,7 +11,7 @@ from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, Volum
 from actors.podworker.model.resources import sized
 from actors.podworker.model.types import SECOND, Object, Plan, PodSpec, Start, Waiting
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
-from actors.podworker.pods.containers.security import REASON, shortfalls
+from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import Place, Starter, node_resolv
 from actors.podworker.pods.restarts import backoff
 from actors.podworker.pods.restarts.backoff import SANDBOX
@@ -21,7 +21,7 @@ from actors.podworker.pods.status.pod import is_over, restart_counts
 from actors.podworker.pods.volumes.volumes import Volumes
 from actors.podworker.pods.workers.admission import admit_request, refusal
 from actors.podworker.pods.workers.claims import Claims, with_cdi
-from actors.podworker.pods.workers.context import Parts
+from actors.podworker.pods.workers.context import WorkerContext
 from actors.podworker.pods.workers.resizing import Resizing
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.errors import NodeplaneError
@@ -45,22 +45,22 @@ def deadline_ns(spec: PodSpec, shown: Object) -> int:
 log = logging.getLogger("podworker")
 
 
-class Syncing:
+class PodSync:
     """Steps of stage SYNCING. `sync()` returns True when the pod is over, and the next stage is due."""
 
-    def __init__(self, parts: Parts, clock: Callable[[], int]) -> None:
-        state, world = parts.state, parts.world
+    def __init__(self, parts: WorkerContext, clock: Callable[[], int]) -> None:
+        state, deps = parts.state, parts.deps
         self._state = state
-        self._world = world
+        self._deps = deps
         self._observer = parts.observer
         self._reporter = parts.reporter
         self._killer = parts.killer
         self._probes = parts.probes
         self._clock = clock
-        self._starter = Starter(world, parts.killer)
-        self._claims = Claims(world)
+        self._starter = Starter(deps, parts.killer)
+        self._claims = Claims(deps)
         self._resizing = Resizing(parts, clock)
-        self._volumes = Volumes(world, lambda: state.spec)
+        self._volumes = Volumes(deps, lambda: state.spec)
         self.wake_ns = 0
         """When a back-off ends."""
         self.hold_ns = 0
@@ -111,14 +111,14 @@ class Syncing:
         self._volumes.close()
 
     def _node(self, status: PodStatus) -> Node:
-        return self._world.site.node(status.ips[0] if status.ips else "")
+        return self._deps.node_info.node(status.ips[0] if status.ips else "")
 
     def _too_long(self, shown: Object) -> bool:
         """Over its activeDeadlineSeconds; else the next look is due when it will be."""
         ends_ns = deadline_ns(self._state.spec, shown)
         if ends_ns and self._clock() >= ends_ns:
-            self._state.doomed = EXCEEDED
-            self._world.recorder.pod(self._state.spec, "Normal", EXCEEDED.reason, EXCEEDED.message)
+            self._state.deadline_exceeded = EXCEEDED
+            self._deps.recorder.pod(self._state.spec, "Normal", EXCEEDED.reason, EXCEEDED.message)
             return True
         if ends_ns:
             self.wake_ns = min(self.wake_ns or ends_ns, ends_ns)
@@ -137,23 +137,23 @@ class Syncing:
             or state.spec.deleting
             or state.spec.terminal
             or state.rejected is not None
-            or state.doomed is not None
+            or state.deadline_exceeded is not None
         )
 
     def _plan(self, found: PodStatus) -> tuple[PodStatus, Plan]:
         state = self._state
         status = runtime_status.with_failed_starts(found, state.failed_starts)
-        if state.book is None:
-            state.book = backoff.recover_all(status)
+        if state.backoffs is None:
+            state.backoffs = backoff.recover_all(status)
         counts = restart_counts(self._reporter.shown(state))
         self._probes.follow(status, self._reporter.shown(state))
-        plan = compute_actions(state.spec, status, state.book, self._clock(), counts, self._probes.verdicts)
+        plan = compute_actions(state.spec, status, state.backoffs, self._clock(), counts, self._probes.verdicts)
         plan = state.pauses.applied(self._killer.without_pending(plan), self._clock())
         self.wake_ns = plan.wake_ns
-        self._tell_backoff(plan, status)
+        self._record_backoff(plan, status)
         return status, plan
 
-    def _tell_backoff(self, plan: Plan, status: PodStatus) -> None:
+    def _record_backoff(self, plan: Plan, status: PodStatus) -> None:
         spec, newest = self._state.spec, runtime_status.by_name(status)
         for name, waiting in plan.waiting.items():
             ended = newest[name][0].id if name in newest else ""
@@ -162,24 +162,24 @@ class Syncing:
             self._state.announced.add(ended)
             text = f"Back-off restarting failed container {name} in pod {spec.name}_{spec.namespace}({spec.uid})"
             container = spec.find(name)
-            self._world.recorder.pod(spec, "Warning", "BackOff", text, container)
+            self._deps.recorder.pod(spec, "Warning", "BackOff", text, container)
 
     async def _admit(self, status: PodStatus) -> None:
         """Once per life of this process. A refusal fails the pod; an absent device manager is waited for."""
         state = self._state
         try:
-            admitted = await self._world.devices.admit(admit_request(state.spec, runtime_status.live(status)))
+            admitted = await self._deps.devices.admit(admit_request(state.spec, runtime_status.live(status)))
         except BusError as error:
             refused = refusal(error)
             if refused is None:
                 raise
             state.rejected = refused
             text = refused.message.removeprefix("Pod was rejected: ")
-            self._world.recorder.pod(state.spec, "Warning", refused.reason, text)
+            self._deps.recorder.pod(state.spec, "Warning", refused.reason, text)
             return
         state.grants = admitted.grants
         for warning in admitted.warnings:
-            self._world.recorder.pod(state.spec, "Warning", "DeviceConflict", warning)
+            self._deps.recorder.pod(state.spec, "Warning", "DeviceConflict", warning)
 
     async def _act(self, status: PodStatus, plan: Plan) -> None:
         self.acted = True
@@ -202,7 +202,7 @@ class Syncing:
         try:
             await self._volumes.prepare(self._node(status))
         except VolumeNotReady as error:
-            self._world.recorder.pod(state.spec, "Warning", "FailedMount", str(error))
+            self._deps.recorder.pod(state.spec, "Warning", "FailedMount", str(error))
             reason = "PodInitializing" if state.spec.inits else "ContainerCreating"
             state.problems |= {c.name: Waiting(reason, str(error)) for c in state.spec.containers}
             self.faults = True
@@ -218,12 +218,12 @@ class Syncing:
             self._state.claims = await self._claims.prepare(self._state.spec, renew)
 
     async def _clear(self, plan: Plan) -> None:
-        spec, runtime = self._state.spec, self._world.runtime
+        spec, runtime = self._state.spec, self._deps.runtime
         for kill in plan.kill:
             self._killer.stop(spec, kill, kill.grace or spec.grace)
         if plan.stop_sandboxes:
             text = "Pod sandbox changed, it will be killed and re-created."
-            self._world.recorder.pod(spec, "Normal", "SandboxChanged", text)
+            self._deps.recorder.pod(spec, "Normal", "SandboxChanged", text)
         for sandbox_id in plan.stop_sandboxes:
             await runtime.stop_sandbox(sandbox_id)
         for container_id in plan.remove:
@@ -237,19 +237,19 @@ class Syncing:
             current = runtime_status.current_sandbox(status)
             return Place(current.id, current.attempt, current.ip) if current is not None and plan.start else None
         spec = self._state.spec
-        if not spec.host_network and (fault := self._world.network()):
-            self._world.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
+        if not spec.host_network and (fault := self._deps.network()):
+            self._deps.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
             self._pause(SANDBOX, "", fault, soon=True)
             return None
-        self._tell_shortfalls(plan)
-        config = sandbox_config(spec, plan.create_sandbox, self._world.site.logs, node_resolv(spec))
+        self._record_unenforced(plan)
+        config = sandbox_config(spec, plan.create_sandbox, self._deps.node_info.logs, node_resolv(spec))
         await asyncio.to_thread(self._make_log_directory, config.log_directory)
         try:
-            handler = await runtime_handler(self._world.objects, spec)
-            sandbox_id = await self._world.runtime.run_sandbox(config, handler)
+            handler = await runtime_handler(self._deps.objects, spec)
+            sandbox_id = await self._deps.runtime.run_sandbox(config, handler)
         except (BusError, RuntimeClassUnknown) as error:
             text = f"Failed to create pod sandbox: {error}"
-            self._world.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
+            self._deps.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
             if isinstance(error, (Unavailable, DeadlineExceeded)):
                 raise
             self._pause(SANDBOX, "", text)
@@ -257,11 +257,11 @@ class Syncing:
         self._state.pauses.passed(SANDBOX.name)
         return Place(sandbox_id, plan.create_sandbox)
 
-    def _tell_shortfalls(self, plan: Plan) -> None:
+    def _record_unenforced(self, plan: Plan) -> None:
         """Once, before its first sandbox."""
-        text = shortfalls(self._state.spec, self._world.site.embedded, self._world.site.root_user)
+        text = unenforced(self._state.spec, self._deps.node_info.embedded, self._deps.node_info.root_user)
         if text and plan.create_sandbox == 0:
-            self._world.recorder.pod(self._state.spec, "Warning", REASON, text)
+            self._deps.recorder.pod(self._state.spec, "Warning", REASON, text)
 
     @staticmethod
     def _make_log_directory(path: str) -> None:
@@ -278,9 +278,9 @@ class Syncing:
         container = state.spec.find(step.name)
         if container is None:
             return  # the pod has changed meanwhile
-        if step.crashed_ns and state.book is not None:
-            entry = state.book.get(step.name)
-            state.book[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
+        if step.crashed_ns and state.backoffs is not None:
+            entry = state.backoffs.get(step.name)
+            state.backoffs[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
         container = sized(container, (state.sizes.allocated or {}).get(step.name))
         failure = await self._starter.start(state.spec, container, step, place, grant)

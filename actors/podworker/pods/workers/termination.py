@@ -16,7 +16,7 @@ from actors.podworker.pods.containers.sandbox import pod_log_directory
 from actors.podworker.pods.status.device_health import covers, held_in, merged
 from actors.podworker.pods.volumes.paths import PODS, pod_directory, removable
 from actors.podworker.pods.workers.claims import uses_claims
-from actors.podworker.pods.workers.context import Parts
+from actors.podworker.pods.workers.context import WorkerContext
 from protocols import mounts
 from protocols.messages.held import PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus
@@ -50,7 +50,7 @@ def advance(stage: Stage, facts: Facts) -> Stage:
     return stage
 
 
-def victims(spec: PodSpec, live: list[ContainerStatus]) -> list[ContainerStatus]:
+def containers_to_stop(spec: PodSpec, live: list[ContainerStatus]) -> list[ContainerStatus]:
     """Whom to stop now: everything but sidecars together, then sidecars one by one, last first."""
     order = {c.name: index for index, c in enumerate(spec.containers) if c.kind == SIDECAR}
     main = [c for c in live if c.name not in order]
@@ -63,12 +63,12 @@ WRITTEN_S = 1.0
 log = logging.getLogger("podworker")
 
 
-class Ending:
+class PodTermination:
     """Steps of stages TERMINATING and TERMINATED."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: WorkerContext) -> None:
         self._state = parts.state
-        self._world = parts.world
+        self._deps = parts.deps
         self._observer = parts.observer
         self._reporter = parts.reporter
         self._killer = parts.killer
@@ -91,8 +91,8 @@ class Ending:
             if not await self._written_down(status):
                 return False
             if not self._state.spec.raw or uses_claims(self._state.spec):  # of an orphan only its uid is known
-                await self._world.devices.unprepare(self._state.spec.uid)
-            await self._world.devices.release(self._state.spec.uid)
+                await self._deps.devices.unprepare(self._state.spec.uid)
+            await self._deps.devices.release(self._state.spec.uid)
             self._state.released = True
         self._reporter.report(self._state, status, final=True)
         return True
@@ -102,19 +102,19 @@ class Ending:
         long as an API that is away has never heard of the pod's devices, they stay the pod's; when it is back, the
         pod is looked at again. Of a manifest's pod the API knows only the mirror: that one waits not for long."""
         state, spec = self._state, self._state.spec
-        if state.gone or spec.deleting or not self._world.health.on:
+        if state.gone or spec.deleting or not self._deps.health.on:
             return True
-        state.held = state.held or await self._world.health.held(spec.uid, state.grants is not None)
+        state.held = state.held or await self._deps.health.held(spec.uid, state.grants is not None)
         if not state.held:
             return True
         self._reporter.report(state, status, final=True)
-        await self._world.statuses.settle(spec.uid, WRITTEN_S)
+        await self._deps.statuses.settle(spec.uid, WRITTEN_S)
         shown = held_in(spec.raw.get("status") or {})
-        return self._world.statuses.settled(spec.uid) or covers(shown, state.held) or is_static(spec.raw)
+        return self._deps.statuses.settled(spec.uid) or covers(shown, state.held) or is_static(spec.raw)
 
     def _stop_some(self, status: PodStatus) -> None:
         spec = self._state.spec
-        for container in victims(spec, runtime_status.live(status)):
+        for container in containers_to_stop(spec, runtime_status.live(status)):
             kill = Kill(container.id, container.name, f"Stopping container {container.name}")
             self._killer.stop(spec, kill, spec.grace)
 
@@ -122,7 +122,7 @@ class Ending:
         ready = [s.id for s in status.sandboxes if s.ready]
         try:
             for sandbox_id in ready:
-                await self._world.runtime.stop_sandbox(sandbox_id)
+                await self._deps.runtime.stop_sandbox(sandbox_id)
         finally:
             if ready:
                 self._observer.mutated()
@@ -134,18 +134,18 @@ class Ending:
         status = await self._observer.status()
         if not (state.gone or state.spec.deleting):
             shown = self._reporter.report(state, status, final=True)
-            self._world.health.ended(state.spec, merged(state.held, held_in(shown)))
+            self._deps.health.ended(state.spec, merged(state.held, held_in(shown)))
             return False
-        self._world.health.ended(state.spec, PodHeld())
+        self._deps.health.ended(state.spec, PodHeld())
         if not state.gone and not state.deleted and not await self._delete():
             return False
         return await self._remove(status)
 
     async def _delete(self) -> bool:
         """Only after the API shows the final status."""
-        if not self._world.statuses.settled(self._state.spec.uid):
+        if not self._deps.statuses.settled(self._state.spec.uid):
             return False
-        await self._world.pods.delete(self._state.spec)
+        await self._deps.pods.delete(self._state.spec)
         self._state.deleted = True
         return True
 
@@ -156,9 +156,9 @@ class Ending:
         loose = [c.id for c in status.containers if c.sandbox_id not in known]
         try:
             for sandbox in status.sandboxes:
-                await self._world.runtime.remove_sandbox(sandbox.id)
+                await self._deps.runtime.remove_sandbox(sandbox.id)
             for container_id in loose:
-                await self._world.runtime.remove_container(container_id)
+                await self._deps.runtime.remove_container(container_id)
         finally:
             if known or loose:
                 self._observer.mutated()
@@ -167,10 +167,10 @@ class Ending:
         return not (status.sandboxes or status.containers)
 
     def _remove_directories(self) -> None:
-        spec, site = self._state.spec, self._world.site
-        own = pod_directory(site.root, spec.uid)
-        logs = pod_log_directory(site.logs, spec)
-        if not (removable(own, site.root / PODS) and removable(logs, site.logs)):
+        spec, node_info = self._state.spec, self._deps.node_info
+        own = pod_directory(node_info.root, spec.uid)
+        logs = pod_log_directory(node_info.logs, spec)
+        if not (removable(own, node_info.root / PODS) and removable(logs, node_info.logs)):
             log.error("directories of pod %r are left alone: its names lead elsewhere", str(own))
             return
         if left := mounts.detach_below(own):  # rmtree would empty somebody's volume through it

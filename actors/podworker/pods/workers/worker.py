@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from actors.podworker.model.dependencies import World
-from actors.podworker.model.resources import Room
+from actors.podworker.model.dependencies import Dependencies
+from actors.podworker.model.resources import NodeCapacity
 from actors.podworker.model.types import SECOND, Object, PodSpec, Stage, read_pod
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
-from actors.podworker.pods.workers.context import Observer, Parts, PodState, Reporter
-from actors.podworker.pods.workers.metrics import Meter, Stopwatch
-from actors.podworker.pods.workers.sync import Syncing
-from actors.podworker.pods.workers.termination import Ending, Facts, advance
+from actors.podworker.pods.workers.context import PodState, RuntimeObserver, StatusReporter, WorkerContext
+from actors.podworker.pods.workers.metrics import PodMetrics, PodTimer
+from actors.podworker.pods.workers.sync import PodSync
+from actors.podworker.pods.workers.termination import Facts, PodTermination, advance
 from protocols.errors import NodeplaneError
 from protocols.messages.health import PodResourceStatus
 from protocols.pace import Bucket
@@ -32,7 +32,7 @@ LEFT_OUT = 40
 all, so that pods that were made at once are not looked at at once for ever."""
 
 
-class Calm:
+class ResyncSuppression:
     def __init__(self) -> None:
         self._seen: tuple[Any, ...] = ()
         self._looking: tuple[Any, ...] = ()
@@ -70,7 +70,7 @@ BURST, RATE = 3.0, 0.2
 """At once, then one each 5 s; upstream's kubelet looks each 10 s."""
 
 
-class Mending:
+class StatusRepair:
     """Of one pod. `mend` is called in the loop, once for all orders that came before."""
 
     def __init__(self, mend: Callable[[], None]) -> None:
@@ -114,37 +114,37 @@ def resync_in(now: float) -> float:
 
 class WorkerOptions(msgspec.Struct, frozen=True):
     spec: PodSpec
-    world: World
+    deps: Dependencies
     runtime_name: Callable[[], str]
     gone: bool = False
     """An orphan: the runtime has it, the API does not."""
     fence_ns: int = 0
-    """See Observer."""
+    """See RuntimeObserver."""
     clock: Callable[[], int] = time.time_ns
-    meter: Meter | None = None
-    room: Callable[[str], Room] = lambda uid: {}
+    meter: PodMetrics | None = None
+    room: Callable[[str], NodeCapacity] = lambda uid: {}
     """Allocatable CPU and memory of the node, and what its other pods were allocated; empty while unknown."""
 
 
 class PodWorker:
     def __init__(self, options: WorkerOptions) -> None:
         self.state = PodState(options.spec, gone=options.gone)
-        world, clock = options.world, options.clock
-        self._observer = Observer(options.spec.uid, world.pleg, clock, options.fence_ns)
-        self._probes = PodProbes(world, lambda: self.state.spec, clock, self.wake)
-        self._killer = Killer(world, self._stopped)
-        reporter = Reporter(world, clock, options.runtime_name, lambda: self._probes.verdicts)
-        parts = Parts(self.state, world, self._observer, reporter, self._killer, self._probes, options.room)
-        self._syncing = Syncing(parts, clock)
-        self._ending = Ending(parts)
-        self._calm = Calm()
-        self._mending = Mending(self.wake)
+        deps, clock = options.deps, options.clock
+        self._observer = RuntimeObserver(options.spec.uid, deps.pleg, clock, options.fence_ns)
+        self._probes = PodProbes(deps, lambda: self.state.spec, clock, self.wake)
+        self._killer = Killer(deps, self._stopped)
+        reporter = StatusReporter(deps, clock, options.runtime_name, lambda: self._probes.verdicts)
+        parts = WorkerContext(self.state, deps, self._observer, reporter, self._killer, self._probes, options.room)
+        self._syncing = PodSync(parts, clock)
+        self._ending = PodTermination(parts)
+        self._calm = ResyncSuppression()
+        self._mending = StatusRepair(self.wake)
         self._clock = clock
-        self._world = world
+        self._deps = deps
         self._woken = asyncio.Event()
         self._woken.set()
         self._step: asyncio.Task[None] | None = None
-        self._watch = Stopwatch(options.meter, (options.spec.raw.get("status") or {}).get("phase") or "")
+        self._watch = PodTimer(options.meter, (options.spec.raw.get("status") or {}).get("phase") or "")
         self._failures = 0
         self._began = self._well = time.monotonic()
         self._told = float("-inf")
@@ -161,7 +161,7 @@ class PodWorker:
         before, self.state.spec = self.state.spec, read_pod(pod)
         if quiet:
             self._calm.replaced(before, self.state.spec)
-            if self._world.statuses.disturbed(self.state.spec):
+            if self._deps.statuses.overwritten(self.state.spec):
                 self._mending.order()
         if self.state.spec.deleting:
             self._interrupt()
@@ -170,11 +170,11 @@ class PodWorker:
             self._watch.updated()
             self.wake()
 
-    def vanished(self, hasty: bool = True) -> None:
-        """Who wanted the pod no longer has it. `hasty`: nobody waits for it any more, it ends within a second."""
+    def removed_from_api(self, immediate: bool = True) -> None:
+        """Who wanted the pod no longer has it. `immediate`: nobody waits for it any more, it ends within a second."""
         if not self.state.gone:
             self.state.gone = True
-            if hasty:
+            if immediate:
                 self.state.spec = msgspec.structs.replace(self.state.spec, grace=1)
             self._interrupt()
             self.wake()
@@ -235,7 +235,7 @@ class PodWorker:
             self._timer = None
 
     def _depends_on(self) -> tuple[object, ...]:
-        health, state = self._world.health, self.state
+        health, state = self._deps.health, self.state
         return (self._observer.known(), state.spec, state.resources, state.stage, health.on, health.heard)
 
     async def _guarded_step(self) -> None:
@@ -301,7 +301,7 @@ class PodWorker:
         now = time.monotonic()
         if now - self._well >= TELL_S and now - self._told >= TELL_AGAIN_S:
             self._told = now
-            self._world.recorder.pod(self.state.spec, "Warning", "FailedSync", f"error syncing pod: {error}")
+            self._deps.recorder.pod(self.state.spec, "Warning", "FailedSync", f"error syncing pod: {error}")
 
     def _stopped(self) -> None:
         """A StopContainer call has ended."""
