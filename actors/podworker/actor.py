@@ -6,7 +6,7 @@ On kill -9: statuses lag until the restart; it acts only on what pleg confirms, 
 """
 
 from actors.podworker.clients.bus import Streams
-from actors.podworker.endpoint.routes import NodeView, node_endpoint
+from actors.podworker.endpoint.routes import PodLookup, node_endpoint
 from actors.podworker.node.controller import NodeController
 from actors.podworker.pods.controller import PodController
 from protocols.actor import Context, run_actor
@@ -28,7 +28,7 @@ class PodWorkerActor:
         self._streams = Streams()
         self._node = NodeController(context, self._client, self._events, self._streams)
         self._pods = PodController(context, self._client, self._events, self._streams, self._node)
-        view = NodeView(self._pods.objects, self._streams.pod_status.items.get, self._pods.complete)
+        view = PodLookup(self._pods.objects, self._streams.pod_status.items.get, self._pods.complete)
         self._endpoint = node_endpoint(context, view)
 
     async def start(self) -> None:

@@ -50,7 +50,7 @@ def test_a_follower_and_the_disk_have_every_line() -> None:
             rotator = LogRotator(RotationOptions(100_000, 50), telling, lambda: [(id, str(log))])
             async with asyncio.timeout(100):
                 while not b"".join(seen[-2:]).endswith(b"\n59999\n"):
-                    await rotator.look()
+                    await rotator.check()
                     await asyncio.sleep(0.05)
             running[0] = False
             await follower

@@ -68,12 +68,12 @@ def test_what_was_looked_at_before_health_was_heard_is_looked_at_again() -> None
         following.subscribe(lambda *change: None, heard.set)
         following.start(bus)
         try:
-            assert not following.heard
+            assert not following.synced
             await owner.start()
             owner.own(health.RESOURCE_STATUS, StateSource({}))
             async with asyncio.timeout(60):
                 await heard.wait()
-            assert following.heard
+            assert following.synced
         finally:
             await bus.close()
             await owner.close()

@@ -305,7 +305,7 @@ class FakeStatuses:
     def overwritten(self, spec):
         return self.others
 
-    async def settle(self, uid, seconds):
+    async def wait_settled(self, uid, seconds):
         pass
 
     def forget(self, uid):
@@ -324,13 +324,13 @@ class FakeHealth:
     """What pods hold by uid, and which were told to have ended."""
 
     def __init__(self):
-        self.on = self.heard = True
+        self.enabled = self.synced = True
         self.holds, self.over = {}, {}
 
     async def held(self, uid, admitted):
         return self.holds.get(uid, PodHeld())
 
-    def ended(self, spec, held):
+    def publish_ended(self, spec, held):
         self.over[spec.uid] = held
 
 

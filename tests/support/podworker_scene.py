@@ -26,7 +26,7 @@ class Scene:
                 deps=self.fake.deps,
                 runtime_name=lambda: "nodeplane",
                 clock=self.clock,
-                room=self._room,
+                capacity=self._room,
                 **options,
             )
         )

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.podworker.model.types import SECOND
-from actors.podworker.pods.restarts.backoff import MAXIMUM_NS, advance, describe, ready_ns, recover, recover_all
+from actors.podworker.pods.restarts.backoff import MAXIMUM_NS, advance, format_delay, ready_ns, recover, recover_all
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 S = SECOND
@@ -54,7 +54,7 @@ def test_restarts_for_new_sandboxes_are_not_counted_as_crashes():
 
 
 def test_described_as_users_know_it():
-    assert [describe(n * S) for n in (10, 80, 300)] == ["10s", "1m20s", "5m0s"]
+    assert [format_delay(n * S) for n in (10, 80, 300)] == ["10s", "1m20s", "5m0s"]
 
 
 @given(st.lists(st.integers(0, 900), min_size=1, max_size=30))

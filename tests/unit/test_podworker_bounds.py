@@ -8,7 +8,7 @@ import pytest
 
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, VolumeNotReady
-from actors.podworker.model.resources import requests, wanted
+from actors.podworker.model.resources import desired_amounts, requests
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import container_mounts
 from actors.podworker.pods.containers.images import credentials
@@ -128,7 +128,7 @@ def sync(size: int) -> Callable[[], object]:
         spec, status = read_pod(raw), PodStatus(uid="u", name="p", namespace="ns")
         plan = compute_actions(spec, status, {}, 1)
         shown = compute_status(StatusInputs(spec, status, waiting=plan.waiting, now_ns=1))
-        requests(spec, wanted(spec))
+        requests(spec, desired_amounts(spec))
         is_over(spec, shown)
         status_patch("u", {}, shown)
 

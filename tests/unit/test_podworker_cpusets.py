@@ -5,8 +5,8 @@ import asyncio
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
-from actors.podworker.pods.cpusets import CpusetOptions, Cpusets, Held
-from actors.podworker.pods.workers.admission import admit_request, refusal
+from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
+from actors.podworker.pods.workers.admission import admit_request, rejection
 from protocols.bus import FailedPrecondition, NotFound, Unavailable
 from protocols.messages.devices import ContainerGrant, Placement
 from tests.support.podworker_fakes import FakeRecorder, FakeRuntime, container, pod
@@ -28,7 +28,7 @@ class Scene:
         )
 
     def add(self, id: str, cpus: str = "") -> None:
-        self.running.append(Held(id, "a", spec(), ContainerGrant(cpus=cpus)))
+        self.running.append(AdmittedContainer(id, "a", spec(), ContainerGrant(cpus=cpus)))
 
     def reconcile(self) -> list[tuple[str, str]]:
         """What was written, by container."""
@@ -88,7 +88,7 @@ def test_refusals_keep_their_own_words() -> None:
     error = FailedPrecondition(
         "Resources cannot be allocated with Topology locality", {"reason": "TopologyAffinityError"}
     )
-    found = refusal(error)
+    found = rejection(error)
     assert found is not None
     assert found.reason == "TopologyAffinityError"
     assert found.message == "Pod was rejected: Resources cannot be allocated with Topology locality"

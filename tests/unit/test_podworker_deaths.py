@@ -83,10 +83,10 @@ class Node:
         fake = self.fake
         while asyncio.get_running_loop().time() < end and not self.over():
             if self.dice.random() < 0.5:
-                scene.worker.resources(TOLD if UID in fake.health.holds or fake.health.over.get(UID) else None)
+                scene.worker.set_device_health(TOLD if UID in fake.health.holds or fake.health.over.get(UID) else None)
             if self.dice.random() < 0.5 and not fake.statuses.settled(UID):
                 fake.statuses.take()
-                scene.worker.update(pod(policy="Never", status=dict(self.api)), quiet=True)
+                scene.worker.update(pod(policy="Never", status=dict(self.api)), own_change=True)
                 scene.worker.wake()
             await asyncio.sleep(self.dice.choice((0, 0, 0.001, 0.003)))
 

@@ -39,7 +39,7 @@ def looked(runtime: FakeRuntime, log: Path, most_files: int = 5, times: int = 1)
 
     async def look() -> None:
         for _ in range(times):
-            await rotator.look()
+            await rotator.check()
 
     asyncio.run(look())
     return rotator
@@ -158,14 +158,14 @@ def test_containers_are_gone_through_only_after_something_changed(log: Path) -> 
         runtime = FakeRuntime()
         rotator = LogRotator(RotationOptions(1000, 5), runtime, running)
         for _ in range(5 * SELDOM):
-            await rotator.look()
+            await rotator.check()
         assert asked == 1
         await asyncio.to_thread(log.write_text, "x" * 2000)
         for _ in range(SELDOM):
-            await rotator.look()
+            await rotator.check()
         assert (asked, runtime.calls) == (1, [("reopen_log", "c1")]), "growth of a silent log is found all the same"
         rotator.changed()
-        await rotator.look()
+        await rotator.check()
         assert asked == 2
 
     asyncio.run(story())

@@ -142,7 +142,7 @@ class FakeManager:
     def on_delete(self, obj):
         pass  # it takes its time
 
-    def working(self, uid):
+    def has_worker(self, uid):
         return uid in self.pods
 
     def republish(self, uid):
@@ -181,7 +181,7 @@ def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
         await asyncio.sleep(0.01)
         assert not api.deleted
         del manager.pods[old]
-        keeper.ended(old)
+        keeper.on_finished(old)
         (new,) = manager.pods
         assert new != old
         await holds(lambda: api.deleted)

@@ -3,7 +3,7 @@ import msgspec
 from actors.podworker.node.agent import GRACE_S, Readiness
 from actors.podworker.node.machine import Machine, read_machine
 from actors.podworker.node.status import (
-    NodeView,
+    NodeStatusInputs,
     heartbeat_patch,
     is_ready,
     new_node,
@@ -20,7 +20,7 @@ T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 
 
 def view(ready=True, inventory=None, **more):
-    return NodeView(name="n1", machine=MACHINE, ready=ready, inventory=inventory, **more)
+    return NodeStatusInputs(name="n1", machine=MACHINE, ready=ready, inventory=inventory, **more)
 
 
 def gpus(*health, connected=True):
@@ -86,7 +86,7 @@ def test_a_restart_keeps_ready_for_the_grace_only():
     readiness.adopt(0)
     readiness.observe(("not yet",), 1)
     assert readiness.ready(1)
-    assert not readiness.good
+    assert not readiness.healthy
     assert not readiness.ready(GRACE_S + 1)
 
 
@@ -138,12 +138,12 @@ def test_a_root_has_one_instance_for_ever(tmp_path):
     assert first.instance == second.instance != ""
     assert second.address == "10.0.0.9"
     assert not second.local
-    assert new_node(NodeView("n1", first, True), T1)["metadata"]["annotations"] == {INSTANCE: first.instance}
+    assert new_node(NodeStatusInputs("n1", first, True), T1)["metadata"]["annotations"] == {INSTANCE: first.instance}
 
 
 def test_a_node_that_is_reached_at_its_address_has_no_local_name_left():
     here = node_status(view(), {}, T1)
-    far = NodeView("n1", msgspec.structs.replace(MACHINE, local=False), True)
+    far = NodeStatusInputs("n1", msgspec.structs.replace(MACHINE, local=False), True)
     there = node_status(far, here, T2)
     assert [address["type"] for address in there["addresses"]] == ["InternalIP", "Hostname"]
     patch = node_patch(here, there)

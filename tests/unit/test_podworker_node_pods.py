@@ -39,7 +39,7 @@ class FakeManager:
     def on_delete(self, obj: Any) -> None:
         self.calls.append("delete")
 
-    def working(self, uid: str) -> bool:
+    def has_worker(self, uid: str) -> bool:
         return uid == "u1"
 
     def republish(self, uid: str) -> None:
@@ -93,4 +93,4 @@ def test_the_manager_hears_everything_first() -> None:
     pods.on_delete(pod("u1"))
     pods.republish("u1")
     assert manager.calls == ["add", "update", "delete", "republish u1"]
-    assert pods.working("u1")
+    assert pods.has_worker("u1")

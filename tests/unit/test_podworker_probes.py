@@ -17,9 +17,9 @@ from actors.podworker.pods.probes.results import (
     Probe,
     ProbeState,
     Target,
-    begin,
+    initial_state,
+    is_decided,
     observe,
-    over,
     probed,
     probes_of,
     verdict_of,
@@ -41,7 +41,7 @@ PROBES = st.builds(
 
 @given(PROBES, st.lists(OUTCOMES, max_size=30), st.booleans())
 def test_a_standing_changes_only_after_enough_equal_answers(probe, outcomes, known):
-    standing, told = begin(probe.kind, known), []
+    standing, told = initial_state(probe.kind, known), []
     for outcome in outcomes:
         before = standing.good
         standing = observe(probe, standing, outcome)
@@ -67,10 +67,10 @@ def test_verdicts(goods):
 
 def test_when_no_more_is_asked():
     startup, readiness = Probe(STARTUP, {}), Probe(READINESS, {})
-    assert over(startup, ProbeState(True))
-    assert over(startup, ProbeState(False))
-    assert not over(startup, ProbeState(None))
-    assert not over(readiness, ProbeState(False))
+    assert is_decided(startup, ProbeState(True))
+    assert is_decided(startup, ProbeState(False))
+    assert not is_decided(startup, ProbeState(None))
+    assert not is_decided(readiness, ProbeState(False))
 
 
 def test_defaults_and_where_a_url_leads():

@@ -2,7 +2,7 @@ from copy import deepcopy
 
 import pytest
 
-from actors.podworker.model.resources import amounts, changes, check_resize, requests, sized, wanted
+from actors.podworker.model.resources import amounts, changes, check_resize, desired_amounts, requests, with_allocated
 from actors.podworker.model.types import Waiting, read_pod
 from actors.scheduler.views import amounts as quantities
 from actors.scheduler.views import pod_view
@@ -169,8 +169,8 @@ def test_a_new_life_goes_on_where_the_last_one_was(tmp_path):
 def test_the_node_has_room_or_not():
     spec = read_pod(pod(burst("1"), inits=[{**sidecar("s"), "resources": {"requests": {"cpu": "1"}}}]))
     assert requests(spec, {}) == {"cpu": 2000, "memory": (64 << 20) * 1000}
-    assert check_resize(spec, wanted(spec), {"cpu": (2000, 0)}, cpus_pinned=True, memory_pinned=True) is None
-    assert check_resize(spec, wanted(spec), {"cpu": (1500, 0)}, False, False) == Waiting(
+    assert check_resize(spec, desired_amounts(spec), {"cpu": (2000, 0)}, cpus_pinned=True, memory_pinned=True) is None
+    assert check_resize(spec, desired_amounts(spec), {"cpu": (1500, 0)}, False, False) == Waiting(
         "Infeasible", "Node didn't have enough capacity: cpu, requested: 2000, capacity: 1500"
     )
 
@@ -180,8 +180,8 @@ def test_amounts_are_compared_as_amounts():
     assert changes(one, other) == set()
     assert changes(one, amounts({"limits": {"memory": "1Gi"}, "requests": {"cpu": "1"}})) == {"memory"}
     given = read_pod(pod(burst())).containers[0]
-    assert sized(given, amounts(given.raw["resources"])) is given
-    assert sized(given, one).raw["resources"]["requests"] == {"cpu": "1", "memory": "64Mi"}
+    assert with_allocated(given, amounts(given.raw["resources"])) is given
+    assert with_allocated(given, one).raw["resources"]["requests"] == {"cpu": "1", "memory": "64Mi"}
 
 
 @pytest.mark.parametrize(

@@ -194,13 +194,13 @@ def test_what_is_refused_of_devices_keeps_nothing_else_from_being_shown():
 
 def test_a_status_is_given_its_time_and_no_more():
     async def story(api, manager, told):
-        await manager.settle("uid-1", 1)
+        await manager.wait_settled("uid-1", 1)
         api.hold = asyncio.Event()
         manager.publish(SPEC, SICK)
-        await manager.settle("uid-1", 0.01)
+        await manager.wait_settled("uid-1", 0.01)
         assert not api.bodies
         asyncio.get_running_loop().call_later(0.01, api.hold.set)
-        await manager.settle("uid-1", 5)
+        await manager.wait_settled("uid-1", 5)
         assert len(api.bodies) == 1
 
     play(story)
@@ -219,7 +219,7 @@ def test_a_server_that_asks_for_a_pause_gets_it():
 
 
 def test_a_pause_without_end_is_not_kept(monkeypatch):
-    monkeypatch.setattr(statuses, "ASKED_MOST_S", 0.01)
+    monkeypatch.setattr(statuses, "MAX_RETRY_AFTER_S", 0.01)
 
     async def story(api, manager, told):
         api.faults = [ApiError(429, {}, retry_after=float("9" * 400))]

@@ -6,9 +6,9 @@ from prometheus_client import CollectorRegistry
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
-from actors.podworker.pods.workers.admission import admit_request, refusal
+from actors.podworker.pods.workers.admission import admit_request, rejection
 from actors.podworker.pods.workers.metrics import PodMetrics
-from actors.podworker.pods.workers.worker import LEFT_OUT, PodWorker, ResyncSuppression, WorkerOptions
+from actors.podworker.pods.workers.worker import MAX_SKIPPED, PodWorker, ResyncSuppression, WorkerOptions
 from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
@@ -95,7 +95,7 @@ def test_refused_admission_fails_the_pod(tmp_path):
 
 def test_a_refusal_keeps_the_reason_and_the_words_of_who_refused():
     text = "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"
-    refused = refusal(FailedPrecondition(text, {"reason": "OutOfexample.com/gpu"}))
+    refused = rejection(FailedPrecondition(text, {"reason": "OutOfexample.com/gpu"}))
     assert (refused.reason, refused.message) == ("OutOfexample.com/gpu", f"Pod was rejected: {text}")
 
 
@@ -393,18 +393,18 @@ def test_a_pod_that_is_over_still_learns_how_its_devices_are(tmp_path):
         scene = Scene(tmp_path, pod(policy="Never"))
         fake = scene.fake
         fake.health.holds[UID] = held = PodHeld((HeldContainer("a", (HeldResource("r/gpu", ("g1",)),)),))
-        scene.worker.resources(how("Healthy"))
+        scene.worker.set_device_health(how("Healthy"))
         async with at_work(scene):
             await scene.running()
             fake.runtime.end(next(iter(fake.runtime.containers)), 1)
             await scene.until(lambda: scene.status.get("phase") == "Failed" and UID in fake.health.over)
             fake.health.holds.clear()
             assert fake.health.over[UID] == held
-            scene.worker.resources(None)
+            scene.worker.set_device_health(None)
             assert entries(scene) == [("g1", "Healthy")]
-            scene.worker.resources(how("Unhealthy"))
+            scene.worker.set_device_health(how("Unhealthy"))
             await scene.until(lambda: entries(scene) == [("g1", "Unhealthy")])
-            scene.worker.resources(how("Unknown"))
+            scene.worker.set_device_health(how("Unknown"))
             await asyncio.sleep(0.05)
             assert entries(scene) == [("g1", "Unhealthy")]
             scene.delete()
@@ -427,11 +427,11 @@ def test_until_health_is_heard_a_status_keeps_what_it_showed(tmp_path):
         before = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Unhealthy"}]}]
         shown = {"phase": "Running", "containerStatuses": [{"name": "a", "allocatedResourcesStatus": before}]}
         scene = Scene(tmp_path, pod(status=shown))
-        scene.fake.health.heard = False
+        scene.fake.health.synced = False
         async with at_work(scene):
             await scene.running()
             assert scene.shown("a")["allocatedResourcesStatus"] == before
-            scene.fake.health.heard = True
+            scene.fake.health.synced = True
             scene.worker.wake()
             await scene.until(lambda: "allocatedResourcesStatus" not in scene.shown("a"))
 
@@ -523,7 +523,7 @@ def test_what_a_pod_had_stands_in_its_status_before_it_is_free(tmp_path):
         async def release(uid):
             order.append(("release", None))
 
-        fake.statuses.settle, fake.devices.release = settle, release
+        fake.statuses.wait_settled, fake.devices.release = settle, release
         async with at_work(scene):
             await scene.until(lambda: scene.status.get("phase") == "Failed")
         had = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Unknown"}]}]
@@ -608,14 +608,14 @@ def test_what_somebody_else_wrote_over_the_status_is_looked_at_but_not_each_time
         scene = Scene(tmp_path)
         async with at_work(scene):
             await scene.running()
-            looks, report = [], scene.worker._syncing._reporter.report
-            scene.worker._syncing._reporter.report = lambda *seen: looks.append(seen) or report(*seen)
-            scene.worker.update(scene.raw, quiet=True)
+            looks, report = [], scene.worker._pod_sync._reporter.report
+            scene.worker._pod_sync._reporter.report = lambda *seen: looks.append(seen) or report(*seen)
+            scene.worker.update(scene.raw, own_change=True)
             await asyncio.sleep(0.02)
             assert not looks
             scene.fake.statuses.others = True
             for number in range(20):
-                scene.worker.update(scene.raw, quiet=True)
+                scene.worker.update(scene.raw, own_change=True)
                 await asyncio.sleep(0.005 if number % 2 else 0)
             assert 1 <= len(looks) <= 3, "then one each five seconds"
 
@@ -625,19 +625,19 @@ def test_what_somebody_else_wrote_over_the_status_is_looked_at_but_not_each_time
 def test_a_resync_compares_and_looks_now_and_then(tmp_path):
     async def story():
         async with at_work(Scene(tmp_path)) as scene:
-            worker, calm = scene.worker, scene.worker._calm
+            worker, suppression = scene.worker, scene.worker._suppression
             looks = 0
-            looked = calm.looked
+            looked = suppression.end
 
-            def count(calm):
+            def count(suppression):
                 nonlocal looks
                 looks += 1
-                looked(calm)
+                looked(suppression)
 
-            calm.looked = count
+            suppression.end = count
 
             async def settled():
-                await scene.until(lambda: calm.quiet and not worker._woken.is_set() and worker._timer is None)
+                await scene.until(lambda: suppression.idle and not worker._woken.is_set() and worker._timer is None)
 
             async def resyncs():
                 """How many until one looks."""
@@ -652,10 +652,10 @@ def test_a_resync_compares_and_looks_now_and_then(tmp_path):
 
             await scene.running()
             await settled()
-            assert LEFT_OUT // 2 < await resyncs() <= LEFT_OUT + 1
+            assert MAX_SKIPPED // 2 < await resyncs() <= MAX_SKIPPED + 1
             assert len({await resyncs() for _ in range(8)}) > 1, "not all pods at once"
-            worker.update(scene.raw, quiet=True)
-            assert await resyncs() > LEFT_OUT // 2, "its own status came back: nothing to look at"
+            worker.update(scene.raw, own_change=True)
+            assert await resyncs() > MAX_SKIPPED // 2, "its own status came back: nothing to look at"
             worker.state.resources = PodResourceStatus(uid=UID, containers={})
             assert await resyncs() == 1, "a wake-up was lost"
 
@@ -663,16 +663,16 @@ def test_a_resync_compares_and_looks_now_and_then(tmp_path):
 
 
 def test_its_own_status_that_comes_back_during_a_look_is_no_reason_for_another():
-    calm, spec, status = ResyncSuppression(), object(), object()
-    calm.looks((spec, status))
+    suppression, spec, status = ResyncSuppression(), object(), object()
+    suppression.begin((spec, status))
     newer = object()
-    calm.replaced(spec, newer)
-    calm.looked(True)
-    assert calm.holds((newer, status))
-    assert not calm.holds((newer, object()))
-    calm.looks((newer, status))
-    calm.looked(False)
-    assert not calm.quiet
+    suppression.replace(spec, newer)
+    suppression.end(True)
+    assert suppression.skip((newer, status))
+    assert not suppression.skip((newer, object()))
+    suppression.begin((newer, status))
+    suppression.end(False)
+    assert not suppression.idle
 
 
 def test_a_pod_that_waits_for_something_has_a_timer_of_its_own(tmp_path):

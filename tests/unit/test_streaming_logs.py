@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from actors.podworker.endpoint import requests
 from actors.podworker.endpoint import requests as query
 from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
-from actors.podworker.endpoint.requests import Where
+from actors.podworker.endpoint.requests import PodTarget
 from actors.podworker.logs.reader import LogOptions, Renderer, read_log, stamp_ns, tail_offset
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
-WHERE = Where("default", "p", "a")
+WHERE = PodTarget("default", "p", "a")
 
 
 def line(second: int, content: str, tag: str = "F", stream: str = "stdout") -> bytes:
@@ -197,14 +197,14 @@ WAITING = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     ],
 )
 def test_the_run_a_log_is_of(states: list[str], status: dict[str, object], previous: bool, wanted: str) -> None:
-    assert requests.for_log(WHERE, runs(*states), status, previous).id == wanted
+    assert requests.run_for_log(WHERE, runs(*states), status, previous).id == wanted
 
 
 def test_no_log_says_why() -> None:
     with pytest.raises(RequestInvalid, match=r'previous terminated container "a" in pod "p" not found'):
-        requests.for_log(WHERE, runs("running"), {}, True)
+        requests.run_for_log(WHERE, runs("running"), {}, True)
     with pytest.raises(RequestInvalid, match="is waiting to start: ContainerCreating"):
-        requests.for_log(WHERE, None, None, False)
+        requests.run_for_log(WHERE, None, None, False)
     with pytest.raises(StreamTargetMissing):
         requests.running(WHERE, runs("exited"))
 

@@ -192,8 +192,8 @@ LATE_S = 2.0
 class DeviceHealthClient:
     """dependencies.DeviceHealth. Owns the stream `ended-pods`."""
 
-    def __init__(self, on: bool) -> None:
-        self.on = on
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
         self._statuses = Watched[PodResourceStatus]()
         self._statuses.subscribe(on_synced=self._synced)
         self._first_sync: list[Callable[[], None]] = []
@@ -211,7 +211,7 @@ class DeviceHealthClient:
     def start(self, bus: Bus) -> None:
         """Owned also while the gate is off: nobody waits for it in vain."""
         self._stream = bus.own(podworker.ENDED_PODS, StateSource(self._ended), ring=RING)
-        if self.on:
+        if self.enabled:
             kind = PodResourceStatus
             bus.follow(owner=health.OWNER, stream=health.RESOURCE_STATUS, sink=self._statuses, type=kind)
             given = self._allocations
@@ -220,7 +220,7 @@ class DeviceHealthClient:
             )
 
     def _synced(self) -> None:
-        if self.heard:
+        if self.synced:
             subscribers, self._first_sync = self._first_sync, []
             for subscriber in subscribers:
                 subscriber()
@@ -229,7 +229,7 @@ class DeviceHealthClient:
         self._changed.set()
 
     @property
-    def heard(self) -> bool:
+    def synced(self) -> bool:
         return self._statuses.was_synced
 
     def status(self, uid: str) -> PodResourceStatus | None:
@@ -252,8 +252,8 @@ class DeviceHealthClient:
                     self._changed.clear()
                     await self._changed.wait()
 
-    def ended(self, spec: PodSpec, held: PodHeld) -> None:
-        if self._stream is None or not self.on:
+    def publish_ended(self, spec: PodSpec, held: PodHeld) -> None:
+        if self._stream is None or not self.enabled:
             return
         pod = EndedPod(spec.uid, spec.namespace, spec.name, held)
         if held and self._ended.get(spec.uid) != pod:

@@ -78,5 +78,5 @@ def status(error: EndpointError) -> dict[str, object]:
     }
 
 
-def refusal(error: EndpointError) -> web.Response:
+def error_response(error: EndpointError) -> web.Response:
     return web.Response(body=msgspec.json.encode(status(error)), status=error.http, content_type="application/json")

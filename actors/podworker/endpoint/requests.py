@@ -14,7 +14,7 @@ TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 
 
-class Where(msgspec.Struct, frozen=True):
+class PodTarget(msgspec.Struct, frozen=True):
     """One container of one pod, as a request names it."""
 
     namespace: str
@@ -90,12 +90,12 @@ KINDS = ("containers", "initContainers", "ephemeralContainers")
 LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
-def for_log(where: Where, known: PodStatus | None, shown: Object | None, previous: bool) -> ContainerStatus:
+def run_for_log(target: PodTarget, known: PodStatus | None, shown: Object | None, previous: bool) -> ContainerStatus:
     """`known`: what the runtime has; `shown`: the container's status in the API. Raises RequestInvalid.
 
     While a container waits for its restart its newest run is already the previous one, as its status shows it.
     """
-    runs = _runs(where.container, known)
+    runs = _runs(target.container, known)
     ran = [run for run in runs if run.state in RAN]
     if previous:
         waits = bool(((shown or {}).get("state") or {}).get("waiting"))
@@ -104,26 +104,28 @@ def for_log(where: Where, known: PodStatus | None, shown: Object | None, previou
             return ended[0]
         if len(ended) > 1:
             return ended[1]
-        raise RequestInvalid(f'previous terminated container "{where.container}" in pod "{where.pod}" not found')
+        raise RequestInvalid(f'previous terminated container "{target.container}" in pod "{target.pod}" not found')
     if ran:
         return ran[0]
-    raise RequestInvalid(f'container "{where.container}" in pod "{where.pod}" is waiting to start: {_why(shown)}')
+    raise RequestInvalid(
+        f'container "{target.container}" in pod "{target.pod}" is waiting to start: {_waiting_text(shown)}'
+    )
 
 
-def running(where: Where, known: PodStatus | None) -> ContainerStatus:
+def running(target: PodTarget, known: PodStatus | None) -> ContainerStatus:
     """Raises StreamTargetMissing when it does not run."""
-    for run in _runs(where.container, known):
+    for run in _runs(target.container, known):
         if run.state == "running":
             return run
-    raise StreamTargetMissing(f'container not found ("{where.container}")')
+    raise StreamTargetMissing(f'container not found ("{target.container}")')
 
 
-def ready_sandbox(where: Where, known: PodStatus | None) -> str:
+def ready_sandbox(target: PodTarget, known: PodStatus | None) -> str:
     """Raises StreamTargetMissing."""
     for sandbox in known.sandboxes if known else ():
         if sandbox.ready:
             return sandbox.id
-    raise StreamTargetMissing(f'pod "{where.pod}" has no running sandbox')
+    raise StreamTargetMissing(f'pod "{target.pod}" has no running sandbox')
 
 
 def is_running(known: PodStatus | None, id: str) -> bool:
@@ -137,15 +139,15 @@ def shown_status(pod: Object, container: str) -> Object | None:
     return next(found, None)
 
 
-def find_pod(pods: Mapping[str, Object], where: Where) -> Object:
+def find_pod(pods: Mapping[str, Object], target: PodTarget) -> Object:
     """Raises StreamTargetMissing."""
-    pod = pods.get(f"{where.namespace}/{where.pod}")
-    if pod is None or (where.uid and (pod.get("metadata") or {}).get("uid") != where.uid):
-        raise StreamTargetMissing(f'pod "{where.pod}" is not on this node')
+    pod = pods.get(f"{target.namespace}/{target.pod}")
+    if pod is None or (target.uid and (pod.get("metadata") or {}).get("uid") != target.uid):
+        raise StreamTargetMissing(f'pod "{target.pod}" is not on this node')
     spec = pod.get("spec") or {}
     names = [c.get("name") for kind in KINDS for c in spec.get(kind) or ()]
-    if where.container and where.container not in names:
-        raise StreamTargetMissing(f'container "{where.container}" is not part of pod "{where.pod}"')
+    if target.container and target.container not in names:
+        raise StreamTargetMissing(f'container "{target.container}" is not part of pod "{target.pod}"')
     return pod
 
 
@@ -155,7 +157,7 @@ def _runs(container: str, known: PodStatus | None) -> list[ContainerStatus]:
     return sorted(runs, key=lambda run: (run.created_ns, run.attempt), reverse=True)
 
 
-def _why(shown: Object | None) -> str:
+def _waiting_text(shown: Object | None) -> str:
     waiting = ((shown or {}).get("state") or {}).get("waiting") or {}
     reason = waiting.get("reason") or "ContainerCreating"
     if reason == "ErrImagePull":
@@ -163,13 +165,13 @@ def _why(shown: Object | None) -> str:
     return "trying and failing to pull image" if reason == "ImagePullBackOff" else str(reason)
 
 
-def where_of(path: list[str], container: bool) -> Where:
+def target_of(path: list[str], container: bool) -> PodTarget:
     """`NAMESPACE/POD[/UID][/CONTAINER]`, as kubelet's paths are. Raises StreamTargetMissing."""
     wanted = 3 if container else 2
     if len(path) not in (wanted, wanted + 1) or not all(path):
         raise StreamTargetMissing("the node's paths are NAMESPACE/POD[/UID]" + "/CONTAINER" * container)
     uid = path[2] if len(path) > wanted else ""
-    return Where(namespace=path[0], pod=path[1], container=path[-1] if container else "", uid=uid)
+    return PodTarget(namespace=path[0], pod=path[1], container=path[-1] if container else "", uid=uid)
 
 
 def uid_of(pod: Object) -> str:

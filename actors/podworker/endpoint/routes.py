@@ -12,17 +12,17 @@ from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.endpoint.errors import NotSynced, RequestInvalid, RuntimeUnavailable
 from actors.podworker.endpoint.requests import (
     ExecOptions,
-    Where,
+    PodTarget,
     exec_options,
     find_pod,
-    for_log,
     is_running,
     log_options,
     ready_sandbox,
+    run_for_log,
     running,
     shown_status,
+    target_of,
     uid_of,
-    where_of,
 )
 from actors.podworker.endpoint.server import LOOPBACK, EndpointOptions, Handler, NodeEndpoint
 from actors.podworker.endpoint.stats import Sampler, StatsRoute
@@ -80,7 +80,7 @@ class StreamCalls:
         return reply.FromString(answer.response)
 
 
-class NodeView(msgspec.Struct, frozen=True):
+class PodLookup(msgspec.Struct, frozen=True):
     """What is known of this node's pods."""
 
     pods: Mapping[str, Object]
@@ -90,26 +90,26 @@ class NodeView(msgspec.Struct, frozen=True):
     complete: Callable[[], bool] = lambda: True
     """False until both have been heard of after a start."""
 
-    def pod(self, where: Where) -> Object:
+    def pod(self, target: PodTarget) -> Object:
         """Raises StreamTargetMissing, NotSynced."""
         if not self.complete():
             raise NotSynced("the node has just started and does not know its pods yet")
-        return find_pod(self.pods, where)
+        return find_pod(self.pods, target)
 
 
 class LogRoute:
-    def __init__(self, view: NodeView) -> None:
+    def __init__(self, view: PodLookup) -> None:
         self._view = view
 
     async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         """Raises EndpointError before the first byte."""
-        where, options = where_of(path, container=True), log_options(request.query)
-        pod = self._view.pod(where)
+        target, options = target_of(path, container=True), log_options(request.query)
+        pod = self._view.pod(target)
         uid = uid_of(pod)
-        shown = shown_status(pod, where.container)
-        run = for_log(where, self._view.status(uid), shown, options.previous)
+        shown = shown_status(pod, target.container)
+        run = run_for_log(target, self._view.status(uid), shown, options.previous)
         if not run.log_path:
-            raise RequestInvalid(f'container "{where.container}" keeps no log')
+            raise RequestInvalid(f'container "{target.container}" keeps no log')
         return await self._send(request, uid, run, options)
 
     async def _send(
@@ -127,9 +127,9 @@ class LogRoute:
 
 
 class ConnectionRoutes:
-    """Every refusal comes before the handshake, what fails later is told on the error channel."""
+    """Every error_response comes before the handshake, what fails later is told on the error channel."""
 
-    def __init__(self, view: NodeView, calls: StreamCalls, bare_spdy: bool) -> None:
+    def __init__(self, view: PodLookup, calls: StreamCalls, bare_spdy: bool) -> None:
         self._view = view
         self._calls = calls
         self._bare = bare_spdy
@@ -145,9 +145,9 @@ class ConnectionRoutes:
         return await self._command(request, await self._calls.attach(self._running(path).id, options), options)
 
     async def port_forward(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
-        where = where_of(path, container=False)
-        known = self._view.status(uid_of(self._view.pod(where)))
-        url = await self._calls.port_forward(ready_sandbox(where, known))
+        target = target_of(path, container=False)
+        known = self._view.status(uid_of(self._view.pod(target)))
+        url = await self._calls.port_forward(ready_sandbox(target, known))
         if self._bare:
             check_upgrade(request, (TUNNEL,))
             return await tunnel(request, url)
@@ -157,12 +157,12 @@ class ConnectionRoutes:
         return await (command(request, url, options) if self._bare else connect(request, url))
 
     def _running(self, path: list[str]) -> ContainerStatus:
-        where = where_of(path, container=True)
-        pod = self._view.pod(where)
-        return running(where, self._view.status(uid_of(pod)))
+        target = target_of(path, container=True)
+        pod = self._view.pod(target)
+        return running(target, self._view.status(uid_of(pod)))
 
 
-def routes(view: NodeView, calls: StreamCalls, bare_spdy: bool) -> dict[str, Handler]:
+def routes(view: PodLookup, calls: StreamCalls, bare_spdy: bool) -> dict[str, Handler]:
     """`bare_spdy`: the runtime speaks SPDY without a websocket around it."""
     connections = ConnectionRoutes(view, calls, bare_spdy)
     return {
@@ -173,7 +173,7 @@ def routes(view: NodeView, calls: StreamCalls, bare_spdy: bool) -> dict[str, Han
     }
 
 
-def node_endpoint(context: Context, view: NodeView) -> NodeEndpoint:
+def node_endpoint(context: Context, view: PodLookup) -> NodeEndpoint:
     layout = context.layout
     cert, key = layout.client_cert("node-serving")
     port_file = layout.run / "node-endpoint.port"

@@ -15,7 +15,7 @@ from actors.podworker.endpoint.errors import (
     CallerUnknown,
     EndpointError,
     StreamTargetMissing,
-    refusal,
+    error_response,
 )
 from protocols.files import write_atomic
 from protocols.serving import BoundedServer, Limits, Listener, ListenerOptions, UnauthenticatedConnections
@@ -37,7 +37,7 @@ class EndpointOptions(msgspec.Struct, frozen=True):
     key: Path
     client_ca: Path
     port_file: Path
-    """Where the port is remembered, so that the next life has the same."""
+    """PodTarget the port is remembered, so that the next life has the same."""
     host: str = LOOPBACK
     port: int = 0
     """0 = any, the last life's first."""
@@ -99,7 +99,7 @@ class NodeEndpoint:
                 raise StreamTargetMissing(f"the node serves {', '.join(sorted(self._routes))}, not {request.path!r}")
             return await handler(request, list(parts[2:]))
         except EndpointError as error:
-            return refusal(error)
+            return error_response(error)
         except ConnectionError:
             return web.Response(status=499)
 

@@ -61,19 +61,19 @@ class Sampler:
         self._ask = ask
         self._clock = clock
         self._last: Sample | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def sample(self) -> Sample:
         """Raises BusError."""
-        async with self._turn:
+        async with self._lock:
             if self._last is None or self._clock() - self._last.taken > STALE_S:
-                self._last = await self._look(None)
+                self._last = await self._measure(None)
                 await asyncio.sleep(FRESH_S)
             if not self._last.window or self._clock() - self._last.taken >= FRESH_S:
-                self._last = await self._look(self._last)
+                self._last = await self._measure(self._last)
             return self._last
 
-    async def _look(self, before: Sample | None) -> Sample:
+    async def _measure(self, before: Sample | None) -> Sample:
         reply = await self._ask()
         now = self._clock()
         known = {container.id: container.usage for container in before.containers} if before else {}

@@ -53,7 +53,7 @@ async def connect(
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            await _tell(client, protocols, f"the container runtime does not open the stream: {error}")
+            await _send_failure(client, protocols, f"the container runtime does not open the stream: {error}")
             return client
         async with runtime:
             await join(client, runtime, _not_close if runtime.protocol == V4 else None)
@@ -70,7 +70,7 @@ def _not_close(data: bytes) -> bool:
     return data[:1] != bytes([CLOSE])
 
 
-async def _tell(client: web.WebSocketResponse, protocols: tuple[str, ...], message: str) -> None:
+async def _send_failure(client: web.WebSocketResponse, protocols: tuple[str, ...], message: str) -> None:
     with contextlib.suppress(ConnectionError):
         if protocols == CHANNEL_PROTOCOLS:
             await client.send_bytes(bytes([ERROR]) + failure_status(message))
@@ -106,15 +106,15 @@ class RuntimeWire:
 
 async def upgraded(url: str, protocol: str) -> RuntimeWire:
     """Raises RuntimeUnavailable when the runtime does not open the connection."""
-    where = urlsplit(url)
-    path = where.path + (f"?{where.query}" if where.query else "")
+    parts = urlsplit(url)
+    path = parts.path + (f"?{parts.query}" if parts.query else "")
     order = (
-        f"POST {path} HTTP/1.1\r\nHost: {where.netloc}\r\nConnection: Upgrade\r\nUpgrade: {SPDY}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: Upgrade\r\nUpgrade: {SPDY}\r\n"
         f"{VERSION_HEADER}: {protocol}\r\nContent-Length: 0\r\n\r\n"
     )
     try:
         async with asyncio.timeout(OPEN_S):
-            reader, writer = await asyncio.open_connection(where.hostname, where.port or 80)
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
             writer.write(order.encode())
             answer = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0].decode(errors="replace")
     except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError) as error:

@@ -17,45 +17,45 @@ SELDOM = 6
 
 class RotationSchedule:
     def __init__(self) -> None:
-        self._looks = 0
+        self._passes = 0
         self._known: dict[str, tuple[int, int, int]] = {}
-        """Id: size when looked at, looks in a row that found it so, number of the next look."""
+        """Id: size when looked at, looks in a row that found it so, number of the next check."""
         self._next = 0
-        """No log is due before this look, unless it is new."""
+        """No log is due before this check, unless it is new."""
 
     def skip_pass(self) -> bool:
-        """Begin a look at the same containers as the last time, if it is one at which no log is due."""
-        if self._looks + 1 >= self._next:
+        """Begin a check at the same containers as the last time, if it is one at which no log is due."""
+        if self._passes + 1 >= self._next:
             return False
-        self._looks += 1
+        self._passes += 1
         return True
 
     def due(self, logs: Mapping[str, object]) -> list[str]:
-        """Begin a look; ids not among these are forgotten."""
-        self._looks += 1
+        """Begin a check; ids not among these are forgotten."""
+        self._passes += 1
         if self._known.keys() != logs.keys():
             self._known = {id: self._known.get(id, (-1, 0, 0)) for id in logs}
-        elif self._looks < self._next:
+        elif self._passes < self._next:
             return []
-        found = [id for id, (_, _, at) in self._known.items() if at <= self._looks]
-        self._next = min((at for _, _, at in self._known.values() if at > self._looks), default=self._looks + SELDOM)
+        found = [id for id, (_, _, at) in self._known.items() if at <= self._passes]
+        self._next = min((at for _, _, at in self._known.values() if at > self._passes), default=self._passes + SELDOM)
         return found
 
     def found(self, id: str, size: int) -> None:
         before, quiet, _ = self._known[id]
         quiet = quiet + 1 if size == before else 0
-        self._at(id, size, quiet, self._looks + (SELDOM if quiet else 1))
+        self._at(id, size, quiet, self._passes + (SELDOM if quiet else 1))
 
     def again(self, id: str) -> None:
-        """Something is to be done with it: the next look sees it, too."""
-        self._at(id, self._known[id][0], 0, self._looks + 1)
+        """Something is to be done with it: the next check sees it, too."""
+        self._at(id, self._known[id][0], 0, self._passes + 1)
 
-    def _at(self, id: str, size: int, quiet: int, look: int) -> None:
-        self._known[id] = (size, quiet, look)
-        self._next = min(self._next, look)
+    def _at(self, id: str, size: int, quiet: int, check: int) -> None:
+        self._known[id] = (size, quiet, check)
+        self._next = min(self._next, check)
 
 
-LOOK_S = 10.0
+CHECK_S = 10.0
 
 _LOG = logging.getLogger("podworker")
 
@@ -84,14 +84,14 @@ class LogRotator:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
-            await self.look()
+            await asyncio.sleep(CHECK_S)
+            await self.check()
 
     def changed(self) -> None:
         """Containers came or went, or may have."""
         self._changed = True
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         if not self._changed and self._growth.skip_pass():
             return
         if self._changed:
@@ -100,7 +100,7 @@ class LogRotator:
         runs = self._runs
         large, broken = await asyncio.to_thread(self._find, runs)
         for id in broken:  # an earlier life was killed between renaming and telling
-            await self._tell(id)
+            await self._reopen(id)
         for id in large:
             await self._rotate(id, Path(runs[id]))
 
@@ -125,10 +125,10 @@ class LogRotator:
         except OSError as error:
             _LOG.warning("log %s is not rotated: %s", log, error.strerror)
             return
-        if piece is not None and not await self._tell(id):
+        if piece is not None and not await self._reopen(id):
             await asyncio.to_thread(files.put_back, log, piece)
 
-    async def _tell(self, id: str) -> bool:
+    async def _reopen(self, id: str) -> bool:
         try:
             await self._runtime.reopen_log(id)
         except BusError as error:

@@ -117,7 +117,7 @@ class Statuses(Protocol):
         last."""
         ...
 
-    async def settle(self, uid: str, seconds: float) -> None:
+    async def wait_settled(self, uid: str, seconds: float) -> None:
         """Give the status published last so long to reach the API."""
         ...
 
@@ -152,12 +152,12 @@ class DeviceHealth(Protocol):
     """What pods hold, and whether their statuses can tell how it is."""
 
     @property
-    def on(self) -> bool:
+    def enabled(self) -> bool:
         """Statuses tell of devices at all: the feature gate ResourceHealthStatus."""
         ...
 
     @property
-    def heard(self) -> bool:
+    def synced(self) -> bool:
         """Health has told how things are; until then a status keeps what it showed."""
         ...
 
@@ -166,7 +166,7 @@ class DeviceHealth(Protocol):
         `admitted` in this life and is not told of, that is waited for a little."""
         ...
 
-    def ended(self, spec: PodSpec, held: PodHeld) -> None:
+    def publish_ended(self, spec: PodSpec, held: PodHeld) -> None:
         """The pod is over and had `held`; nothing: it is done with."""
         ...
 

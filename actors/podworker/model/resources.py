@@ -146,14 +146,14 @@ class Sizes:
     """Why the node does not give what the spec wants."""
     fault: str = ""
     """Why the runtime did not do what was allocated, at the last try."""
-    busy: bool = False
+    in_progress: bool = False
     """Something allocated is not actuated yet."""
 
     @property
     def conditions(self) -> dict[str, Waiting]:
         """Of the pod, those that are true."""
         found = {PENDING: self.pending} if self.pending else {}
-        if self.busy:
+        if self.in_progress:
             found[IN_PROGRESS] = Waiting(ERROR if self.fault else "", self.fault)
         return found
 
@@ -162,7 +162,7 @@ def resizable(spec: PodSpec) -> list[ContainerSpec]:
     return [container for container in spec.containers if container.kind != INIT]
 
 
-def wanted(spec: PodSpec) -> dict[str, Amounts]:
+def desired_amounts(spec: PodSpec) -> dict[str, Amounts]:
     return {container.name: amounts(container.raw.get("resources") or {}) for container in resizable(spec)}
 
 
@@ -188,7 +188,7 @@ def differs(old: Mapping[str, Amounts], new: Mapping[str, Amounts]) -> bool:
     return old.keys() != new.keys() or any(changes(old[name], new[name]) for name in new)
 
 
-def sized(container: ContainerSpec, allocated: Amounts | None) -> ContainerSpec:
+def with_allocated(container: ContainerSpec, allocated: Amounts | None) -> ContainerSpec:
     """With what the node has allocated in place of what the spec wants."""
     given = container.raw.get("resources") or {}
     if allocated is None or not changes(amounts(given), allocated):
@@ -214,7 +214,7 @@ def requests(spec: PodSpec, allocated: Mapping[str, Amounts]) -> dict[str, int]:
 
 def _raw(spec: PodSpec, raw: Object, allocated: Mapping[str, Amounts]) -> Object:
     container = spec.find(str(raw.get("name")))
-    return sized(container, allocated.get(container.name)).raw if container is not None else raw
+    return with_allocated(container, allocated.get(container.name)).raw if container is not None else raw
 
 
 def check_resize(

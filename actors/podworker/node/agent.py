@@ -11,7 +11,7 @@ from actors.podworker.model.types import Object
 from actors.podworker.node.lease import LeaseOptions, LeaseRenewer
 from actors.podworker.node.machine import Machine
 from actors.podworker.node.status import (
-    NodeView,
+    NodeStatusInputs,
     heartbeat_patch,
     is_ready,
     new_node,
@@ -51,16 +51,16 @@ class Readiness:
         self.faults = faults
 
     @property
-    def good(self) -> bool:
+    def healthy(self) -> bool:
         """Right now, without any grace."""
         return not self.faults
 
     def ready(self, now: float) -> bool:
-        return self.good or (self._last_good is not None and now - self._last_good < GRACE_S)
+        return self.healthy or (self._last_good is not None and now - self._last_good < GRACE_S)
 
     def recheck_in(self, now: float) -> float | None:
         """Seconds after which the grace ends; None when nothing will change by itself."""
-        if self.good or self._last_good is None or not self.ready(now):
+        if self.healthy or self._last_good is None or not self.ready(now):
             return None
         return GRACE_S - (now - self._last_good)
 
@@ -89,7 +89,7 @@ class NodeStatusOptions(msgspec.Struct, frozen=True):
     state: Callable[[], NodeState]
     on_ready: Callable[[], None]
     """The API shows Ready=True, and that is true right now. May be called again."""
-    trouble: Callable[[str], None] = lambda text: None
+    on_trouble: Callable[[str], None] = lambda text: None
     """Why the API does not hear of the node; "" when it does again."""
     record: Callable[[str, str, str], None] = lambda kind, reason, message: None
     """Type, reason and message of an event of the node."""
@@ -127,12 +127,12 @@ class NodeStatusUpdater:
             try:
                 await self._reconcile()
                 if failures:
-                    self._options.trouble("")
+                    self._options.on_trouble("")
                 failures = 0
                 await self._wait()
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
-                self._options.trouble(f"node {self._options.name} not reported: {error}")
+                self._options.on_trouble(f"node {self._options.name} not reported: {error}")
                 if failures in (1, 20):
                     log.warning("node %s not reported: %s", self._options.name, error)
                 await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
@@ -141,8 +141,8 @@ class NodeStatusUpdater:
         while self._node is None:  # noqa: ASYNC110 # only until registered, in the first moments
             await asyncio.sleep(0.1)
         uid = (self._node.get("metadata") or {}).get("uid", "")
-        told = self._options
-        await LeaseRenewer(LeaseOptions(told.client, told.name, told.trouble, self._on_lease_late)).run(uid)
+        options = self._options
+        await LeaseRenewer(LeaseOptions(options.client, options.name, options.on_trouble, self._on_lease_late)).run(uid)
 
     def _on_lease_late(self) -> None:
         """The lease was late: somebody may have written of this node that it is lost."""
@@ -164,15 +164,15 @@ class NodeStatusUpdater:
         if node is None or self._stale:
             node = await self._register()
             self._stale = False
-        wanted, before = self._wanted(node), node.get("status") or {}
-        patch = node_patch(before, wanted)
+        desired, before = self._desired(node), node.get("status") or {}
+        patch = node_patch(before, desired)
         if patch is None and time.monotonic() >= self._heartbeat_due:
-            patch = heartbeat_patch(wanted, times.now())
+            patch = heartbeat_patch(desired, times.now())
         if patch is not None:
             self._pace.take(time.monotonic())
             await self._patch(patch)
-            self._tell(before, wanted)
-        if self._node is not None and is_ready(self._node) and self._readiness.good:
+            self._record_events(before, desired)
+        if self._node is not None and is_ready(self._node) and self._readiness.healthy:
             self._options.on_ready()
 
     async def _paced(self) -> None:
@@ -180,10 +180,10 @@ class NodeStatusUpdater:
         now = time.monotonic()
         await asyncio.sleep(max(0.0, self._pace.ready(now) - now))
 
-    def _view(self) -> NodeView:
+    def _inputs(self) -> NodeStatusInputs:
         state, now = self._options.state(), time.monotonic()
         self._readiness.observe(state.faults, now)
-        return NodeView(
+        return NodeStatusInputs(
             name=self._options.name,
             machine=self._options.machine,
             ready=self._readiness.ready(now),
@@ -194,8 +194,8 @@ class NodeStatusUpdater:
             placement=state.placement,
         )
 
-    def _wanted(self, node: Object) -> Object:
-        return node_status(self._view(), node.get("status") or {}, times.now())
+    def _desired(self, node: Object) -> Object:
+        return node_status(self._inputs(), node.get("status") or {}, times.now())
 
     async def _register(self) -> Object:
         """Take over the node as it stands in the API, or create it."""
@@ -205,8 +205,8 @@ class NodeStatusUpdater:
         except ApiError as error:
             if error.code != 404:
                 raise
-            node = await client.create(NODES, new_node(self._view(), times.now()))
-            self._tell({}, node["status"])
+            node = await client.create(NODES, new_node(self._inputs(), times.now()))
+            self._record_events({}, node["status"])
         else:
             if is_ready(node):
                 self._readiness.adopt(time.monotonic())
@@ -216,18 +216,18 @@ class NodeStatusUpdater:
         return node
 
     async def _label(self, node: Object) -> Object:
-        metadata, view = node.get("metadata") or {}, self._view()
-        wanted = {"labels": node_labels(view), "annotations": node_annotations(view)}
+        metadata, inputs = node.get("metadata") or {}, self._inputs()
+        desired = {"labels": node_labels(inputs), "annotations": node_annotations(inputs)}
         missing = {
             field: {key: value for key, value in pairs.items() if (metadata.get(field) or {}).get(key) != value}
-            for field, pairs in wanted.items()
+            for field, pairs in desired.items()
         }
         if not any(missing.values()):
             return node
         return await self._options.client.patch(NODES, self._options.name, body={"metadata": missing})
 
-    def _tell(self, before: Object, wanted: Object) -> None:
-        for event in node_events(self._options.name, before, wanted):
+    def _record_events(self, before: Object, desired: Object) -> None:
+        for event in node_events(self._options.name, before, desired):
             self._options.record(*event)
 
     async def _patch(self, patch: Object) -> None:

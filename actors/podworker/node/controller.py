@@ -28,7 +28,7 @@ class NodeController:
                 client=client,
                 state=self._state,
                 on_ready=self._on_ready,
-                trouble=self._on_trouble,
+                on_trouble=self._on_trouble,
                 record=self.event,
             )
         )

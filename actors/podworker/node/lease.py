@@ -39,9 +39,9 @@ def now_s() -> float:
 class LeaseOptions(msgspec.Struct, frozen=True):
     client: ApiClient
     node: str
-    trouble: Callable[[str], None] = lambda text: None
+    on_trouble: Callable[[str], None] = lambda text: None
     """Told why it is not renewed, and "" when it is again."""
-    missed: Callable[[], None] = lambda: None
+    on_late: Callable[[], None] = lambda: None
     """It was not renewed for so long that others may have said the node is lost."""
 
 
@@ -56,14 +56,14 @@ class LeaseRenewer:
             try:
                 await self._renew(node_uid)
                 if now_s() - renewed > LATE_S:
-                    self._options.missed()
+                    self._options.on_late()
                 if failures:
-                    self._options.trouble("")
+                    self._options.on_trouble("")
                 failures, renewed = 0, now_s()
                 await asyncio.sleep(RENEW_S * (1 + JITTER * random.random()))
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
-                self._options.trouble(f"node lease not renewed: {error}")
+                self._options.on_trouble(f"node lease not renewed: {error}")
                 if failures == 8:
                     log.warning("node lease not renewed: %s", error)
                 await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 6), RETRY_MOST_S))

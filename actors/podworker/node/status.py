@@ -23,7 +23,7 @@ PRESSURES = (
     ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 )
 
-TOLD = {
+EVENT_REASONS = {
     ("MemoryPressure", "False"): "NodeHasSufficientMemory",
     ("DiskPressure", "False"): "NodeHasNoDiskPressure",
     ("PIDPressure", "False"): "NodeHasSufficientPID",
@@ -33,7 +33,7 @@ TOLD = {
 """Events by condition and status."""
 
 
-class NodeView(msgspec.Struct, frozen=True):
+class NodeStatusInputs(msgspec.Struct, frozen=True):
     """Everything a node's status is made of."""
 
     name: str
@@ -51,46 +51,52 @@ class NodeView(msgspec.Struct, frozen=True):
     """None as `inventory`: what the API shows of CPUs and memory stays, as far as it shows any."""
 
 
-def node_labels(view: NodeView) -> dict[str, str]:
+def node_labels(inputs: NodeStatusInputs) -> dict[str, str]:
     return {
-        "kubernetes.io/hostname": view.name,
+        "kubernetes.io/hostname": inputs.name,
         "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": view.machine.architecture,
+        "kubernetes.io/arch": inputs.machine.architecture,
         "beta.kubernetes.io/os": "linux",
-        "beta.kubernetes.io/arch": view.machine.architecture,
+        "beta.kubernetes.io/arch": inputs.machine.architecture,
     }
 
 
-def node_annotations(view: NodeView) -> dict[str, str]:
-    return {INSTANCE: view.machine.instance} if view.machine.instance else {}
+def node_annotations(inputs: NodeStatusInputs) -> dict[str, str]:
+    return {INSTANCE: inputs.machine.instance} if inputs.machine.instance else {}
 
 
-def new_node(view: NodeView, now: str) -> Object:
-    metadata = {"name": view.name, "labels": node_labels(view), "annotations": node_annotations(view)}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": node_status(view, {}, now)}
+def new_node(inputs: NodeStatusInputs, now: str) -> Object:
+    metadata = {"name": inputs.name, "labels": node_labels(inputs), "annotations": node_annotations(inputs)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": {},
+        "status": node_status(inputs, {}, now),
+    }
 
 
-def node_status(view: NodeView, before: Object, now: str) -> Object:
+def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
     """`before`: the status the API shows; heartbeat times in it stay as they are while nothing changes."""
     return {
-        "capacity": _resources(view, before, "capacity"),
-        "allocatable": _resources(view, before, "allocatable"),
-        "conditions": _conditions(view, before, now),
+        "capacity": _resources(inputs, before, "capacity"),
+        "allocatable": _resources(inputs, before, "allocatable"),
+        "conditions": _conditions(inputs, before, now),
         "addresses": [
-            {"type": "InternalIP", "address": view.machine.address},
-            *([{"type": "InternalDNS", "address": "localhost"}] if view.machine.local else []),
-            {"type": "Hostname", "address": view.name},
+            {"type": "InternalIP", "address": inputs.machine.address},
+            *([{"type": "InternalDNS", "address": "localhost"}] if inputs.machine.local else []),
+            {"type": "Hostname", "address": inputs.name},
         ],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": view.port}},
-        "nodeInfo": _node_info(view, before),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": inputs.port}},
+        "nodeInfo": _node_info(inputs, before),
     }
 
 
-def node_patch(before: Object, wanted: Object) -> Object | None:
+def node_patch(before: Object, desired: Object) -> Object | None:
     """A strategic merge patch of the status; None when only heartbeat times would differ."""
-    changes = {key: value for key, value in wanted.items() if key != "conditions" and before.get(key) != value}
+    changes = {key: value for key, value in desired.items() if key != "conditions" and before.get(key) != value}
     old = {c.get("type"): c for c in before.get("conditions") or ()}
-    conditions = [c for c in wanted["conditions"] if _content(old.get(c["type"])) != _content(c)]
+    conditions = [c for c in desired["conditions"] if _content(old.get(c["type"])) != _content(c)]
     if conditions:
         changes["conditions"] = conditions
     if "addresses" in changes:  # merged by type, one that is no more would stay
@@ -98,21 +104,21 @@ def node_patch(before: Object, wanted: Object) -> Object | None:
     return {"status": changes} if changes else None
 
 
-def node_events(name: str, before: Object, wanted: Object) -> list[tuple[str, str, str]]:
+def node_events(name: str, before: Object, desired: Object) -> list[tuple[str, str, str]]:
     """Type, reason and message of what becomes true of the node when its status changes so; upstream's reasons."""
     old = {c.get("type"): c.get("status") for c in before.get("conditions") or ()}
-    boot, booted = (status.get("nodeInfo") or {} for status in (before, wanted))
-    told = []
+    boot, booted = (status.get("nodeInfo") or {} for status in (before, desired))
+    events = []
     if boot.get("bootID") and boot["bootID"] != booted.get("bootID"):
-        told.append(("Warning", "Rebooted", f"Node {name} has been rebooted, boot id: {booted.get('bootID')}"))
-    changed = [c for c in wanted["conditions"] if old.get(c["type"]) != c["status"]]
-    reasons = [TOLD.get((c["type"], c["status"]), "") for c in changed]
-    return told + [("Normal", reason, f"Node {name} status is now: {reason}") for reason in reasons if reason]
+        events.append(("Warning", "Rebooted", f"Node {name} has been rebooted, boot id: {booted.get('bootID')}"))
+    changed = [c for c in desired["conditions"] if old.get(c["type"]) != c["status"]]
+    reasons = [EVENT_REASONS.get((c["type"], c["status"]), "") for c in changed]
+    return events + [("Normal", reason, f"Node {name} status is now: {reason}") for reason in reasons if reason]
 
 
-def heartbeat_patch(wanted: Object, now: str) -> Object:
+def heartbeat_patch(desired: Object, now: str) -> Object:
     """All conditions with a fresh heartbeat: the node lives, nothing changed."""
-    return {"status": {"conditions": [{**c, "lastHeartbeatTime": now} for c in wanted["conditions"]]}}
+    return {"status": {"conditions": [{**c, "lastHeartbeatTime": now} for c in desired["conditions"]]}}
 
 
 def is_ready(node: Object) -> bool:
@@ -120,23 +126,23 @@ def is_ready(node: Object) -> bool:
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
-def _resources(view: NodeView, before: Object, kind: str) -> dict[str, str]:
-    found = {"ephemeral-storage": f"{view.machine.storage_kib}Ki", "pods": str(MAX_PODS)}
+def _resources(inputs: NodeStatusInputs, before: Object, kind: str) -> dict[str, str]:
+    found = {"ephemeral-storage": f"{inputs.machine.storage_kib}Ki", "pods": str(MAX_PODS)}
     shown = before.get(kind) or {}
     devices = {name: value for name, value in shown.items() if is_extended(name)}
-    if view.inventory is not None:
+    if inputs.inventory is not None:
         devices = dict.fromkeys(devices, "0") | {
-            name: str(_count(inventory, kind)) for name, inventory in view.inventory.items()
+            name: str(_count(inventory, kind)) for name, inventory in inputs.inventory.items()
         }
-    return _machine(view, shown, kind) | found | _kept_storage(view, shown, kind) | dict(sorted(devices.items()))
+    return _machine(inputs, shown, kind) | found | _kept_storage(inputs, shown, kind) | dict(sorted(devices.items()))
 
 
-def _machine(view: NodeView, shown: Object, kind: str) -> dict[str, str]:
+def _machine(inputs: NodeStatusInputs, shown: Object, kind: str) -> dict[str, str]:
     """CPUs, memory and huge pages; of allocatable, without what is kept from pods."""
-    placement = view.placement
+    placement = inputs.placement
     if placement is None:
         known = {name: value for name, value in shown.items() if name in NATIVE or name.startswith(HUGE)}
-        return {"cpu": str(view.machine.cpus), "memory": f"{view.machine.memory_kib}Ki", **known}
+        return {"cpu": str(inputs.machine.cpus), "memory": f"{inputs.machine.memory_kib}Ki", **known}
     kept = placement.reserved if kind == "allocatable" else {}
     huge = {name: _left(size, kept.get(name, 0)) for name, size in sorted(placement.hugepages.items())}
     pages = sum(placement.hugepages.values()) if kind == "allocatable" else 0
@@ -147,11 +153,11 @@ def _machine(view: NodeView, shown: Object, kind: str) -> dict[str, str]:
     }
 
 
-def _kept_storage(view: NodeView, shown: Object, kind: str) -> dict[str, str]:
-    if view.placement is None and kind == "allocatable":
+def _kept_storage(inputs: NodeStatusInputs, shown: Object, kind: str) -> dict[str, str]:
+    if inputs.placement is None and kind == "allocatable":
         return {STORAGE: shown[STORAGE]} if STORAGE in shown else {}
-    kept = view.placement.reserved.get(STORAGE, 0) if view.placement is not None and kind == "allocatable" else 0
-    return {STORAGE: f"{_left(view.machine.storage_kib, kept // 1024)}Ki"} if kept else {}
+    kept = inputs.placement.reserved.get(STORAGE, 0) if inputs.placement is not None and kind == "allocatable" else 0
+    return {STORAGE: f"{_left(inputs.machine.storage_kib, kept // 1024)}Ki"} if kept else {}
 
 
 def _left(amount: int, kept: int) -> int:
@@ -164,14 +170,14 @@ def _count(inventory: ResourceInventory, kind: str) -> int:
     return sum(1 for d in inventory.devices if d.health == HEALTHY) if inventory.connected else 0
 
 
-def _conditions(view: NodeView, before: Object, now: str) -> list[Object]:
+def _conditions(inputs: NodeStatusInputs, before: Object, now: str) -> list[Object]:
     old = {c.get("type"): c for c in before.get("conditions") or ()}
-    wanted = [_condition(kind, False, reason, message) for kind, reason, message in PRESSURES]
-    if view.ready:
-        wanted.append(_condition("Ready", True, "KubeletReady", "kubelet is posting ready status"))
+    desired = [_condition(kind, False, reason, message) for kind, reason, message in PRESSURES]
+    if inputs.ready:
+        desired.append(_condition("Ready", True, "KubeletReady", "kubelet is posting ready status"))
     else:
-        wanted.append(_condition("Ready", False, "KubeletNotReady", view.message))
-    return [_timed(condition, old.get(condition["type"]), now) for condition in wanted]
+        desired.append(_condition("Ready", False, "KubeletNotReady", inputs.message))
+    return [_timed(condition, old.get(condition["type"]), now) for condition in desired]
 
 
 def _condition(kind: str, status: bool, reason: str, message: str) -> Object:
@@ -190,12 +196,12 @@ def _content(condition: Object | None) -> tuple[object, ...]:
     return tuple((condition or {}).get(key) for key in ("status", "reason", "message"))
 
 
-def _node_info(view: NodeView, before: Object) -> Object:
-    machine = view.machine
+def _node_info(inputs: NodeStatusInputs, before: Object) -> Object:
+    machine = inputs.machine
     return {
         "architecture": machine.architecture,
         "bootID": machine.boot_id,
-        "containerRuntimeVersion": view.runtime or (before.get("nodeInfo") or {}).get("containerRuntimeVersion", ""),
+        "containerRuntimeVersion": inputs.runtime or (before.get("nodeInfo") or {}).get("containerRuntimeVersion", ""),
         "kernelVersion": machine.kernel,
         "kubeProxyVersion": "",
         "kubeletVersion": KUBELET_VERSION,

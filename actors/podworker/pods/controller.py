@@ -17,7 +17,7 @@ from actors.podworker.logs.rotation import LogRotator, RotationOptions
 from actors.podworker.model.dependencies import Dependencies, NodeInfo
 from actors.podworker.model.runtime_status import RUNNING
 from actors.podworker.model.types import Object
-from actors.podworker.pods.cpusets import CpusetOptions, Cpusets, Held
+from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
@@ -162,8 +162,8 @@ class PodController:
         streams, manager = self._streams, self._manager
         self._devices.subscribe(self._cpusets.wake)
         self._statuses.subscribe(manager.on_settled, self._published.on_status)
-        self._health.subscribe(manager.on_resources, manager.wake_all)
-        manager.subscribe(self._static.ended)
+        self._health.subscribe(manager.on_device_health, manager.wake_all)
+        manager.subscribe(self._static.on_finished)
         streams.runtime_state.subscribe(self._on_runtime)
         streams.pod_status.subscribe(self._on_status)
         streams.placements.subscribe(self._on_placement)
@@ -199,13 +199,15 @@ class PodController:
         self._context.log.warning("%s", text)
         self._node.event("Warning", "InvalidManifest", text)
 
-    def _pinned(self) -> Iterator[Held]:
+    def _pinned(self) -> Iterator[AdmittedContainer]:
         """Running containers of admitted pods, with their grants."""
         for uid, status in list(self._streams.pod_status.items.items()):
-            if (held := self._manager.held(uid)) is not None:
+            if (held := self._manager.grants_of(uid)) is not None:
                 spec, grants = held
                 running = [run for run in status.containers if run.state == RUNNING]
-                yield from (Held(run.id, run.name, spec, grants.get(run.name, NO_GRANT)) for run in running)
+                yield from (
+                    AdmittedContainer(run.id, run.name, spec, grants.get(run.name, NO_GRANT)) for run in running
+                )
 
     # start
 

@@ -22,7 +22,7 @@ SETTLE_S = 0.02
 log = logging.getLogger("podworker")
 
 
-class Held(msgspec.Struct, frozen=True):
+class AdmittedContainer(msgspec.Struct, frozen=True):
     """One running container of an admitted pod."""
 
     id: str
@@ -34,7 +34,7 @@ class Held(msgspec.Struct, frozen=True):
 class CpusetOptions(msgspec.Struct, frozen=True):
     runtime: Runtime
     recorder: Recorder
-    running: Callable[[], Iterator[Held]]
+    running: Callable[[], Iterator[AdmittedContainer]]
     placement: Callable[[], Placement | None]
     """None until the device manager was heard."""
 
@@ -79,7 +79,7 @@ class Cpusets:
         placement = self._options.placement()
         return placement is not None and bool(placement.shared)
 
-    async def _move(self, held: Held, cpus: str) -> bool:
+    async def _move(self, held: AdmittedContainer, cpus: str) -> bool:
         try:
             await self._options.runtime.set_cpus(held.id, cpus)
         except NotFound:
@@ -90,7 +90,7 @@ class Cpusets:
         self._written[held.id] = cpus
         return True
 
-    def _warn(self, held: Held, online: frozenset[int]) -> None:
+    def _warn(self, held: AdmittedContainer, online: frozenset[int]) -> None:
         """Once per loss: CPUs of its own that are offline stay its own."""
         lost = format_list(parse_list(held.grant.cpus) - online)
         if lost and self._offline.get(held.id) != lost:
@@ -103,5 +103,5 @@ class Cpusets:
             self._offline.pop(held.id, None)
 
 
-def _names(held: Held) -> tuple[str, str]:
+def _names(held: AdmittedContainer) -> tuple[str, str]:
     return held.spec.namespace, held.spec.name

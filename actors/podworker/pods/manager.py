@@ -63,7 +63,7 @@ class PodManager:
         worker = self._workers.get(_uid(new))
         if worker is not None:
             try:
-                worker.update(new, quiet=not _significant(old, new))
+                worker.update(new, own_change=not _changed_by_others(old, new))
             except PodInvalid as error:
                 log.error("change of pod %s not taken in: %s", _uid(new), error)
 
@@ -87,9 +87,9 @@ class PodManager:
         else:
             worker.wake()
 
-    def on_resources(self, op: Op, uid: str, new: PodResourceStatus | None, old: PodResourceStatus | None) -> None:
+    def on_device_health(self, op: Op, uid: str, new: PodResourceStatus | None, old: PodResourceStatus | None) -> None:
         if worker := self._workers.get(uid):
-            worker.resources(new)
+            worker.set_device_health(new)
 
     def on_settled(self, uid: str) -> None:
         if worker := self._workers.get(uid):
@@ -131,12 +131,12 @@ class PodManager:
         ended = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") in TERMINAL}
         return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
 
-    def held(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:
+    def grants_of(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:
         """What an admitted pod was granted."""
         worker = self._workers.get(uid)
         return (worker.state.spec, worker.state.grants) if worker and worker.state.grants is not None else None
 
-    def room(self, uid: str) -> NodeCapacity:
+    def capacity_for(self, uid: str) -> NodeCapacity:
         """What a pod could have of the node, beside what the others were allocated."""
         allocatable = self._options.allocatable()
         others = [worker.state for key, worker in self._workers.items() if key != uid]
@@ -153,7 +153,7 @@ class PodManager:
         for worker in self._workers.values():
             worker.readmit()
 
-    def working(self, uid: str) -> bool:
+    def has_worker(self, uid: str) -> bool:
         return uid in self._workers
 
     def republish(self, uid: str) -> None:
@@ -188,8 +188,8 @@ class PodManager:
         self._finished.discard(spec.uid)
         options = self._options
         deps, name, meter = options.deps, options.runtime_name, options.meter
-        worker = PodWorker(WorkerOptions(spec, deps, name, gone, fence_ns, meter=meter, room=self.room))
-        worker.resources(options.resources(spec.uid))
+        worker = PodWorker(WorkerOptions(spec, deps, name, gone, fence_ns, meter=meter, capacity=self.capacity_for))
+        worker.set_device_health(options.resources(spec.uid))
         self._workers[spec.uid] = worker
         task = asyncio.get_running_loop().create_task(worker.run(), name=f"pod {spec.namespace}/{spec.name}")
         self._tasks.add(task)
@@ -217,7 +217,7 @@ def _uid(obj: Object) -> str:
     return str((obj.get("metadata") or {}).get("uid", ""))
 
 
-def _significant(old: Object, new: Object) -> bool:
+def _changed_by_others(old: Object, new: Object) -> bool:
     """More than our own status came back."""
     return _ours(old) != _ours(new)
 

@@ -22,7 +22,7 @@ class Pods(Protocol):
 
     def on_delete(self, obj: Object) -> None: ...
 
-    def working(self, uid: str) -> bool: ...
+    def has_worker(self, uid: str) -> bool: ...
 
     def republish(self, uid: str) -> None: ...
 
@@ -32,14 +32,14 @@ class NodePods:
         self._manager = manager
         self._objects: dict[str, Object] = {}
         self._statuses: dict[str, Object] = {}
-        self._told: dict[str, NodePod] = {}
+        self._published: dict[str, NodePod] = {}
         self._stream: Stream | None = None
 
     def begin(self, bus: Bus) -> None:
         """Everything there is has been seen."""
         for uid, obj in self._objects.items():
-            self._told[uid] = self._view(uid, obj)
-        self._stream = bus.own(NODE_PODS, StateSource(self._told), ring=RING)
+            self._published[uid] = self._view(uid, obj)
+        self._stream = bus.own(NODE_PODS, StateSource(self._published), ring=RING)
 
     # what comes before the manager
 
@@ -56,11 +56,11 @@ class NodePods:
         uid = _uid(obj)
         self._objects.pop(uid, None)
         self._statuses.pop(uid, None)
-        if self._told.pop(uid, None) is not None and self._stream:
+        if self._published.pop(uid, None) is not None and self._stream:
             self._stream.publish(Op.DELETE, uid, b"")
 
-    def working(self, uid: str) -> bool:
-        return self._manager.working(uid)
+    def has_worker(self, uid: str) -> bool:
+        return self._manager.has_worker(uid)
 
     def republish(self, uid: str) -> None:
         self._manager.republish(uid)
@@ -78,8 +78,8 @@ class NodePods:
         if self._stream is None:
             return
         view = self._view(uid, obj)
-        if self._told.get(uid) != view:
-            self._told[uid] = view
+        if self._published.get(uid) != view:
+            self._published[uid] = view
             self._stream.publish(Op.UPSERT, uid, view)
 
     def _view(self, uid: str, obj: Object) -> NodePod:

@@ -54,7 +54,7 @@ class Pods(Protocol):
 
     def on_delete(self, obj: Object) -> None: ...
 
-    def working(self, uid: str) -> bool:
+    def has_worker(self, uid: str) -> bool:
         """A pod of this uid is not finished yet."""
         ...
 
@@ -173,7 +173,11 @@ class StaticPods:
         """A new version waits until the old one has ended."""
         name = full_name(pod)
         mirror = self._mirrors.get(name)
-        if mirror is not None and mirrored(mirror) != pod["metadata"]["uid"] and self._pods.working(mirrored(mirror)):
+        if (
+            mirror is not None
+            and mirrored(mirror) != pod["metadata"]["uid"]
+            and self._pods.has_worker(mirrored(mirror))
+        ):
             self._queued[name] = pod
             return
         if mirror is not None and mirrored(mirror) == pod["metadata"]["uid"]:
@@ -181,7 +185,7 @@ class StaticPods:
         self._pods.on_add(pod)
         self._changed.set()
 
-    def ended(self, uid: str) -> None:
+    def on_finished(self, uid: str) -> None:
         """The worker of a pod is done."""
         for name, pod in list(self._queued.items()):
             if mirrored(self._mirrors.get(name, {})) in ("", uid):
@@ -220,4 +224,4 @@ class StaticPods:
     def _ends(self, mirror: Object) -> bool:
         """Its pod was removed here and is still being ended: the API shows it until it is gone."""
         uid = mirrored(mirror)
-        return uid not in self._static and self._pods.working(uid)
+        return uid not in self._static and self._pods.has_worker(uid)

@@ -21,7 +21,7 @@ from protocols.wire import cri_pb2
 
 DOCKER_HUB, HUB_NAMES = "docker.io", ("index.docker.io", "registry-1.docker.io")
 NEW, OLD = ".dockerconfigjson", ".dockercfg"
-MAX_PLACE = 1024
+MAX_REGISTRY = 1024
 """Characters of a registry's name and path. Longer ones are passed over: the pattern in them would take seconds."""
 
 
@@ -31,21 +31,26 @@ def pull_refs(spec: PodSpec) -> tuple[Ref, ...]:
 
 
 def credentials(image: str, secrets: Iterable[Mapping[str, bytes]]) -> list["cri_pb2.AuthConfig"]:
-    """Those that are for the image's registry, the most exact first; of the same place in the order of the secrets.
+    """Those that are for the image's registry, the most exact first; of the same registry in the order of the secrets.
 
     A secret may name 40,000 registries, each with a pattern to compile: seconds, to be spent beside the event loop.
     """
     repository = _repository(image)
-    found = [(len(place), auth) for secret in secrets for place, auth in _entries(secret) if _covers(place, repository)]
+    found = [
+        (len(registry), auth)
+        for secret in secrets
+        for registry, auth in _entries(secret)
+        if _covers(registry, repository)
+    ]
     return [auth for _, auth in sorted(found, key=lambda entry: -entry[0])]
 
 
 def _entries(secret: Mapping[str, bytes]) -> Iterator[tuple[str, "cri_pb2.AuthConfig"]]:
     """What does not read as credentials is passed over: the pull may do without."""
     new = _decoded(secret.get(NEW, b"{}")).get("auths")
-    for place, entry in {**_decoded(secret.get(OLD, b"{}")), **(new if isinstance(new, dict) else {})}.items():
-        if isinstance(entry, dict) and len(place) <= MAX_PLACE and (auth := _auth(entry)) is not None:
-            yield _place(place), auth
+    for registry, entry in {**_decoded(secret.get(OLD, b"{}")), **(new if isinstance(new, dict) else {})}.items():
+        if isinstance(entry, dict) and len(registry) <= MAX_REGISTRY and (auth := _auth(entry)) is not None:
+            yield _registry(registry), auth
 
 
 def _decoded(text: bytes) -> Object:
@@ -70,7 +75,7 @@ def _auth(entry: Object) -> "cri_pb2.AuthConfig | None":
     return cri_pb2.AuthConfig(username=username, password=password, identity_token=token)
 
 
-def _place(server: str) -> str:
+def _registry(server: str) -> str:
     """`https://index.docker.io/v1/` is `docker.io`."""
     host, _, path = server.removeprefix("https://").removeprefix("http://").partition("/")
     host = DOCKER_HUB if host in HUB_NAMES else host
@@ -86,9 +91,9 @@ def _repository(image: str) -> str:
     return f"{DOCKER_HUB if head in HUB_NAMES else head}/{rest}"
 
 
-def _covers(place: str, repository: str) -> bool:
+def _covers(registry: str, repository: str) -> bool:
     """Host by host part (`*.example.com`), port, and path from its beginning."""
-    host, _, path = place.partition("/")
+    host, _, path = registry.partition("/")
     own_host, _, own_path = repository.partition("/")
     name, _, port = host.partition(":")
     own_name, _, own_port = own_host.partition(":")
@@ -144,10 +149,10 @@ class Images:
         present = await self._inspect(spec, container)
         if present is not None and (policy != ALWAYS or self._deps.node_info.embedded):
             self._failed.pop(container.image, None)
-            self._tell(spec, "Pulled", f'Container image "{container.image}" already present on machine', container)
+            self._event(spec, "Pulled", f'Container image "{container.image}" already present on machine', container)
         elif policy == NEVER:
             message = f'Container image "{container.image}" is not present with pull policy of Never'
-            self._tell(spec, ERR_NEVER, message, container, "Warning")
+            self._event(spec, ERR_NEVER, message, container, "Warning")
             raise ImageMissing(ERR_NEVER, message)
         else:
             reference = await self._pull(spec, container)
@@ -159,7 +164,7 @@ class Images:
         image = container.image
         if not is_name(image):
             message = f"Failed to apply default image tag {image!r}: couldn't parse image name"
-            self._tell(spec, "InspectFailed", message, container, "Warning")
+            self._event(spec, "InspectFailed", message, container, "Warning")
             raise ImageMissing(ERR_NAME, message)
         try:
             return await self._deps.runtime.image(image)
@@ -167,17 +172,17 @@ class Images:
             raise
         except BusError as error:
             message = f'Failed to inspect image "{image}": {error}'
-            self._tell(spec, "InspectFailed", message, container, "Warning")
+            self._event(spec, "InspectFailed", message, container, "Warning")
             raise ImageMissing(ERR_INSPECT, message) from None
 
     async def _pull(self, spec: PodSpec, container: ContainerSpec) -> str:
         image, failed = container.image, self._failed.get(container.image)
         if failed is not None and self._clock() < failed.until:
             message = f'Back-off pulling image "{image}"'
-            self._tell(spec, "BackOff", message, container)
+            self._event(spec, "BackOff", message, container)
             raise ImageMissing(BACK_OFF, f"{message}: {ERR_PULL}: {failed.why}")
         known = await self._credentials(spec, container)
-        self._tell(spec, "Pulling", f'Pulling image "{image}"', container)
+        self._event(spec, "Pulling", f'Pulling image "{image}"', container)
         try:
             reference = await self._fetch(image, known)
         except (Unavailable, DeadlineExceeded):
@@ -185,10 +190,10 @@ class Images:
         except BusError as error:
             delay = min(failed.delay * 2, MOST_S) if failed else FIRST_S
             self._failed[image] = _Failed(delay, self._clock() + delay, str(error))
-            self._tell(spec, "Failed", f'Failed to pull image "{image}": {error}', container, "Warning")
+            self._event(spec, "Failed", f'Failed to pull image "{image}": {error}', container, "Warning")
             raise ImageMissing(ERR_PULL, str(error)) from None
         self._failed.pop(image, None)
-        self._tell(spec, "Pulled", f'Successfully pulled image "{image}"', container)
+        self._event(spec, "Pulled", f'Successfully pulled image "{image}"', container)
         return reference
 
     async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"]) -> str:
@@ -204,11 +209,11 @@ class Images:
         found = await fetch(self._deps.objects, spec.namespace, refs)
         if missing := ", ".join(ref.name for ref in refs if found[ref] is None):
             text = f"image pull secrets not found: {missing}; image {container.image} is pulled without them"
-            self._tell(spec, NO_SECRET, text, container, "Warning")
+            self._event(spec, NO_SECRET, text, container, "Warning")
         secrets = [secret for ref in refs if (secret := found[ref]) is not None]
         return await asyncio.to_thread(credentials, container.image, secrets)
 
-    def _tell(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
+    def _event(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
         self._deps.recorder.pod(spec, kind, reason, message, container)
 
 

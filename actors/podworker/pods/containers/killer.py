@@ -36,8 +36,8 @@ class Killer:
         container = spec.find(kill.name)
         if kill.id not in self._announced:
             self._announced.add(kill.id)
-            told = container or ContainerSpec(kill.name, "", "app", "")
-            self._deps.recorder.pod(spec, "Normal", "Killing", kill.message, told)
+            named = container or ContainerSpec(kill.name, "", "app", "")
+            self._deps.recorder.pod(spec, "Normal", "Killing", kill.message, named)
         task = asyncio.get_running_loop().create_task(self._stop(spec, container, kill.id, until))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -71,8 +71,8 @@ class Killer:
             await self._deps.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
         except BusError as error:  # the next look finds it alive still and stops it again
             if self._calls.get(container_id):  # once may be a runtime that is just being restarted
-                told = f"error killing pod: failed to stop container {container_id[:12]}: {error}"
-                self._deps.recorder.pod(spec, "Warning", "FailedKillPod", told, container)
+                text = f"error killing pod: failed to stop container {container_id[:12]}: {error}"
+                self._deps.recorder.pod(spec, "Warning", "FailedKillPod", text, container)
             return False
         return True
 

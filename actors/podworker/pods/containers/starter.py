@@ -42,7 +42,7 @@ class Failure(msgspec.Struct, frozen=True):
     """It is likely to pass by itself."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class SandboxRef(msgspec.Struct, frozen=True):
     """The sandbox containers start in."""
 
     sandbox_id: str
@@ -57,14 +57,19 @@ class Starter:
         self._images = Images(deps)
 
     async def start(
-        self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
+        self,
+        spec: PodSpec,
+        container: ContainerSpec,
+        step: Start,
+        sandbox_ref: SandboxRef,
+        grant: ContainerGrant | None,
     ) -> Failure | None:
         """None when it runs. Raises BusError only when it is unknown whether something happened: look, then retry."""
         try:
             if step.existing:
                 await self._pre_start(spec, container)
-                return await self._run(spec, container, step.existing, place)
-            container_id = await self._create(spec, container, step, place, grant)
+                return await self._run(spec, container, step.existing, sandbox_ref)
+            container_id = await self._create(spec, container, step, sandbox_ref, grant)
         except ContainerConfigInvalid as error:
             soon = isinstance(error, ReferenceUnreadable)
             return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)), soon)
@@ -74,13 +79,18 @@ class Starter:
         except BusError as error:
             return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
         self._deps.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
-        return await self._run(spec, container, container_id, place)
+        return await self._run(spec, container, container_id, sandbox_ref)
 
     async def _create(
-        self, spec: PodSpec, container: ContainerSpec, step: Start, place: Place, grant: ContainerGrant | None
+        self,
+        spec: PodSpec,
+        container: ContainerSpec,
+        step: Start,
+        sandbox_ref: SandboxRef,
+        grant: ContainerGrant | None,
     ) -> str:
         image = await self._images.ensure(spec, container)
-        ip = await self._ip(spec, container, place)
+        ip = await self._ip(spec, container, sandbox_ref)
         recipe = ConfigInputs(
             spec=spec,
             container=container,
@@ -99,10 +109,12 @@ class Starter:
         config = container_config(recipe)
         await asyncio.to_thread(self._directories, recipe, config)
         await self._pre_start(spec, container)
-        sandbox = sandbox_config(spec, place.attempt, self._deps.node_info.logs, node_resolv(spec))
-        return await self._deps.runtime.create_container(place.sandbox_id, config, sandbox)
+        sandbox = sandbox_config(spec, sandbox_ref.attempt, self._deps.node_info.logs, node_resolv(spec))
+        return await self._deps.runtime.create_container(sandbox_ref.sandbox_id, config, sandbox)
 
-    async def _run(self, spec: PodSpec, container: ContainerSpec, container_id: str, place: Place) -> Failure | None:
+    async def _run(
+        self, spec: PodSpec, container: ContainerSpec, container_id: str, sandbox_ref: SandboxRef
+    ) -> Failure | None:
         try:
             await self._deps.runtime.start_container(container_id)
         except BusError as error:
@@ -111,15 +123,19 @@ class Starter:
             return Failure(Waiting(RUN_ERROR, message), container_id, StartFailure(time.time_ns(), message))
         self._deps.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
         if hook := hook_of(container, POST_START):
-            await self._post_start(spec, container, container_id, hook, place)
+            await self._post_start(spec, container, container_id, hook, sandbox_ref)
         return None
 
     async def _post_start(
-        self, spec: PodSpec, container: ContainerSpec, container_id: str, hook: Object, place: Place
+        self, spec: PodSpec, container: ContainerSpec, container_id: str, hook: Object, sandbox_ref: SandboxRef
     ) -> None:
         """As upstream: the containers after it wait for it, and its failure ends the container."""
         try:
-            ip = place.ip or await self._deps.runtime.sandbox_ip(place.sandbox_id) or self._deps.node_info.host_ip
+            ip = (
+                sandbox_ref.ip
+                or await self._deps.runtime.sandbox_ip(sandbox_ref.sandbox_id)
+                or self._deps.node_info.host_ip
+            )
             await run_hook(self._deps, container, hook, container_id, ip, POST_START_S)
         except (HookFailed, BusError) as error:
             text = f"PostStartHook failed: {error}"
@@ -130,11 +146,11 @@ class Starter:
         if asked := extended_resources(container):
             await self._deps.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
 
-    async def _ip(self, spec: PodSpec, container: ContainerSpec, place: Place) -> str:
+    async def _ip(self, spec: PodSpec, container: ContainerSpec, sandbox_ref: SandboxRef) -> str:
         """Of the pod; empty where nobody asks for it and it is not known yet."""
-        if place.ip or (self._on_node(spec) and not needs_pod_ip(container)):
-            return place.ip
-        return await self._deps.runtime.sandbox_ip(place.sandbox_id)
+        if sandbox_ref.ip or (self._on_node(spec) and not needs_pod_ip(container)):
+            return sandbox_ref.ip
+        return await self._deps.runtime.sandbox_ip(sandbox_ref.sandbox_id)
 
     def _on_node(self, spec: PodSpec) -> bool:
         return spec.host_network or self._deps.node_info.embedded

@@ -20,9 +20,9 @@ from actors.podworker.pods.probes.results import (
     ProbeState,
     Target,
     Verdict,
-    begin,
+    initial_state,
+    is_decided,
     observe,
-    over,
     probed,
     probes_of,
     target,
@@ -51,7 +51,7 @@ class ProberOptions(msgspec.Struct, frozen=True):
 class Prober:
     def __init__(self, options: ProberOptions) -> None:
         self._options = options
-        self._standings = {p.kind: (p, begin(p.kind, p.kind in options.known)) for p in options.probes}
+        self._states = {p.kind: (p, initial_state(p.kind, p.kind in options.known)) for p in options.probes}
         self._started = asyncio.Event()
         self.verdict = self._judge()
         loop = asyncio.get_running_loop()
@@ -69,7 +69,7 @@ class Prober:
 
     async def _run(self, probe: Probe) -> None:
         await self._due(probe)
-        while not over(probe, self._standings[probe.kind][1]):
+        while not is_decided(probe, self._states[probe.kind][1]):
             if probe.kind != STARTUP:
                 await self._started.wait()
             self._observe(probe, await self._attempt(probe))
@@ -91,20 +91,20 @@ class Prober:
         return attempt
 
     def _observe(self, probe: Probe, attempt: Attempt) -> None:
-        standing = self._standings[probe.kind][1]
-        self._tell(probe, standing, attempt)
-        self._standings[probe.kind] = (probe, observe(probe, standing, attempt.outcome))
+        state = self._states[probe.kind][1]
+        self._record(probe, state, attempt)
+        self._states[probe.kind] = (probe, observe(probe, state, attempt.outcome))
         before, self.verdict = self.verdict, self._judge()
         if self.verdict != before:
             self._options.on_change()
 
     def _judge(self) -> Verdict:
-        verdict = verdict_of(self._options.container.name, self._standings)
+        verdict = verdict_of(self._options.container.name, self._states)
         if verdict.started:
             self._started.set()
         return verdict
 
-    def _tell(self, probe: Probe, standing: ProbeState, attempt: Attempt) -> None:
+    def _record(self, probe: Probe, state: ProbeState, attempt: Attempt) -> None:
         options = self._options
         if attempt.outcome is Outcome.SUCCESS and not attempt.warning:
             return

@@ -104,36 +104,36 @@ class ProbeState(msgspec.Struct, frozen=True):
     last: Outcome = Outcome.UNKNOWN
 
 
-def begin(kind: str, known: bool = False) -> ProbeState:
+def initial_state(kind: str, known: bool = False) -> ProbeState:
     """`known`: an earlier life of this process has seen this very container succeed."""
     if known:
         return ProbeState(True)
     return ProbeState({LIVENESS: True, READINESS: False, STARTUP: None}[kind])
 
 
-def observe(probe: Probe, standing: ProbeState, outcome: Outcome) -> ProbeState:
+def observe(probe: Probe, state: ProbeState, outcome: Outcome) -> ProbeState:
     if outcome is Outcome.UNKNOWN:
-        return standing
-    streak = standing.streak + 1 if outcome is standing.last else 1
+        return state
+    streak = state.streak + 1 if outcome is state.last else 1
     success = outcome is Outcome.SUCCESS
     if streak < (probe.success if success else probe.failure):
-        return ProbeState(standing.good, streak, outcome)
+        return ProbeState(state.good, streak, outcome)
     return ProbeState(success, streak, outcome)
 
 
-def over(probe: Probe, standing: ProbeState) -> bool:
+def is_decided(probe: Probe, state: ProbeState) -> bool:
     """This container needs no further attempt: it has started, or it is going to be killed."""
     if probe.kind == READINESS:
         return False
-    return standing.good is False or (probe.kind == STARTUP and standing.good is True)
+    return state.good is False or (probe.kind == STARTUP and state.good is True)
 
 
-def verdict_of(name: str, standings: Mapping[str, tuple[Probe, ProbeState]]) -> Verdict:
-    """`standings` by kind."""
-    good = {kind: standing.good for kind, (_, standing) in standings.items()}
+def verdict_of(name: str, states: Mapping[str, tuple[Probe, ProbeState]]) -> Verdict:
+    """`states` by kind."""
+    good = {kind: state.good for kind, (_, state) in states.items()}
     started = good.get(STARTUP, True) is True
     for kind in (STARTUP, LIVENESS):
         if good.get(kind, True) is False:
             fault = f"Container {name} failed {kind.lower()} probe, will be restarted"
-            return Verdict(started, started and good.get(READINESS, True) is True, fault, standings[kind][0].grace)
+            return Verdict(started, started and good.get(READINESS, True) is True, fault, states[kind][0].grace)
     return Verdict(started, started and good.get(READINESS, True) is True)

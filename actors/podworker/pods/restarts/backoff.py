@@ -77,7 +77,7 @@ def _recovered(container: ContainerStatus, sandbox: SandboxStatus | None) -> Bac
     return recover(container.restart_count - sandbox.attempt, container.started_ns, container.spec_hash)
 
 
-def describe(delay_ns: int) -> str:
+def format_delay(delay_ns: int) -> str:
     """`10s`, `1m20s`, `5m0s`: a duration as kubectl's users know it."""
     minutes, seconds = divmod(delay_ns // SECOND, 60)
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

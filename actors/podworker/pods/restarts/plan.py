@@ -25,7 +25,7 @@ from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 FINE = Verdict()
 CREATING = "ContainerCreating"
-KEPT_ATTEMPTS = 2
+RETAINED_ATTEMPTS = 2
 """Per container name: the newest, and the one before it (its lastState and `logs --previous`)."""
 
 
@@ -177,5 +177,5 @@ def _kill(container: ContainerStatus, message: str, grace: int = 0) -> Kill:
 def _removable(status: PodStatus) -> tuple[str, ...]:
     dead: list[str] = []
     for attempts in runtime_status.by_name(status).values():
-        dead.extend(c.id for c in attempts[KEPT_ATTEMPTS:] if c.state == runtime_status.EXITED)
+        dead.extend(c.id for c in attempts[RETAINED_ATTEMPTS:] if c.state == runtime_status.EXITED)
     return tuple(dead)

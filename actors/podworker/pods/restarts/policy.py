@@ -124,7 +124,7 @@ class Restarts:
 
     def _wait(self, name: str, entry: BackoffEntry, ready_ns: int) -> None:
         pod = f"{self._spec.name}_{self._spec.namespace}({self._spec.uid})"
-        delay = backoff.describe(entry.delay_ns)
+        delay = backoff.format_delay(entry.delay_ns)
         self.waiting[name] = Waiting(CRASH_LOOP, f"back-off {delay} restarting failed container={name} pod={pod}")
         self.wake_ns = min(self.wake_ns or ready_ns, ready_ns)
 

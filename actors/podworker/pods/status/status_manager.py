@@ -15,7 +15,7 @@ from actors.podworker.model.types import SECOND, Object, PodSpec
 from actors.podworker.pods.status.device_health import HEALTH, reported_health, without_health
 from protocols.errors import NodeplaneError
 
-KEYED = {
+MERGE_KEYS = {
     "conditions": "type",
     "podIPs": "ip",
     "hostIPs": "ip",
@@ -24,7 +24,7 @@ KEYED = {
 """Lists of the pod status that strategic merge patches by key, in any order; all others are replaced whole."""
 
 
-OTHERS = (
+FOREIGN_FIELDS = (
     "qosClass",
     "nominatedNodeName",
     "resourceClaimStatuses",
@@ -36,12 +36,12 @@ OTHERS = (
 def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
     """A body for PATCH pods/NAME/status guarded by `uid`; None when nothing differs."""
     changes: Object = {}
-    for key in sorted({*current, *desired} - {*OTHERS}):
+    for key in sorted({*current, *desired} - {*FOREIGN_FIELDS}):
         old, new = current.get(key), desired.get(key)
         if _plain(old) == _plain(new):
             continue
-        if key in KEYED and new is not None:
-            if entries := _keyed(KEYED[key], old or [], new):
+        if key in MERGE_KEYS and new is not None:
+            if entries := _keyed(MERGE_KEYS[key], old or [], new):
                 changes[key] = entries
         else:
             changes[key] = new
@@ -79,12 +79,12 @@ def same(one: Object, other: Object) -> bool:
 PARALLEL = 16
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 REJECTED_FIRST_S, REJECTED_MOST_S = 1.0, 30.0
-"""Pauses after the API refused a status: the next one may be better, this one will hardly be."""
+"""Pauses after the API rejected a status: the next one may be better, this one will hardly be."""
 MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
 """After so many the status is left alone until it changes, or so long; then it is tried once more, and so on."""
-ASKED_MOST_S = 30.0
+MAX_RETRY_AFTER_S = 30.0
 """No server's wish for a pause is taken to be longer."""
-WAITS = (404, 408, 429)
+RETRYABLE = (404, 408, 429)
 """Codes of 4xx that are no refusal."""
 log = logging.getLogger("podworker")
 
@@ -112,12 +112,12 @@ class _Entry:
         """When a report of a device was heard that the API does not show yet; 0 = it shows all."""
         self.known_ns = 0
         """The newest of those that were ever published."""
-        self.refused_health: Object = {}
-        """What statuses said of devices when the API refused that."""
-        self.refused: Object | None = None
+        self.rejected_health: Object = {}
+        """What statuses said of devices when the API rejected that."""
+        self.rejected: Object | None = None
         """The patch that was given up."""
-        self.refused_at = 0.0
-        self.again: asyncio.TimerHandle | None = None
+        self.rejected_at = 0.0
+        self.retry_timer: asyncio.TimerHandle | None = None
         """When that is tried once more."""
         self.gone = False
         self.changed = asyncio.Event()
@@ -126,7 +126,7 @@ class _Entry:
     def patch(self, seen: PodSpec | None = None) -> Object | None:
         """Against the newest the API is known to show, in `seen` or before."""
         desired, spec = self.desired, seen or self.spec
-        if self.refused_health and reported_health(desired) == self.refused_health:
+        if self.rejected_health and reported_health(desired) == self.rejected_health:
             desired = without_health(desired)
         if version_of(spec.raw) > self.version:
             return status_patch(spec.uid, spec.raw.get("status") or {}, desired)
@@ -135,18 +135,18 @@ class _Entry:
         return status_patch(self.spec.uid, self.acked, desired)
 
     def cancel(self) -> None:
-        for under_way in (self.task, self.again):
+        for under_way in (self.task, self.retry_timer):
             if under_way is not None:
                 under_way.cancel()
-        self.again = None
+        self.retry_timer = None
 
     def give_up(self, body: Object) -> bool:
         """True the first time."""
-        first, self.refused, self.refused_at = body != self.refused, body, time.monotonic()
+        first, self.rejected, self.rejected_at = body != self.rejected, body, time.monotonic()
         return first
 
     def given_up(self, body: Object) -> bool:
-        return body == self.refused and time.monotonic() - self.refused_at < REJECTED_AGAIN_S
+        return body == self.rejected and time.monotonic() - self.rejected_at < REJECTED_AGAIN_S
 
     def report(self, reported_ns: int) -> None:
         if reported_ns > self.known_ns:
@@ -193,7 +193,7 @@ class StatusManager:
         if not known:
             for subscriber in self._published_subscribers:
                 subscriber(spec, status)
-        if known and entry.task is None and entry.refused is None:
+        if known and entry.task is None and entry.rejected is None:
             return  # as at the last look, which sent what there was to send
         entry.report(reported_ns)
         if entry.task is None and not entry.gone:
@@ -211,8 +211,8 @@ class StatusManager:
         entry.since = time.monotonic()
         entry.task = asyncio.get_running_loop().create_task(self._send(entry))
 
-    def _once_more(self, entry: _Entry) -> None:
-        """A status that was given up: what the API refused then it may take now, and nobody else looks after it."""
+    def _retry(self, entry: _Entry) -> None:
+        """A status that was given up: what the API rejected then it may take now, and nobody else looks after it."""
         if entry.task is None and not entry.gone:
             self._start(entry)
 
@@ -230,7 +230,7 @@ class StatusManager:
         body = entry.patch(spec)
         return body is not None and not entry.given_up(body)
 
-    async def settle(self, uid: str, seconds: float) -> None:
+    async def wait_settled(self, uid: str, seconds: float) -> None:
         entry = self._entries.get(uid)
         if entry is not None and entry.task is not None:
             await asyncio.wait((entry.task,), timeout=seconds)
@@ -270,7 +270,7 @@ class StatusManager:
         except BaseException:
             entry.reported_ns = reported_ns or entry.reported_ns
             raise
-        entry.sent, entry.acked, entry.refused = desired, pod.get("status") or {}, None
+        entry.sent, entry.acked, entry.rejected = desired, pod.get("status") or {}, None
         entry.version = max(version_of(pod), version_of(entry.spec.raw))
         if reported_ns:
             self._on_reported(max(0.0, (time.time_ns() - reported_ns) / SECOND))
@@ -282,21 +282,21 @@ class StatusManager:
             entry.gone = True
             return False
         spec = entry.spec
-        if failures == 1 and body != entry.refused and not isinstance(error, MirrorMissing):
+        if failures == 1 and body != entry.rejected and not isinstance(error, MirrorMissing):
             log.warning("status of pod %s/%s not taken: %s", spec.namespace, spec.name, error)
-        if 400 <= code < 500 and code not in WAITS:
-            return await self._refused(entry, body, error, failures)
-        asked = min(getattr(error, "retry_after", None) or 0.0, ASKED_MOST_S)
-        await asyncio.sleep(max(asked, min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S)))
+        if 400 <= code < 500 and code not in RETRYABLE:
+            return await self._on_rejected(entry, body, error, failures)
+        delay = min(getattr(error, "retry_after", None) or 0.0, MAX_RETRY_AFTER_S)
+        await asyncio.sleep(max(delay, min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S)))
         return True
 
-    async def _refused(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
+    async def _on_rejected(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
         """What it says of devices must not keep the rest from being shown."""
         health = reported_health(entry.desired)
-        if health and health != entry.refused_health and HEALTH in f"{error} {getattr(error, 'details', '')}":
-            entry.refused_health = health
+        if health and health != entry.rejected_health and HEALTH in f"{error} {getattr(error, 'details', '')}":
+            entry.rejected_health = health
             return True
-        if failures >= MAX_REJECTIONS or body == entry.refused:
+        if failures >= MAX_REJECTIONS or body == entry.rejected:
             self._give_up(entry, body, error)
             return False
         await _wait_event(entry.changed, min(REJECTED_FIRST_S * 2 ** min(failures - 1, 8), REJECTED_MOST_S))
@@ -307,7 +307,7 @@ class StatusManager:
             spec, minutes = entry.spec, REJECTED_AGAIN_S / 60
             text = "status of pod %s/%s given up until it changes, or %.0f minutes have passed: %s"
             log.error(text, spec.namespace, spec.name, minutes, error)
-        entry.again = asyncio.get_running_loop().call_later(REJECTED_AGAIN_S, self._once_more, entry)
+        entry.retry_timer = asyncio.get_running_loop().call_later(REJECTED_AGAIN_S, self._retry, entry)
 
     async def _is_gone(self, entry: _Entry) -> bool:
         try:

@@ -69,7 +69,7 @@ def _held(text: str) -> dict[str, tuple[str, ...]]:
         return {}
 
 
-def refusal(error: BusError) -> Waiting | None:
+def rejection(error: BusError) -> Waiting | None:
     """Reason and message of the Failed pod; None when the error is to be waited out instead."""
     if not isinstance(error, (FailedPrecondition, InvalidArgument)):
         return None

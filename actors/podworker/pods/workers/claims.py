@@ -112,9 +112,9 @@ class Claims:
         if not uses_claims(spec):
             return {}
         try:
-            if not renew and (known := await self._known(spec)) is not None:
+            if not renew and (known := await self._prepared(spec)) is not None:
                 return known
-            return await self._ask(spec, await self._look_up(spec), renew=True)
+            return await self._request(spec, await self._look_up(spec), renew=True)
         except (Unavailable, DeadlineExceeded):
             raise
         except (ClaimsNotReady, BusError) as error:
@@ -128,16 +128,16 @@ class Claims:
         try:
             if not uses_claims(spec):
                 return {}
-            known = await self._known(spec)
-            return known if known is not None else await self._ask(spec, await self._look_up(spec), renew=True)
+            known = await self._prepared(spec)
+            return known if known is not None else await self._request(spec, await self._look_up(spec), renew=True)
         except (ClaimsNotReady, BusError):
             return None
 
-    async def _known(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
+    async def _prepared(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
         """What is prepared for a pod that runs already, though its claims may have left the API; None: not all is."""
         claims = tuple(PodClaim(item.entry, spec.namespace, item.claim, "") for item in entries(spec))
         try:
-            return await self._ask(spec, claims, renew=False)
+            return await self._request(spec, claims, renew=False)
         except NotFound:
             return None
 
@@ -156,7 +156,7 @@ class Claims:
             )
         return entry, claim
 
-    async def _ask(self, spec: PodSpec, claims: tuple[PodClaim, ...], renew: bool) -> dict[str, tuple[str, ...]]:
+    async def _request(self, spec: PodSpec, claims: tuple[PodClaim, ...], renew: bool) -> dict[str, tuple[str, ...]]:
         return await self._deps.devices.prepare(
             PrepareClaims(
                 uid=spec.uid,

@@ -29,7 +29,7 @@ class PodState:
     stage: Stage = Stage.SYNCING
     gone: bool = False
     """The API no longer has the pod."""
-    shown: Object = field(default_factory=dict)
+    published: Object = field(default_factory=dict)
     """The status published last."""
     problems: dict[str, Waiting] = field(default_factory=dict)
     """Why a container could not be created, until it can."""
@@ -130,9 +130,9 @@ class StatusReporter:
         self._clock = clock
         self._runtime_name = runtime_name
 
-    def shown(self, state: PodState) -> Object:
+    def api_status(self, state: PodState) -> Object:
         """The status as the API will have it once it took what was published."""
-        return overlay(state.spec.raw.get("status") or {}, state.shown)
+        return overlay(state.spec.raw.get("status") or {}, state.published)
 
     def report(
         self, state: PodState, runtime: PodStatus, waiting: Mapping[str, Waiting] | None = None, final: bool = False
@@ -142,7 +142,7 @@ class StatusReporter:
         inputs = StatusInputs(
             spec=state.spec,
             runtime=self._messages.fill(state.spec, runtime_status.with_failed_starts(runtime, state.failed_starts)),
-            before=self.shown(state),
+            before=self.api_status(state),
             waiting=waiting or {},
             resources=state.resources,
             runtime_name=self._runtime_name(),
@@ -154,20 +154,20 @@ class StatusReporter:
             rejected=state.rejected,
             deadline_exceeded=state.deadline_exceeded,
             verdicts=self._verdicts(),
-            health_enabled=health.on,
+            health_enabled=health.enabled,
             retention=self._retention(state, final),
-            held_before=state.held if final and health.on else PodHeld(),
+            held_before=state.held if final and health.enabled else PodHeld(),
         )
         status = compute_status(inputs)
         if not state.gone:
-            state.shown = status
+            state.published = status
             self._deps.statuses.publish(state.spec, status, state.resources.reported_ns if state.resources else 0)
         return status
 
     def _retention(self, state: PodState, final: bool) -> Retention:
         """Until admission has answered in this life, the devices may have been freed in an earlier one; and silence
         about a pod that has some is no word."""
-        if final or not self._deps.health.heard:
+        if final or not self._deps.health.synced:
             return Retention.KNOWN
         if state.grants is None or state.stage is not Stage.SYNCING:
             return Retention.UNREPORTED
@@ -182,4 +182,4 @@ class WorkerContext(NamedTuple):
     reporter: StatusReporter
     killer: Killer
     probes: PodProbes
-    room: Callable[[str], NodeCapacity]
+    capacity: Callable[[str], NodeCapacity]

@@ -10,12 +10,12 @@ from actors.podworker.model.resources import (
     changes,
     check_resize,
     container_resources,
+    desired_amounts,
     differs,
     linux_resources,
     resizable,
     restarts_for,
-    sized,
-    wanted,
+    with_allocated,
 )
 from actors.podworker.model.types import SECOND, ContainerSpec, Kill, Object, Waiting
 from actors.podworker.pods.workers.context import WorkerContext
@@ -34,14 +34,14 @@ class Resizing:
         self._sizes = parts.state.sizes
         self._deps = parts.deps
         self._killer = parts.killer
-        self._room = parts.room
+        self._capacity = parts.capacity
         self._clock = clock
         self.due_ns = 0
 
-    async def look(self, status: PodStatus, shown: Object) -> bool:
+    async def sync(self, status: PodStatus, shown: Object) -> bool:
         """After admission. True when the status has something new to show."""
         running = list(_running(status))
-        allocated = self._learn(running, shown)
+        allocated = self._adopt(running, shown)
         before = self._shown()
         self._allocate(allocated)
         await self._actuate(running)
@@ -52,12 +52,12 @@ class Resizing:
         sizes = self._sizes
         return sizes.allocated, dict(sizes.actuated), sizes.conditions
 
-    def _learn(self, running: list[tuple[str, ContainerStatus]], shown: Object) -> dict[str, Amounts]:
-        """What runs was made of what was allocated then; at the first look in this life the API's status says what."""
+    def _adopt(self, running: list[tuple[str, ContainerStatus]], shown: Object) -> dict[str, Amounts]:
+        """What runs was made of what was allocated then; at the first sync in this life the API's status says what."""
         spec, sizes = self._state.spec, self._sizes
         adopted = sizes.allocated is None
         allocated = _shown_sizes(shown) if sizes.allocated is None else sizes.allocated
-        new = wanted(spec)
+        new = desired_amounts(spec)
         allocated = {name: allocated.get(name, size) if not adopted or running else size for name, size in new.items()}
         ids = {run.id for _, run in running}
         sizes.actuated = {id: size for id, size in sizes.actuated.items() if id in ids}
@@ -69,25 +69,25 @@ class Resizing:
 
     def _allocate(self, allocated: dict[str, Amounts]) -> None:
         spec, sizes = self._state.spec, self._sizes
-        new = wanted(spec)
+        new = desired_amounts(spec)
         if not differs(allocated, new):
-            self._tell(None)
+            self._set_pending(None)
             return
         memory_pinned = any(grant.mems for grant in (self._state.grants or {}).values())
-        refused = check_resize(spec, new, self._room(spec.uid), bool(self._deps.devices.shared()), memory_pinned)
-        self._tell(refused)
-        if refused is None:
+        pending = check_resize(spec, new, self._capacity(spec.uid), bool(self._deps.devices.shared()), memory_pinned)
+        self._set_pending(pending)
+        if pending is None:
             sizes.allocated = new
             self._record("Normal", "ResizeStarted", "Pod resize started: the node has allocated what the spec wants")
 
-    def _tell(self, pending: Waiting | None) -> None:
+    def _set_pending(self, pending: Waiting | None) -> None:
         sizes = self._sizes
         if pending is not None and pending != sizes.pending:
             self._record("Warning", f"Resize{pending.reason}", f"Pod resize {pending.reason}: {pending.message}")
         sizes.pending = pending
 
     async def _actuate(self, running: list[tuple[str, ContainerStatus]]) -> None:
-        sizes, changing, faults = self._sizes, self._sizes.busy, []
+        sizes, changing, faults = self._sizes, self._sizes.in_progress, []
         containers = {container.name: container for container in resizable(self._state.spec)}
         left = False
         for name, run in running:
@@ -106,7 +106,7 @@ class Resizing:
             self._record("Warning", "ResizeError", f"Pod resize error: {fault}")
         if changing and not left:
             self._record("Normal", "ResizeCompleted", "Pod resize completed")
-        sizes.busy, sizes.fault = left, fault
+        sizes.in_progress, sizes.fault = left, fault
 
     async def _change(self, container: ContainerSpec, run: ContainerStatus, size: Amounts, changed: set[str]) -> str:
         """Why it failed; empty when it did not, or the container is being restarted for it."""
@@ -115,7 +115,7 @@ class Resizing:
             text = f"Container {container.name} resize requires restart"
             self._killer.stop(spec, Kill(run.id, run.name, text), spec.grace)
             return ""
-        given = sized(container, size).raw
+        given = with_allocated(container, size).raw
         resources = linux_resources(container_resources(spec.raw.get("spec") or {}, given))
         try:
             await self._deps.runtime.resize(run.id, resources)

@@ -8,18 +8,18 @@ from pathlib import Path
 from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
-from actors.podworker.model.resources import sized
+from actors.podworker.model.resources import with_allocated
 from actors.podworker.model.types import SECOND, Object, Plan, PodSpec, Start, Waiting
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, unenforced
-from actors.podworker.pods.containers.starter import Place, Starter, node_resolv
+from actors.podworker.pods.containers.starter import SandboxRef, Starter, node_resolv
 from actors.podworker.pods.restarts import backoff
 from actors.podworker.pods.restarts.backoff import SANDBOX
 from actors.podworker.pods.restarts.plan import compute_actions
 from actors.podworker.pods.restarts.policy import CRASH_LOOP
 from actors.podworker.pods.status.pod import is_over, restart_counts
 from actors.podworker.pods.volumes.volumes import Volumes
-from actors.podworker.pods.workers.admission import admit_request, refusal
+from actors.podworker.pods.workers.admission import admit_request, rejection
 from actors.podworker.pods.workers.claims import Claims, with_cdi
 from actors.podworker.pods.workers.context import WorkerContext
 from actors.podworker.pods.workers.resizing import Resizing
@@ -65,14 +65,14 @@ class PodSync:
         """When a back-off ends."""
         self.hold_ns = 0
         """Until then nothing is done to the runtime (the last try failed), only looked and reported."""
-        self.held = False
-        self.faults = False
+        self.held_back = False
+        self.volume_faults = False
         """Volumes could not be made at the last try."""
         self.acted = False
         """The last sync changed the runtime: look again at once."""
 
     async def sync(self) -> bool:
-        self.acted = self.held = False
+        self.acted = self.held_back = False
         state = self._state
         if self._unwanted():
             return True
@@ -96,15 +96,15 @@ class PodSync:
         return False
 
     async def _resize(self, status: PodStatus, shown: Object, plan: Plan) -> None:
-        if await self._resizing.look(status, shown):
+        if await self._resizing.sync(status, shown):
             self._reporter.report(self._state, status, {**self._state.problems, **plan.waiting})
         if due := self._resizing.due_ns:
             self.wake_ns = min(self.wake_ns or due, due)
 
     @property
-    def calm(self) -> bool:
+    def idle(self) -> bool:
         """The last look found nothing to do, and nothing waits for a time."""
-        waits = self.acted or self.held or self.faults or self.wake_ns or self._state.problems
+        waits = self.acted or self.held_back or self.volume_faults or self.wake_ns or self._state.problems
         return not waits and self._state.grants is not None and not self._volumes.follow_sources
 
     def close(self) -> None:
@@ -125,10 +125,10 @@ class PodSync:
         return False
 
     def _hold(self, plan: Plan) -> bool:
-        self.held = self._clock() < self.hold_ns and (plan.mutates or self._state.grants is None)
-        if self.held:
+        self.held_back = self._clock() < self.hold_ns and (plan.mutates or self._state.grants is None)
+        if self.held_back:
             self.wake_ns = min(self.wake_ns or self.hold_ns, self.hold_ns)
-        return self.held
+        return self.held_back
 
     def _unwanted(self) -> bool:
         state = self._state
@@ -145,8 +145,8 @@ class PodSync:
         status = runtime_status.with_failed_starts(found, state.failed_starts)
         if state.backoffs is None:
             state.backoffs = backoff.recover_all(status)
-        counts = restart_counts(self._reporter.shown(state))
-        self._probes.follow(status, self._reporter.shown(state))
+        counts = restart_counts(self._reporter.api_status(state))
+        self._probes.follow(status, self._reporter.api_status(state))
         plan = compute_actions(state.spec, status, state.backoffs, self._clock(), counts, self._probes.verdicts)
         plan = state.pauses.applied(self._killer.without_pending(plan), self._clock())
         self.wake_ns = plan.wake_ns
@@ -165,17 +165,17 @@ class PodSync:
             self._deps.recorder.pod(spec, "Warning", "BackOff", text, container)
 
     async def _admit(self, status: PodStatus) -> None:
-        """Once per life of this process. A refusal fails the pod; an absent device manager is waited for."""
+        """Once per life of this process. A rejection fails the pod; an absent device manager is waited for."""
         state = self._state
         try:
             admitted = await self._deps.devices.admit(admit_request(state.spec, runtime_status.live(status)))
         except BusError as error:
-            refused = refusal(error)
-            if refused is None:
+            rejected = rejection(error)
+            if rejected is None:
                 raise
-            state.rejected = refused
-            text = refused.message.removeprefix("Pod was rejected: ")
-            self._deps.recorder.pod(state.spec, "Warning", refused.reason, text)
+            state.rejected = rejected
+            text = rejected.message.removeprefix("Pod was rejected: ")
+            self._deps.recorder.pod(state.spec, "Warning", rejected.reason, text)
             return
         state.grants = admitted.grants
         for warning in admitted.warnings:
@@ -190,9 +190,9 @@ class PodSync:
             if plan.start:
                 await self._prepare_volumes(status)
                 await self._prepare_claims(plan)
-            place = await self._place(plan, status)
-            if place is not None:
-                await self._start_all(plan.start, place)
+            sandbox_ref = await self._ensure_sandbox(plan, status)
+            if sandbox_ref is not None:
+                await self._start_all(plan.start, sandbox_ref)
         finally:
             self._observer.mutated()
 
@@ -205,10 +205,10 @@ class PodSync:
             self._deps.recorder.pod(state.spec, "Warning", "FailedMount", str(error))
             reason = "PodInitializing" if state.spec.inits else "ContainerCreating"
             state.problems |= {c.name: Waiting(reason, str(error)) for c in state.spec.containers}
-            self.faults = True
+            self.volume_faults = True
             raise SyncFailed(str(error)) from None
-        if self.faults:
-            self.faults = False
+        if self.volume_faults:
+            self.volume_faults = False
             state.problems.clear()
 
     async def _prepare_claims(self, plan: Plan) -> None:
@@ -231,11 +231,11 @@ class PodSync:
             self._state.failed_starts.pop(container_id, None)
             self._state.announced.discard(container_id)
 
-    async def _place(self, plan: Plan, status: PodStatus) -> Place | None:
+    async def _ensure_sandbox(self, plan: Plan, status: PodStatus) -> SandboxRef | None:
         """The sandbox to start in, created when the plan says so; None when nothing is to be started."""
         if plan.create_sandbox < 0:
             current = runtime_status.current_sandbox(status)
-            return Place(current.id, current.attempt, current.ip) if current is not None and plan.start else None
+            return SandboxRef(current.id, current.attempt, current.ip) if current is not None and plan.start else None
         spec = self._state.spec
         if not spec.host_network and (fault := self._deps.network()):
             self._deps.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
@@ -255,7 +255,7 @@ class PodSync:
             self._pause(SANDBOX, "", text)
             return None
         self._state.pauses.passed(SANDBOX.name)
-        return Place(sandbox_id, plan.create_sandbox)
+        return SandboxRef(sandbox_id, plan.create_sandbox)
 
     def _record_unenforced(self, plan: Plan) -> None:
         """Once, before its first sandbox."""
@@ -267,12 +267,12 @@ class PodSync:
     def _make_log_directory(path: str) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
 
-    async def _start_all(self, steps: tuple[Start, ...], place: Place) -> None:
+    async def _start_all(self, steps: tuple[Start, ...], sandbox_ref: SandboxRef) -> None:
         """One after another; a container that cannot start does not keep the others from it."""
         for step in steps:
-            await self._start(step, place)
+            await self._start(step, sandbox_ref)
 
-    async def _start(self, step: Start, place: Place) -> None:
+    async def _start(self, step: Start, sandbox_ref: SandboxRef) -> None:
         """One that could not be made is paused; a failed StartContainer is left to the crash back-off."""
         state = self._state
         container = state.spec.find(step.name)
@@ -282,11 +282,11 @@ class PodSync:
             entry = state.backoffs.get(step.name)
             state.backoffs[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
-        container = sized(container, (state.sizes.allocated or {}).get(step.name))
-        failure = await self._starter.start(state.spec, container, step, place, grant)
+        container = with_allocated(container, (state.sizes.allocated or {}).get(step.name))
+        failure = await self._starter.start(state.spec, container, step, sandbox_ref, grant)
         if failure is not None and failure.started is None:
             state.problems[step.name] = failure.waiting
-            self._pause(step, place.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
+            self._pause(step, sandbox_ref.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
             return
         state.problems.pop(step.name, None)
         state.pauses.passed(step.name)

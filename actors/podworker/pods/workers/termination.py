@@ -29,7 +29,7 @@ class Facts(msgspec.Struct, frozen=True):
     """The API wants the pod gone (deletionTimestamp)."""
     gone: bool = False
     """The API no longer has it."""
-    over: bool = False
+    finished: bool = False
     """All its containers ended for good, or admission refused it."""
     alive: bool = True
     """Something of it runs, or may run."""
@@ -41,7 +41,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 def advance(stage: Stage, facts: Facts) -> Stage:
     """At most one step forward."""
-    if stage is Stage.SYNCING and (facts.deleting or facts.gone or facts.over):
+    if stage is Stage.SYNCING and (facts.deleting or facts.gone or facts.finished):
         return Stage.TERMINATING
     if stage is Stage.TERMINATING and not facts.alive and facts.released:
         return Stage.TERMINATED
@@ -78,7 +78,7 @@ class PodTermination:
         """True once nothing of the pod runs, its claims are given back and its devices are free."""
         status = await self._observer.confirmed()
         self._probes.end()
-        self._probes.follow(status, self._reporter.shown(self._state))
+        self._probes.follow(status, self._reporter.api_status(self._state))
         if runtime_status.live(status):
             self._reporter.report(self._state, status)
             self._stop_some(status)
@@ -88,7 +88,7 @@ class PodTermination:
             if runtime_status.live(status):
                 return await self.terminate()
         if not self._state.released:
-            if not await self._written_down(status):
+            if not await self._status_persisted(status):
                 return False
             if not self._state.spec.raw or uses_claims(self._state.spec):  # of an orphan only its uid is known
                 await self._deps.devices.unprepare(self._state.spec.uid)
@@ -97,18 +97,18 @@ class PodTermination:
         self._reporter.report(self._state, status, final=True)
         return True
 
-    async def _written_down(self, status: PodStatus) -> bool:
+    async def _status_persisted(self, status: PodStatus) -> bool:
         """What a pod that stays had must stand in the API before it is free: once it is, nobody else remembers it. As
         long as an API that is away has never heard of the pod's devices, they stay the pod's; when it is back, the
         pod is looked at again. Of a manifest's pod the API knows only the mirror: that one waits not for long."""
         state, spec = self._state, self._state.spec
-        if state.gone or spec.deleting or not self._deps.health.on:
+        if state.gone or spec.deleting or not self._deps.health.enabled:
             return True
         state.held = state.held or await self._deps.health.held(spec.uid, state.grants is not None)
         if not state.held:
             return True
         self._reporter.report(state, status, final=True)
-        await self._deps.statuses.settle(spec.uid, WRITTEN_S)
+        await self._deps.statuses.wait_settled(spec.uid, WRITTEN_S)
         shown = held_in(spec.raw.get("status") or {})
         return self._deps.statuses.settled(spec.uid) or covers(shown, state.held) or is_static(spec.raw)
 
@@ -128,15 +128,15 @@ class PodTermination:
                 self._observer.mutated()
         return bool(ready)
 
-    async def conclude(self) -> bool:
+    async def clean_up(self) -> bool:
         """True once API and runtime hold nothing of the pod. A completed pod stays until it is deleted."""
         state = self._state
         status = await self._observer.status()
         if not (state.gone or state.spec.deleting):
             shown = self._reporter.report(state, status, final=True)
-            self._deps.health.ended(state.spec, merged(state.held, held_in(shown)))
+            self._deps.health.publish_ended(state.spec, merged(state.held, held_in(shown)))
             return False
-        self._deps.health.ended(state.spec, PodHeld())
+        self._deps.health.publish_ended(state.spec, PodHeld())
         if not state.gone and not state.deleted and not await self._delete():
             return False
         return await self._remove(status)

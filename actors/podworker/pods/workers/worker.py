@@ -27,7 +27,7 @@ from protocols.errors import NodeplaneError
 from protocols.messages.health import PodResourceStatus
 from protocols.pace import Bucket
 
-LEFT_OUT = 40
+MAX_SKIPPED = 40
 """Resyncs in a row that may be left out at most: with one a minute a look each half hour or so. Not the same number for
 all, so that pods that were made at once are not looked at at once for ever."""
 
@@ -35,34 +35,34 @@ all, so that pods that were made at once are not looked at at once for ever."""
 class ResyncSuppression:
     def __init__(self) -> None:
         self._seen: tuple[Any, ...] = ()
-        self._looking: tuple[Any, ...] = ()
-        self._left = 0
+        self._current: tuple[Any, ...] = ()
+        self._skips_left = 0
 
     @property
-    def quiet(self) -> bool:
+    def idle(self) -> bool:
         """The last look found nothing to do, nor anything to wait for."""
         return bool(self._seen)
 
-    def looks(self, depends_on: tuple[Any, ...]) -> None:
-        """A look begins: what it depends on as it is now, for what changes during the look is looked at again."""
-        self._looking = depends_on
+    def begin(self, inputs: tuple[Any, ...]) -> None:
+        """A look begins: what it depends on as it is now, for what changes during the look is end at again."""
+        self._current = inputs
 
-    def looked(self, calm: bool) -> None:
-        """The look is over. Not calm: there is more to do, or to wait for."""
-        self._seen = self._looking if calm else ()
-        self._left = random.randint(LEFT_OUT // 2, LEFT_OUT)
+    def end(self, idle: bool) -> None:
+        """The look is finished. Not idle: there is more to do, or to wait for."""
+        self._seen = self._current if idle else ()
+        self._skips_left = random.randint(MAX_SKIPPED // 2, MAX_SKIPPED)
 
-    def replaced(self, old: object, new: object) -> None:
+    def replace(self, old: object, new: object) -> None:
         """Another object that makes no difference to a look."""
         self._seen = tuple(new if each is old else each for each in self._seen)
-        self._looking = tuple(new if each is old else each for each in self._looking)
+        self._current = tuple(new if each is old else each for each in self._current)
 
-    def holds(self, depends_on: tuple[Any, ...]) -> bool:
-        """The very same things, not equal ones: each is replaced when it changes. Counts as left out if so."""
-        same = bool(self._seen) and all(a is b for a, b in zip(self._seen, depends_on, strict=True))
-        if not same or not self._left:
+    def skip(self, inputs: tuple[Any, ...]) -> bool:
+        """The very same things, not equal ones: each is replace when it changes. Counts as left out if so."""
+        same = bool(self._seen) and all(a is b for a, b in zip(self._seen, inputs, strict=True))
+        if not same or not self._skips_left:
             return False
-        self._left -= 1
+        self._skips_left -= 1
         return True
 
 
@@ -71,18 +71,18 @@ BURST, RATE = 3.0, 0.2
 
 
 class StatusRepair:
-    """Of one pod. `mend` is called in the loop, once for all orders that came before."""
+    """Of one pod. `sync` is called in the loop, once for all orders that came before."""
 
-    def __init__(self, mend: Callable[[], None]) -> None:
-        self._mend = mend
-        self._pace: Bucket | None = None
+    def __init__(self, sync: Callable[[], None]) -> None:
+        self._sync = sync
+        self._limiter: Bucket | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def order(self) -> None:
+    def request(self) -> None:
         now = time.monotonic()
-        self._pace = self._pace or Bucket(RATE, BURST, BURST, now)
+        self._limiter = self._limiter or Bucket(RATE, BURST, BURST, now)
         if self._timer is None:
-            delay = max(0.0, self._pace.ready(now) - now)
+            delay = max(0.0, self._limiter.ready(now) - now)
             self._timer = asyncio.get_running_loop().call_later(delay, self._due)
 
     def cancel(self) -> None:
@@ -92,16 +92,16 @@ class StatusRepair:
 
     def _due(self) -> None:
         self._timer = None
-        if self._pace is not None:
-            self._pace.take(time.monotonic())
-        self._mend()
+        if self._limiter is not None:
+            self._limiter.take(time.monotonic())
+        self._sync()
 
 
 RESYNC_S = 60.0
 SLOT_S = 2.0
 """Resyncs come at multiples of this, so that many idle pods share a wake-up."""
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
-TELL_S, TELL_AGAIN_S = 1.5, 30.0
+EVENT_AFTER_S, EVENT_AGAIN_S = 1.5, 30.0
 """A pod that has not come on for so long says why in an event, and again after that time."""
 log = logging.getLogger("podworker")
 
@@ -122,7 +122,7 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     """See RuntimeObserver."""
     clock: Callable[[], int] = time.time_ns
     meter: PodMetrics | None = None
-    room: Callable[[str], NodeCapacity] = lambda uid: {}
+    capacity: Callable[[str], NodeCapacity] = lambda uid: {}
     """Allocatable CPU and memory of the node, and what its other pods were allocated; empty while unknown."""
 
 
@@ -134,20 +134,20 @@ class PodWorker:
         self._probes = PodProbes(deps, lambda: self.state.spec, clock, self.wake)
         self._killer = Killer(deps, self._stopped)
         reporter = StatusReporter(deps, clock, options.runtime_name, lambda: self._probes.verdicts)
-        parts = WorkerContext(self.state, deps, self._observer, reporter, self._killer, self._probes, options.room)
-        self._syncing = PodSync(parts, clock)
-        self._ending = PodTermination(parts)
-        self._calm = ResyncSuppression()
-        self._mending = StatusRepair(self.wake)
+        parts = WorkerContext(self.state, deps, self._observer, reporter, self._killer, self._probes, options.capacity)
+        self._pod_sync = PodSync(parts, clock)
+        self._termination = PodTermination(parts)
+        self._suppression = ResyncSuppression()
+        self._repair = StatusRepair(self.wake)
         self._clock = clock
         self._deps = deps
         self._woken = asyncio.Event()
         self._woken.set()
         self._step: asyncio.Task[None] | None = None
-        self._watch = PodTimer(options.meter, (options.spec.raw.get("status") or {}).get("phase") or "")
+        self._pod_timer = PodTimer(options.meter, (options.spec.raw.get("status") or {}).get("phase") or "")
         self._failures = 0
-        self._began = self._well = time.monotonic()
-        self._told = float("-inf")
+        self._began = self._healthy_since = time.monotonic()
+        self._event_at = float("-inf")
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -156,18 +156,18 @@ class PodWorker:
     def wake(self) -> None:
         self._woken.set()
 
-    def update(self, pod: Object, quiet: bool = False) -> None:
-        """A newer object from the API. `quiet`: only our own status came back in it."""
+    def update(self, pod: Object, own_change: bool = False) -> None:
+        """A newer object from the API. `own_change`: only our own status came back in it."""
         before, self.state.spec = self.state.spec, read_pod(pod)
-        if quiet:
-            self._calm.replaced(before, self.state.spec)
+        if own_change:
+            self._suppression.replace(before, self.state.spec)
             if self._deps.statuses.overwritten(self.state.spec):
-                self._mending.order()
+                self._repair.request()
         if self.state.spec.deleting:
             self._interrupt()
-        if not quiet:
+        if not own_change:
             self.state.pauses.clear()
-            self._watch.updated()
+            self._pod_timer.updated()
             self.wake()
 
     def removed_from_api(self, immediate: bool = True) -> None:
@@ -181,7 +181,7 @@ class PodWorker:
 
     def resync(self) -> None:
         """Time has passed: a calm pod is looked at if what a look depends on is not as it was."""
-        if self._calm.quiet and not self._calm.holds(self._depends_on()):
+        if self._suppression.idle and not self._suppression.skip(self._inputs()):
             self.wake()
 
     def lost(self) -> None:
@@ -189,7 +189,7 @@ class PodWorker:
         self._observer.mutated()
         self.wake()
 
-    def resources(self, status: PodResourceStatus | None) -> None:
+    def set_device_health(self, status: PodResourceStatus | None) -> None:
         """What health says of its devices; a pod that is ending keeps what it had, if that is nothing now."""
         if status is not None or self.state.stage is Stage.SYNCING:
             self.state.resources = status
@@ -203,7 +203,7 @@ class PodWorker:
     def retry(self) -> None:
         """What it may have failed on is back."""
         if self.state.pauses.clear() or self._failures:
-            self._syncing.hold_ns = 0
+            self._pod_sync.hold_ns = 0
             self.wake()
 
     # the task
@@ -217,15 +217,15 @@ class PodWorker:
                 await self._guarded_step()
         finally:
             self._stop_timer()
-            self._mending.cancel()
+            self._repair.cancel()
             self._killer.cancel()
             self._probes.close()
-            self._syncing.close()
+            self._pod_sync.close()
 
     def _set_timer(self) -> None:
         """A calm pod needs none: the manager's resync looks after it."""
         self._stop_timer()
-        if self._due or not self._calm.quiet:
+        if self._due or not self._suppression.idle:
             delay = max(0.0, self._due - time.monotonic()) if self._due else resync_in(time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
 
@@ -234,60 +234,60 @@ class PodWorker:
             self._timer.cancel()
             self._timer = None
 
-    def _depends_on(self) -> tuple[object, ...]:
+    def _inputs(self) -> tuple[object, ...]:
         health, state = self._deps.health, self.state
-        return (self._observer.known(), state.spec, state.resources, state.stage, health.on, health.heard)
+        return (self._observer.known(), state.spec, state.resources, state.stage, health.enabled, health.synced)
 
     async def _guarded_step(self) -> None:
         self._woken.clear()
         self._due, stage = 0.0, self.state.stage
         self._began = time.monotonic()
-        self._calm.looks(self._depends_on())
-        self._watch.begin()
-        self._step = asyncio.get_running_loop().create_task(self._look())
+        self._suppression.begin(self._inputs())
+        self._pod_timer.begin()
+        self._step = asyncio.get_running_loop().create_task(self._run_stage())
         try:
             await asyncio.wait((self._step,))
         except asyncio.CancelledError:
             self._step.cancel()
             raise
-        self._watch.end(stage, self.state.shown)
+        self._pod_timer.end(stage, self.state.published)
         if self.state.rejected is not None:
-            self._watch.rejected(self.state.rejected.reason)
+            self._pod_timer.rejected(self.state.rejected.reason)
         if self._step.cancelled():  # interrupted: what it was doing may have happened
             self._observer.mutated()
             self.wake()
         elif error := self._step.exception():
             self._failed(error)
-        elif not self._syncing.held:
+        elif not self._pod_sync.held_back:
             self._failures = 0
-        self._calm.looked(self.state.stage is Stage.SYNCING and self._syncing.calm and not self._failures)
+        self._suppression.end(self.state.stage is Stage.SYNCING and self._pod_sync.idle and not self._failures)
 
-    async def _look(self) -> None:
+    async def _run_stage(self) -> None:
         stage, state = self.state.stage, self.state
         facts = Facts(deleting=state.spec.deleting, gone=state.gone)
         if stage is Stage.SYNCING:
-            over = await self._syncing.sync()
-            facts = Facts(deleting=state.spec.deleting, gone=state.gone, over=over)
+            finished = await self._pod_sync.sync()
+            facts = Facts(deleting=state.spec.deleting, gone=state.gone, finished=finished)
         elif stage is Stage.TERMINATING:
-            dead = await self._ending.terminate()
+            dead = await self._termination.terminate()
             facts = msgspec.structs.replace(facts, alive=not dead, released=state.released)
         elif stage is Stage.TERMINATED:
-            facts = msgspec.structs.replace(facts, removed=await self._ending.conclude())
+            facts = msgspec.structs.replace(facts, removed=await self._termination.clean_up())
         state.stage = advance(stage, facts)
         self._schedule(stage)
 
     def _schedule(self, before: Stage) -> None:
-        if self.state.stage is not before or (before is Stage.SYNCING and self._syncing.acted):
+        if self.state.stage is not before or (before is Stage.SYNCING and self._pod_sync.acted):
             self.wake()
-        elif before is Stage.SYNCING and self._syncing.wake_ns:
-            self._due = time.monotonic() + max(0.0, (self._syncing.wake_ns - self._clock()) / SECOND)
+        elif before is Stage.SYNCING and self._pod_sync.wake_ns:
+            self._due = time.monotonic() + max(0.0, (self._pod_sync.wake_ns - self._clock()) / SECOND)
 
     def _failed(self, error: BaseException) -> None:
         """Known faults back off quietly; an unknown one is a bug of ours, and still only this pod's."""
         spec = self.state.spec
-        self._well = self._well if self._failures else self._began
+        self._healthy_since = self._healthy_since if self._failures else self._began
         self._failures += 1
-        self._tell(error)
+        self._record_failure(error)
         delay = min(RETRY_FIRST_S * 2 ** min(self._failures - 1, 10), RETRY_MOST_S)
         if not isinstance(error, NodeplaneError):
             log.error("pod %s/%s: %s: %s", spec.namespace, spec.name, type(error).__name__, error, exc_info=error)
@@ -295,12 +295,12 @@ class PodWorker:
         elif self._failures in (1, 8):
             log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, delay, error)
         self._due = time.monotonic() + delay
-        self._syncing.hold_ns = self._clock() + int(delay * SECOND)
+        self._pod_sync.hold_ns = self._clock() + int(delay * SECOND)
 
-    def _tell(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         now = time.monotonic()
-        if now - self._well >= TELL_S and now - self._told >= TELL_AGAIN_S:
-            self._told = now
+        if now - self._healthy_since >= EVENT_AFTER_S and now - self._event_at >= EVENT_AGAIN_S:
+            self._event_at = now
             self._deps.recorder.pod(self.state.spec, "Warning", "FailedSync", f"error syncing pod: {error}")
 
     def _stopped(self) -> None:
