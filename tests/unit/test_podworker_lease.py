@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from actors.podworker.node import agent, lease
-from actors.podworker.node.agent import NodeState, NodeStatusOptions, NodeStatusUpdater
+from actors.podworker.node import lease
+from actors.podworker.node import status_updater as agent
 from actors.podworker.node.machine import Machine
+from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import condition
 from protocols.kube.resources import LEASES, NODES, Resource

@@ -1,6 +1,5 @@
 import msgspec
 
-from actors.podworker.node.agent import GRACE_S, Readiness
 from actors.podworker.node.machine import Machine, read_machine
 from actors.podworker.node.status import (
     NodeStatusInputs,
@@ -11,6 +10,7 @@ from actors.podworker.node.status import (
     node_patch,
     node_status,
 )
+from actors.podworker.node.status_updater import GRACE_S, Readiness
 from protocols.layout import layout
 from protocols.messages.devices import Device, Placement, ResourceInventory
 from protocols.messages.node import INSTANCE

@@ -2,9 +2,9 @@
 
 from actors.podworker.clients.bus import Streams
 from actors.podworker.model.types import Object
-from actors.podworker.node.agent import NodeState, NodeStatusOptions, NodeStatusUpdater
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
 from actors.podworker.node.machine import read_machine
+from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
 from protocols.kube.client import ApiClient
