@@ -43,7 +43,7 @@ class Mirrors(Protocol):
 
 
 class ApiPods:
-    """dependencies.Pods and status_manager.PodApi."""
+    """Implements dependencies.Pods, status_manager.PodApi and static_pods.MirrorApi."""
 
     def __init__(self, client: ApiClient, mirrors: Mirrors | None = None) -> None:
         self._client = client
@@ -87,7 +87,7 @@ class ApiPods:
 
 
 class ApiObjects:
-    """dependencies.Objects."""
+    """Implements dependencies.Objects. Reads at most PARALLEL_READS objects at once."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -117,7 +117,7 @@ class ApiObjects:
 
 
 class ApiRecorder:
-    """dependencies.Recorder."""
+    """Implements dependencies.Recorder."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
@@ -135,12 +135,12 @@ def field_path(container: ContainerSpec | None) -> str:
 
 
 FIRST_S = 5.0
-"""How long pods wait for the first list, before they start with what is known."""
+"""Time that pods wait for the first list of services before they start without it."""
 NAMES = ("name", "namespace", "uid", "resourceVersion")
 
 
 class KnownServices:
-    """Quiet: whoever starts a container looks at what there is then."""
+    """Services of the API, reduced to what environment variables need. Containers read them when they start."""
 
     def __init__(self, client: ApiClient) -> None:
         self._informer = Informer(client, SERVICES, InformerOptions(keep=addresses), self)
@@ -163,7 +163,7 @@ class KnownServices:
 
 
 def addresses(service: Object) -> Object:
-    """Name, address and ports of a service."""
+    """Reduce a service to its name, address and ports."""
     metadata, spec = service.get("metadata") or {}, service.get("spec") or {}
     return {
         "metadata": {key: metadata[key] for key in NAMES if key in metadata},

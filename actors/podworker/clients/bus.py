@@ -21,7 +21,7 @@ NEWER_S = 10.0
 ADMIT_S = 35.0
 RELEASE_S = 10.0
 PREPARE_S = 100.0
-"""A driver has 45 s, and may be busy with another pod of the same claim before."""
+"""A driver has 45 s, and may be busy with another pod of the same claim first."""
 PARALLEL_QUESTIONS = 64
 
 
@@ -81,7 +81,7 @@ class Streams:
         return self._following is not None and self._following.synced
 
     async def wait_pods_synced(self, seconds: float) -> None:
-        """Raises TimeoutError or BusError while pleg does not report pods."""
+        """Wait until pleg has reported all pods. Raises TimeoutError or BusError if it does not in time."""
         if self._following is None:
             raise Unavailable("the streams are not followed yet")
         await self._following.wait_synced(seconds)
@@ -119,7 +119,7 @@ class Streams:
 
 
 class BusPleg:
-    """dependencies.Pleg."""
+    """Implements dependencies.Pleg."""
 
     def __init__(self, bus: Bus, streams: Streams) -> None:
         self._bus = bus
@@ -143,7 +143,7 @@ class BusPleg:
 
 
 class BusDevices:
-    """dependencies.Devices."""
+    """Implements dependencies.Devices."""
 
     def __init__(self, bus: Bus, streams: Streams) -> None:
         self._bus = bus
@@ -186,11 +186,11 @@ class BusDevices:
 RING = 1024
 HEARD_S = 1.0
 LATE_S = 2.0
-"""How much later than its admission a pod may be told of: an answer and a stream have no order between them."""
+"""Time by which an allocation may arrive after its admission: a reply and a stream are not ordered."""
 
 
 class DeviceHealthClient:
-    """dependencies.DeviceHealth. Owns the stream `ended-pods`."""
+    """Implements dependencies.DeviceHealth and owns the stream `ended-pods`."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
@@ -209,7 +209,7 @@ class DeviceHealthClient:
         self._first_sync.append(on_first_sync)
 
     def start(self, bus: Bus) -> None:
-        """Owned also while the gate is off: nobody waits for it in vain."""
+        """Own `ended-pods` even while the feature gate is off, so that its followers become synced."""
         self._stream = bus.own(podworker.ENDED_PODS, StateSource(self._ended), ring=RING)
         if self.enabled:
             kind = PodResourceStatus

@@ -15,11 +15,11 @@ QUICK_S, CREATE_S, PULL_S = 15.0, 120.0, 600.0
 STOP_MARGIN_S = 30.0
 EXEC_MARGIN_S = 5.0
 MINIMAL_STOP_S = 2
-"""StopContainer's timeout is never shorter, whatever grace is left."""
+"""Lower bound of StopContainer's timeout, however short the grace period."""
 
 
 class BusRuntime:
-    """ports.Runtime by way of `cri`. Calls that may be repeated without harm are marked idempotent."""
+    """Implements dependencies.Runtime. Calls that may be repeated without harm are marked idempotent."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -92,12 +92,12 @@ class BusRuntime:
         return str(reply.image_ref)
 
     async def stats(self) -> "cri_pb2.ListContainerStatsResponse":
-        """Of all containers."""
+        """Return the statistics of all containers."""
         request = cri_pb2.ListContainerStatsRequest()
         return await self._call("ListContainerStats", request, cri_pb2.ListContainerStatsResponse, QUICK_S, True)
 
     async def live_pods(self) -> list[tuple[str, str, str]]:
-        """Uid, namespace and name of every pod the runtime has a sandbox of: the truth at start."""
+        """Return uid, namespace and name of every pod that has a sandbox in the runtime."""
         request = cri_pb2.ListPodSandboxRequest()
         reply = await self._call("ListPodSandbox", request, cri_pb2.ListPodSandboxResponse, QUICK_S, True)
         found = (item.metadata for item in reply.items)

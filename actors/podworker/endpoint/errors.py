@@ -9,11 +9,11 @@ from protocols.errors import NodeplaneError
 
 
 class EndpointError(NodeplaneError):
-    """Base of all of them."""
+    """Base of all errors of the node endpoint."""
 
     reason: ClassVar[str] = "InternalError"
     retry_s: ClassVar[int] = 0
-    """Seconds after which to come back; 0 = better not."""
+    """Value of Retry-After in seconds; 0 if a retry is pointless."""
 
 
 class CallerUnknown(EndpointError):
@@ -25,7 +25,7 @@ class CallerUnknown(EndpointError):
 
 
 class CallerForbidden(EndpointError):
-    """Raised when somebody other than the API server calls."""
+    """Raised when the caller is not the API server."""
 
     http: ClassVar[int] = 403
     grpc: ClassVar[str] = "PERMISSION_DENIED"
@@ -33,7 +33,7 @@ class CallerForbidden(EndpointError):
 
 
 class RequestInvalid(EndpointError):
-    """Raised when a query cannot be understood, or the container has not come as far as the request needs it."""
+    """Raised when a query is malformed, or the container is not yet in the state that the request needs."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
@@ -49,7 +49,7 @@ class StreamTargetMissing(EndpointError):
 
 
 class NotSynced(EndpointError):
-    """Raised in the first moments of a life of podworker; clients come back by themselves."""
+    """Raised shortly after a start, while the pods of the node are not known; clients retry by themselves."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
@@ -58,7 +58,7 @@ class NotSynced(EndpointError):
 
 
 class RuntimeUnavailable(EndpointError):
-    """Raised when the container runtime cannot be asked, or does not open the stream."""
+    """Raised when the container runtime does not answer or does not open the stream."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"

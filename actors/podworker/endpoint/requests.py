@@ -15,13 +15,13 @@ STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 
 
 class PodTarget(msgspec.Struct, frozen=True):
-    """One container of one pod, as a request names it."""
+    """Pod or container named by a request."""
 
     namespace: str
     pod: str
     container: str
     uid: str = ""
-    """Only this very pod; empty = whichever bears the name."""
+    """Required uid of the pod; empty if any pod of that name will do."""
 
 
 class ExecOptions(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ def log_options(query: Mapping[str, str]) -> LogOptions:
 
 
 def exec_options(query: Mapping[str, str], command: list[str]) -> ExecOptions:
-    """`stdin`, `stdout`, `stderr` are called `input`, `output`, `error` on the node, as kubelet does."""
+    """Parse the options of exec and attach. Like kubelet, the node calls the streams `input`, `output` and `error`."""
     options = ExecOptions(
         command=tuple(command),
         stdin=_flag(query, "input"),
@@ -91,9 +91,10 @@ LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatus
 
 
 def run_for_log(target: PodTarget, known: PodStatus | None, shown: Object | None, previous: bool) -> ContainerStatus:
-    """`known`: what the runtime has; `shown`: the container's status in the API. Raises RequestInvalid.
+    """Select the container run whose log is requested.
 
-    While a container waits for its restart its newest run is already the previous one, as its status shows it.
+    `known` is the pod's runtime status, `shown` the container's status in the API. While a container waits for its
+    restart, its newest run already is the previous one. Raises RequestInvalid.
     """
     runs = _runs(target.container, known)
     ran = [run for run in runs if run.state in RAN]
@@ -113,7 +114,7 @@ def run_for_log(target: PodTarget, known: PodStatus | None, shown: Object | None
 
 
 def running(target: PodTarget, known: PodStatus | None) -> ContainerStatus:
-    """Raises StreamTargetMissing when it does not run."""
+    """Select the running container. Raises StreamTargetMissing."""
     for run in _runs(target.container, known):
         if run.state == "running":
             return run
@@ -121,7 +122,7 @@ def running(target: PodTarget, known: PodStatus | None) -> ContainerStatus:
 
 
 def ready_sandbox(target: PodTarget, known: PodStatus | None) -> str:
-    """Raises StreamTargetMissing."""
+    """Return the id of the pod's ready sandbox. Raises StreamTargetMissing."""
     for sandbox in known.sandboxes if known else ():
         if sandbox.ready:
             return sandbox.id
@@ -133,14 +134,14 @@ def is_running(known: PodStatus | None, id: str) -> bool:
 
 
 def shown_status(pod: Object, container: str) -> Object | None:
-    """The container's status in the pod object."""
+    """Return the container's status in the pod object."""
     status = pod.get("status") or {}
     found = (entry for kind in LISTS for entry in status.get(kind) or () if entry.get("name") == container)
     return next(found, None)
 
 
 def find_pod(pods: Mapping[str, Object], target: PodTarget) -> Object:
-    """Raises StreamTargetMissing."""
+    """Return the pod object that `target` names. Raises StreamTargetMissing."""
     pod = pods.get(f"{target.namespace}/{target.pod}")
     if pod is None or (target.uid and (pod.get("metadata") or {}).get("uid") != target.uid):
         raise StreamTargetMissing(f'pod "{target.pod}" is not on this node')
@@ -152,7 +153,7 @@ def find_pod(pods: Mapping[str, Object], target: PodTarget) -> Object:
 
 
 def _runs(container: str, known: PodStatus | None) -> list[ContainerStatus]:
-    """Newest first."""
+    """Return the runs of a container, newest first."""
     runs = [run for run in (known.containers if known else ()) if run.name == container]
     return sorted(runs, key=lambda run: (run.created_ns, run.attempt), reverse=True)
 
@@ -166,7 +167,7 @@ def _waiting_text(shown: Object | None) -> str:
 
 
 def target_of(path: list[str], container: bool) -> PodTarget:
-    """`NAMESPACE/POD[/UID][/CONTAINER]`, as kubelet's paths are. Raises StreamTargetMissing."""
+    """Parse `NAMESPACE/POD[/UID][/CONTAINER]`, as in kubelet's paths. Raises StreamTargetMissing."""
     wanted = 3 if container else 2
     if len(path) not in (wanted, wanted + 1) or not all(path):
         raise StreamTargetMissing("the node's paths are NAMESPACE/POD[/UID]" + "/CONTAINER" * container)
@@ -175,7 +176,7 @@ def target_of(path: list[str], container: bool) -> PodTarget:
 
 
 def uid_of(pod: Object) -> str:
-    """Of static pods the runtime knows the uid of the file, which the mirror pod carries as an annotation."""
+    """Return the pod's uid in the runtime. For mirror pods it is that of the static pod, carried as an annotation."""
     metadata = pod.get("metadata") or {}
     mirrored = (metadata.get("annotations") or {}).get("kubernetes.io/config.hash")
     return str(mirrored or metadata.get("uid") or "")

@@ -41,7 +41,7 @@ Reply = TypeVar("Reply", bound=Message)
 
 
 class StreamCalls:
-    """Each returns a URL that is good once and for a short time. Raises RuntimeUnavailable."""
+    """CRI calls that return the URL of a stream, valid once and for a short time. Raise RuntimeUnavailable."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -81,17 +81,17 @@ class StreamCalls:
 
 
 class PodLookup(msgspec.Struct, frozen=True):
-    """What is known of this node's pods."""
+    """Pods of this node, from the API and from the runtime."""
 
     pods: Mapping[str, Object]
     """Pod objects by `namespace/name`."""
     status: Callable[[str], PodStatus | None]
-    """By uid, as the runtime has it."""
+    """Runtime status by pod uid."""
     complete: Callable[[], bool] = lambda: True
-    """False until both have been heard of after a start."""
+    """False until both sources have been synced after a start."""
 
     def pod(self, target: PodTarget) -> Object:
-        """Raises StreamTargetMissing, NotSynced."""
+        """Return the pod object that `target` names. Raises StreamTargetMissing or NotSynced."""
         if not self.complete():
             raise NotSynced("the node has just started and does not know its pods yet")
         return find_pod(self.pods, target)
@@ -127,7 +127,10 @@ class LogRoute:
 
 
 class ConnectionRoutes:
-    """Every error_response comes before the handshake, what fails later is told on the error channel."""
+    """Exec, attach and port-forward.
+
+    Errors before the handshake are HTTP errors, later ones go to the error channel.
+    """
 
     def __init__(self, view: PodLookup, calls: StreamCalls, bare_spdy: bool) -> None:
         self._view = view
@@ -163,7 +166,7 @@ class ConnectionRoutes:
 
 
 def routes(view: PodLookup, calls: StreamCalls, bare_spdy: bool) -> dict[str, Handler]:
-    """`bare_spdy`: the runtime speaks SPDY without a websocket around it."""
+    """Return the handlers by first path segment. `bare_spdy`: the runtime speaks SPDY without a websocket around it."""
     connections = ConnectionRoutes(view, calls, bare_spdy)
     return {
         "containerLogs": LogRoute(view).serve,

@@ -22,11 +22,11 @@ from protocols.serving import BoundedServer, Limits, Listener, ListenerOptions, 
 from protocols.tls import Renewed, is_trusted, server_contexts, serving
 
 CALLER = "kube-apiserver-kubelet-client"
-"""Common name of the only client."""
+"""Common name in the certificate of the only client."""
 LOOPBACK = "127.0.0.1"
 CLOSE_S = 1.0
 KNOWN_S = 75.0
-"""How long an idle connection of the API server is kept."""
+"""Keep-alive timeout for idle connections of the API server."""
 
 Handler = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
 log = logging.getLogger("podworker")
@@ -37,20 +37,20 @@ class EndpointOptions(msgspec.Struct, frozen=True):
     key: Path
     client_ca: Path
     port_file: Path
-    """PodTarget the port is remembered, so that the next life has the same."""
+    """File that retains the port, so that a restart listens on the same one."""
     host: str = LOOPBACK
     port: int = 0
-    """0 = any, the last life's first."""
+    """0 = the port used before the restart, else any."""
 
 
 class NodeEndpoint:
-    """`routes`: first path segment -> handler, which gets the others."""
+    """HTTPS server that passes requests to `routes`, by their first path segment."""
 
     def __init__(self, options: EndpointOptions, routes: dict[str, Handler]) -> None:
         self._options = options
         self._routes = routes
         self.port = 0
-        """0 as long as nobody can call."""
+        """0 until the endpoint listens."""
         self._server = BoundedServer(
             self._answer, authenticated_timeout=KNOWN_S, handler_cancellation=True, access_log=None
         )
@@ -58,7 +58,7 @@ class NodeEndpoint:
         self._listener: Listener | None = None
 
     async def start(self) -> None:
-        """A node that cannot serve streams still runs pods: the reason goes to the log."""
+        """Listen. Failures are only logged: a node that cannot serve streams still runs pods."""
         try:
             options = self._options
             files = (options.cert, options.key, options.client_ca)
@@ -75,7 +75,7 @@ class NodeEndpoint:
         await self._runner.cleanup()
 
     def _listen(self, context: ssl.SSLContext) -> int:
-        """On the port that was asked for; else on that of the last life, or any other when it is taken."""
+        """Bind the configured port; else the one used before the restart, or any if it is taken."""
         if self._options.port:
             return self._bind(self._options.port, context)
         with contextlib.suppress(OSError, ValueError):
@@ -115,7 +115,7 @@ def _authorize(request: web.BaseRequest) -> None:
 
 
 def _tls_context(options: EndpointOptions) -> ssl.SSLContext:
-    """Certificates are asked for, not required, so that a stranger gets an answer. Raises OSError."""
+    """Request client certificates without requiring them, so that other clients get an HTTP error. Raises OSError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL

@@ -17,9 +17,9 @@ from protocols.kube.times import format_ns
 from protocols.wire import cri_pb2 as pb
 
 FRESH_S = 1.0
-"""Within this time the same answer is given again, and two looks are at least this far apart."""
+"""Lifetime of a sample, and the shortest distance between two measurements."""
 STALE_S = 60.0
-"""A look further back than this tells little of now: a second one is waited for."""
+"""A measurement older than this is no base for rates: a second one is waited for."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _IDLE = (3, 4)
 
@@ -27,11 +27,11 @@ _IDLE = (3, 4)
 class Usage(msgspec.Struct, frozen=True):
     at_ns: int = 0
     cpu_ns: int = 0
-    """Since its start."""
+    """CPU time since the container's start."""
     working: int = 0
     resident: int = 0
     nanocores: int = 0
-    """Mean since the look before."""
+    """Mean since the previous measurement."""
 
 
 class Container(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Container(msgspec.Struct, frozen=True):
 
 class Sample(msgspec.Struct, frozen=True):
     taken: float
-    """Monotonic seconds."""
+    """Monotonic time in seconds."""
     window: float
     node: Usage
     containers: tuple[Container, ...]
@@ -55,7 +55,10 @@ Ask = Callable[[], Awaitable["pb.ListContainerStatsResponse"]]
 
 
 class Sampler:
-    """`ask` is the runtime's ListContainerStats. `clock` gives monotonic seconds."""
+    """Measures usage twice to report rates.
+
+    `ask` is the runtime's ListContainerStats, `clock` returns monotonic seconds. Nothing is measured without requests.
+    """
 
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
@@ -64,7 +67,7 @@ class Sampler:
         self._lock = asyncio.Lock()
 
     async def sample(self) -> Sample:
-        """Raises BusError."""
+        """Return a sample that is at most FRESH_S old. Raises BusError."""
         async with self._lock:
             if self._last is None or self._clock() - self._last.taken > STALE_S:
                 self._last = await self._measure(None)
@@ -151,9 +154,8 @@ class StatsRoute:
         self._sampler = sampler
 
     async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
-        """Raises EndpointError."""
         if path != ["summary"]:
-            raise StreamTargetMissing("the node tells its statistics at /stats/summary")
+            raise StreamTargetMissing("the node serves its statistics at /stats/summary")
         try:
             sample = await self._sampler.sample()
         except BusError as error:

@@ -39,7 +39,10 @@ CLOSE_S = 2.0
 async def connect(
     request: web.BaseRequest, url: str, protocols: tuple[str, ...] = CHANNEL_PROTOCOLS
 ) -> web.StreamResponse:
-    """Raises RequestInvalid when the client does not ask for a websocket."""
+    """Join the client's websocket with that of the runtime.
+
+    Raises RequestInvalid if the client requests no websocket.
+    """
     check_upgrade(request, protocols)
     client = web.WebSocketResponse(protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S)
     await client.prepare(request)
@@ -66,7 +69,7 @@ def check_upgrade(request: web.BaseRequest, protocols: tuple[str, ...]) -> None:
 
 
 def _not_close(data: bytes) -> bool:
-    """The older protocol cannot say that a stream has ended."""
+    """Filter close messages: protocol v4 cannot signal the end of a stream."""
     return data[:1] != bytes([CLOSE])
 
 
@@ -82,14 +85,14 @@ CHUNK = 32 * 1024
 
 
 class RuntimeWire:
-    """Reads and writes what both ends agreed on."""
+    """Raw connection to the runtime after the HTTP upgrade."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def read(self) -> bytes:
-        """What there is; empty at the end."""
+        """Return available bytes; empty at the end."""
         try:
             return await self._reader.read(CHUNK)
         except OSError:
@@ -105,7 +108,7 @@ class RuntimeWire:
 
 
 async def upgraded(url: str, protocol: str) -> RuntimeWire:
-    """Raises RuntimeUnavailable when the runtime does not open the connection."""
+    """Open a connection to the runtime's streaming server and upgrade it. Raises RuntimeUnavailable."""
     parts = urlsplit(url)
     path = parts.path + (f"?{parts.query}" if parts.query else "")
     order = (
@@ -126,7 +129,7 @@ async def upgraded(url: str, protocol: str) -> RuntimeWire:
 
 
 async def command(request: web.BaseRequest, url: str, options: ExecOptions) -> web.StreamResponse:
-    """Exec or attach. Raises RequestInvalid, and RuntimeUnavailable when the runtime does not open the connection."""
+    """Serve exec or attach over SPDY. Raises RequestInvalid or RuntimeUnavailable."""
     check_upgrade(request, CHANNEL_PROTOCOLS)
     wire = await upgraded(url, V4)
     client = _websocket(CHANNEL_PROTOCOLS)
@@ -155,7 +158,7 @@ def _channels(options: ExecOptions) -> set[int]:
 
 
 async def tunnel(request: web.BaseRequest, url: str) -> web.StreamResponse:
-    """Port-forward. Raises RuntimeUnavailable when the runtime does not open the connection."""
+    """Serve a port-forward over SPDY. Raises RuntimeUnavailable."""
     wire = await upgraded(url, FORWARD)
     client = _websocket((TUNNEL,))
     ways: list[asyncio.Future[None]] = []

@@ -16,7 +16,7 @@ _BLOCK = 256 * 1024
 
 
 def size_of(path: str) -> int:
-    """0 when there is none."""
+    """Return the size in bytes, 0 for a missing file."""
     try:
         return os.lstat(path).st_size
     except OSError:
@@ -24,7 +24,7 @@ def size_of(path: str) -> int:
 
 
 def pieces(log: Path) -> list[Path]:
-    """What was set aside, oldest first."""
+    """Return the rotated files of a log, oldest first."""
     try:
         found = [path for path in log.parent.iterdir() if path.name.startswith(log.name + ".")]
     except OSError:
@@ -33,7 +33,7 @@ def pieces(log: Path) -> list[Path]:
 
 
 def make_room(log: Path, keep: int) -> None:
-    """At most `keep` pieces stay, each packed. Raises OSError."""
+    """Delete rotated files beyond `keep` and compress the rest. Raises OSError."""
     for path in log.parent.glob(f"{log.name}.*{UNFINISHED}"):
         path.unlink(missing_ok=True)
     for path in pieces(log)[: -keep or None]:
@@ -44,7 +44,7 @@ def make_room(log: Path, keep: int) -> None:
 
 
 def set_aside(log: Path) -> Path | None:
-    """Rename the log; None when it was set aside in this very second already. Raises OSError."""
+    """Rename the log. Returns None if it was already rotated within this second. Raises OSError."""
     target = log.with_name(f"{log.name}.{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
     if target.exists() or target.with_name(target.name + PACKED).exists():
         return None
@@ -53,14 +53,14 @@ def set_aside(log: Path) -> Path | None:
 
 
 def put_back(log: Path, piece: Path) -> None:
-    """After a writer that could not be told: it writes to `piece` still, unless there is a new log already."""
+    """Undo `set_aside` after the runtime failed to reopen the log: it still writes to `piece`."""
     if not log.exists():
         with contextlib.suppress(OSError):
             piece.rename(log)
 
 
 def remove(log: Path) -> None:
-    """The log of a run nobody can ask for any more, with its pieces."""
+    """Delete the log of an old run, with its rotated files."""
     for path in (log, *log.parent.glob(f"{log.name}.*")):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def _pack(path: Path) -> None:
     try:
         source = open_regular(path)
     except OSError:
-        path.unlink()  # whoever may write to this directory put it there: it is no log
+        path.unlink()  # not a regular file: a container with access to the directory put it there
         return
     with source:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -28,7 +28,7 @@ CHUNK = 128 * 1024
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """What of a log is wanted; -1 = no limit."""
+    """Options of a log request; -1 = no limit."""
 
     follow: bool = False
     previous: bool = False
@@ -42,7 +42,7 @@ class LogOptions(msgspec.Struct, frozen=True):
 
 
 LONGEST = 1024 * 1024
-"""Bytes of one file line; a longer one is no log line and is dropped."""
+"""Bytes of one line in the file. Longer lines are no CRI log lines and are dropped."""
 
 
 class Line(NamedTuple):
@@ -53,7 +53,7 @@ class Line(NamedTuple):
 
 
 def parse(raw: bytes) -> Line | None:
-    """`raw` without its newline; None when it is no log line."""
+    """Parse a line without its newline. Returns None if it is no CRI log line."""
     parts = raw.split(b" ", 3)
     if len(parts) < 3 or parts[1] not in (b"stdout", b"stderr") or not parts[2]:
         return None
@@ -62,7 +62,7 @@ def parse(raw: bytes) -> Line | None:
 
 
 class Renderer:
-    """Bytes of the file in, bytes for the reader out. `full` once the byte limit is reached."""
+    """Turns bytes of the file into bytes for the client. `full` is True once the byte limit is reached."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -72,7 +72,7 @@ class Renderer:
         self._inside: dict[bytes, bool] = {}
         """Streams in the middle of an output line."""
         self._old: dict[bytes, bool] = {}
-        """Whether the output line a stream is in began before `since`."""
+        """True for streams whose current output line began before `since`."""
         self.full = options.limit == 0
 
     def feed(self, data: bytes) -> bytes:
@@ -82,7 +82,7 @@ class Renderer:
         return self._limited(b"".join(self._shown(line) for line in map(parse, raw) if line is not None))
 
     def reset(self) -> None:
-        """The file was replaced: what it had not finished will not be."""
+        """Drop the unfinished line after the file was replaced."""
         self._rest = b""
 
     def _shown(self, line: Line) -> bytes:
@@ -115,7 +115,7 @@ _STAMP = re.compile(rb"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz
 
 
 def stamp_ns(stamp: bytes) -> int | None:
-    """Nanoseconds since the epoch of an RFC 3339 time with up to nine digits; None when it is none."""
+    """Parse an RFC 3339 time with up to nine fractional digits to nanoseconds since the epoch; None if malformed."""
     found = _STAMP.match(stamp)
     if found is None:
         return None
@@ -132,7 +132,7 @@ BLOCK = 64 * 1024
 
 
 def tail_offset(file: BinaryIO, lines: int) -> int:
-    """Offset of the first byte to read. The pieces of one output line (tag P) count as one line."""
+    """Return the offset at which the last `lines` output lines begin. Parts of one output line (tag P) count as one."""
     end = file.seek(0, 2)
     seen: set[bytes] = set()
     for start, raw in backwards(file, end):
@@ -147,7 +147,7 @@ def tail_offset(file: BinaryIO, lines: int) -> int:
 
 
 def backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
-    """Lines with the offset each begins at, last one first. What follows the last newline is no line yet."""
+    """Yield lines with their offsets, last one first. Bytes after the last newline are no line yet."""
     held, complete = b"", False
     while end > 0:
         start = max(0, end - BLOCK)
@@ -166,15 +166,15 @@ def backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
 
 
 LOOK_S = 0.5
-"""How often a follower looks whether its container still runs, when the log is silent."""
+"""Interval at which a follower checks that its container still runs, while the log does not grow."""
 BLIND_S = 0.25
-"""Pause between looks without the kernel's notifications."""
+"""Polling interval where inotify is not available."""
 SETTLE_S = 0.02
-"""Pause after a change, so that a container that writes line by line is not read line by line."""
+"""Pause after a change, so that many small writes are read at once."""
 
 
 class End(Enum):
-    """What the end of a file means to a follower."""
+    """State of a follower at the end of the file."""
 
     WAIT = "nothing new yet"
     MORE = "it has grown"
@@ -182,10 +182,10 @@ class End(Enum):
 
 
 class LogFile:
-    """An open log and the place reached in it.
+    """An open log file and the position in it.
 
-    A file that is not there (yet) reads as empty, and so does what is no file: a container that may write to the logs'
-    directory could have put a link to any file of the host there.
+    A missing file reads as empty, and so does anything but a regular file: a container that may write to the log
+    directory could have placed a link to any file of the host there.
     """
 
     def __init__(self, path: str) -> None:
@@ -210,8 +210,10 @@ class LogFile:
         return self._file.read(CHUNK) if self._file is not None else b""
 
     def at_end(self) -> End:
-        """What to do at the end of the file. A writer opens the new file before it lets go of the old one: whoever sees
-        the new one reads the old one to its end once more, and has then all of it.
+        """Decide how to continue at the end of the file.
+
+        A writer opens the new file before it releases the old one: a reader that sees the new file reads the old one to
+        its end once more, and then has all of it.
         """
         try:
             there = os.lstat(self._path)
@@ -239,7 +241,7 @@ class LogFile:
 
 
 async def read_log(path: str, options: LogOptions, running: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
-    """What a reader gets, chunk by chunk; with `follow` until the container has ended and all it wrote was read."""
+    """Yield the requested part of a log in chunks; with `follow` until the container has ended and its log is read."""
     renderer, file = Renderer(options), LogFile(path)
     changes = _watching(path) if options.follow else None
     try:

@@ -12,26 +12,26 @@ from actors.podworker.model.dependencies import Runtime
 from protocols.bus import BusError
 
 SELDOM = 6
-"""A silent log is looked at each sixth time: one that bursts out is found a minute later at most."""
+"""A log that does not grow is checked in each sixth pass: a sudden burst is found within a minute."""
 
 
 class RotationSchedule:
     def __init__(self) -> None:
         self._passes = 0
         self._known: dict[str, tuple[int, int, int]] = {}
-        """Id: size when looked at, looks in a row that found it so, number of the next check."""
+        """By container id: last size, passes in a row without growth, number of the next pass."""
         self._next = 0
-        """No log is due before this check, unless it is new."""
+        """No log is due before this pass, unless it is new."""
 
     def skip_pass(self) -> bool:
-        """Begin a check at the same containers as the last time, if it is one at which no log is due."""
+        """Begin a pass over unchanged containers and return True if no log is due in it."""
         if self._passes + 1 >= self._next:
             return False
         self._passes += 1
         return True
 
     def due(self, logs: Mapping[str, object]) -> list[str]:
-        """Begin a check; ids not among these are forgotten."""
+        """Begin a pass and return the due ids. Ids that are not in `logs` are forgotten."""
         self._passes += 1
         if self._known.keys() != logs.keys():
             self._known = {id: self._known.get(id, (-1, 0, 0)) for id in logs}
@@ -47,7 +47,7 @@ class RotationSchedule:
         self._at(id, size, quiet, self._passes + (SELDOM if quiet else 1))
 
     def again(self, id: str) -> None:
-        """Something is to be done with it: the next check sees it, too."""
+        """Make the log due in the next pass, too."""
         self._at(id, self._known[id][0], 0, self._passes + 1)
 
     def _at(self, id: str, size: int, quiet: int, check: int) -> None:
@@ -62,13 +62,13 @@ _LOG = logging.getLogger("podworker")
 
 class RotationOptions(msgspec.Struct, frozen=True):
     most_bytes: int
-    """A log larger than this is set aside."""
+    """Size above which a log is rotated."""
     most_files: int
-    """Of one container run, the one that is written included; at least 2."""
+    """Files per container run including the current log; at least 2."""
 
 
 class LogRotator:
-    """`running`: id and log path of every container that runs; asked for after `changed` only."""
+    """`running` returns id and log path of every running container; it is called only after `changed`."""
 
     def __init__(
         self, options: RotationOptions, runtime: Runtime, running: Callable[[], Iterable[tuple[str, str]]]
@@ -80,7 +80,7 @@ class LogRotator:
         self._runs: dict[str, str] = {}
         self._changed = True
         self._seen: set[str] = set()
-        """Containers whose log was there once in this life, or surely is not meant to be."""
+        """Containers whose log existed once since this process started, or is surely not expected."""
 
     async def run(self) -> None:
         while True:
@@ -88,7 +88,7 @@ class LogRotator:
             await self.check()
 
     def changed(self) -> None:
-        """Containers came or went, or may have."""
+        """Read the running containers again in the next pass."""
         self._changed = True
 
     async def check(self) -> None:
@@ -99,7 +99,7 @@ class LogRotator:
             self._runs = {id: path for id, path in self._running() if path}
         runs = self._runs
         large, broken = await asyncio.to_thread(self._find, runs)
-        for id in broken:  # an earlier life was killed between renaming and telling
+        for id in broken:  # this process was killed between rename and reopen
             await self._reopen(id)
         for id in large:
             await self._rotate(id, Path(runs[id]))

@@ -17,7 +17,7 @@ class Runtime(Protocol):
     """The container runtime through `cri`. Every method raises BusError."""
 
     async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig", handler: str) -> str:
-        """`handler`: by which of the runtime's ways to run pods; empty: its usual one."""
+        """Return the sandbox id. `handler`: runtime handler; empty for the default."""
         ...
 
     async def stop_sandbox(self, sandbox_id: str) -> None: ...
@@ -35,53 +35,53 @@ class Runtime(Protocol):
     async def stop_container(self, container_id: str, grace: int) -> None: ...
 
     async def exec_sync(self, container_id: str, command: list[str], timeout: int) -> tuple[int, bytes]:
-        """Exit code and output. Raises DeadlineExceeded when it did not end in time."""
+        """Return exit code and output. Raises DeadlineExceeded when the command does not end in time."""
         ...
 
     async def reopen_log(self, container_id: str) -> None:
-        """Its log file was renamed: write to a new one."""
+        """Let the runtime write to a new log file after the old one was renamed."""
         ...
 
     async def remove_container(self, container_id: str) -> None: ...
 
     async def set_cpus(self, container_id: str, cpus: str) -> None:
-        """The CPU list a container is kept to from now on."""
+        """Set the CPU list of a running container."""
         ...
 
     async def resize(self, container_id: str, resources: "cri_pb2.LinuxContainerResources") -> None:
-        """CPU and memory of a container that runs."""
+        """Set CPU and memory of a running container."""
         ...
 
     async def image(self, name: str) -> "ImageFound | None":
-        """None when the runtime has none of that name."""
+        """Return None if the runtime has no image of that name."""
         ...
 
     async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None) -> str: ...
 
 
 class ImageFound(msgspec.Struct, frozen=True):
-    """An image the runtime has."""
+    """An image in the runtime."""
 
     id: str
-    """What the runtime calls it."""
+    """Identifier of the image in the runtime."""
     uid: int = 0
     username: str = ""
-    """The user it runs as unless the pod says otherwise: a number, or a name the number of which is not known."""
+    """Default user of the image: `uid` if it is a number, else a name whose number is not known."""
 
 
 class Pleg(Protocol):
     def known(self, uid: str) -> PodStatus | None:
-        """Last status on the stream."""
+        """Return the last status on the stream."""
         ...
 
     async def newer_than(self, uid: str, min_ns: int) -> PodStatus:
-        """Raises BusError when nothing newer becomes known in time."""
+        """Return a status newer than `min_ns`. Raises BusError when there is none in time."""
         ...
 
 
 class Devices(Protocol):
     async def admit(self, request: AdmitPod) -> AdmittedPod:
-        """Raises FailedPrecondition when refused, other BusErrors when it is to be tried again."""
+        """Raises FailedPrecondition on rejection, other BusErrors when the call is to be retried."""
         ...
 
     async def release(self, uid: str) -> None: ...
@@ -89,36 +89,41 @@ class Devices(Protocol):
     async def pre_start(self, uid: str, container: str, resources: tuple[str, ...]) -> None: ...
 
     async def prepare(self, request: PrepareClaims) -> dict[str, tuple[str, ...]]:
-        """CDI names by container. Raises BusError: NotFound when only what is prepared was asked for and it is not."""
+        """Return CDI names by container.
+
+        Raises BusError; NotFound if `renew` is off and not all claims are prepared.
+        """
         ...
 
     async def unprepare(self, uid: str) -> None:
-        """Quiet when the pod has no claims. Raises BusError while a driver does not let go."""
+        """Release all claims of a pod, if any. Raises BusError until all drivers have unprepared them."""
         ...
 
     def shared(self) -> str:
-        """CPU list of containers without CPUs of their own; empty when nobody is kept to any."""
+        """Return the CPU list of containers without exclusive CPUs; empty if nothing is pinned."""
         ...
 
 
 class Statuses(Protocol):
-    """The status manager: latest wins, in order, through outages of the API."""
+    """The status manager: the latest status wins, and is delivered across outages of the API."""
 
     def publish(self, spec: PodSpec, status: Object, reported_ns: int = 0) -> None:
-        """`reported_ns`: when a report of a device was heard that this status is the first to show; 0 = none."""
+        """Set the desired status.
+
+        `reported_ns`: time of a device health report that this status is the first to show.
+        """
         ...
 
     def settled(self, uid: str) -> bool:
-        """The API shows the status published last (or has no such pod any more)."""
+        """Return True if the API shows the latest status, or the pod is gone."""
         ...
 
     def overwritten(self, spec: PodSpec) -> bool:
-        """Somebody else wrote into the status since: the API, as `spec` has it, shows another than the one published
-        last."""
+        """Return True if another writer changed the status: the API's, in `spec`, is not the one published last."""
         ...
 
     async def wait_settled(self, uid: str, seconds: float) -> None:
-        """Give the status published last so long to reach the API."""
+        """Wait up to `seconds` for the latest status to reach the API."""
         ...
 
     def forget(self, uid: str) -> None: ...
@@ -126,53 +131,59 @@ class Statuses(Protocol):
 
 class Pods(Protocol):
     async def delete(self, spec: PodSpec) -> None:
-        """The final API delete; quiet when the pod is gone or another one bears its name."""
+        """Delete the pod for good. No error if it is gone or its name belongs to another uid."""
         ...
 
 
 class Objects(Protocol):
-    """What pods of this node refer to, read from the API with the node's identity."""
+    """Reads objects that pods of this node refer to, with the node's identity."""
 
     async def read(self, kind: str, namespace: str, name: str) -> Object | None:
-        """One of links.deps.OBJECTS; None: there is none. Raises NodeplaneError when that cannot be told."""
+        """Return an object of one of clients.api.OBJECTS, None if it does not exist.
+
+        Raises NodeplaneError on failure.
+        """
         ...
 
     async def token(self, spec: PodSpec, audience: str, seconds: int) -> tuple[str, float]:
-        """A token of the pod's service account, bound to the pod, and the seconds it is good for."""
+        """Return a service account token bound to the pod, and its lifetime in seconds."""
         ...
 
 
 class Recorder(Protocol):
     def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
-        """`kind`: Normal or Warning. Never blocks."""
+        """Record an event about a pod. `kind`: Normal or Warning. Never blocks."""
         ...
 
 
 class DeviceHealth(Protocol):
-    """What pods hold, and whether their statuses can tell how it is."""
+    """Devices that pods hold, and the state of their health reports."""
 
     @property
     def enabled(self) -> bool:
-        """Statuses tell of devices at all: the feature gate ResourceHealthStatus."""
+        """Feature gate ResourceHealthStatus: statuses show device health."""
         ...
 
     @property
     def synced(self) -> bool:
-        """Health has told how things are; until then a status keeps what it showed."""
+        """Health has reported all pods once; until then statuses retain what they showed."""
         ...
 
     async def held(self, uid: str, admitted: bool) -> PodHeld:
-        """Nothing once its devices are free. Raises BusError while it was not heard who holds what; of a pod that was
-        `admitted` in this life and is not told of, that is waited for a little."""
+        """Return what the pod holds; empty once its devices are free.
+
+        Waits a moment for the allocation of a pod `admitted` by this process. Raises BusError while allocations are
+        unknown.
+        """
         ...
 
     def publish_ended(self, spec: PodSpec, held: PodHeld) -> None:
-        """The pod is over and had `held`; nothing: it is done with."""
+        """Publish that the pod has ended and what it had held; with empty `held`, that it is removed."""
         ...
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What the downward API can say of where the pod runs."""
+    """Node fields of the downward API."""
 
     name: str
     host_ip: str = ""
@@ -180,32 +191,32 @@ class Node(msgspec.Struct, frozen=True):
     cpus: int = 1
     memory: int = 0
     storage: int = 0
-    """Bytes of memory and disk: a container without a limit may use all of it."""
+    """Bytes of memory and disk, which are the limits of a container without own limits."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where the API answers, as this node reaches it; of no host: it is not known."""
+    """Address of the API server as seen from this node; an empty host means unknown."""
 
     host: str = ""
     port: int = 0
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
-    """Where this node is: constant for a process's life."""
+    """Facts about this node that are constant while this process runs."""
 
     node_name: str
     root: Path
     logs: Path
     host_ip: str
     embedded: bool = True
-    """The embedded runtime: images need no pull."""
+    """The embedded runtime is used: images need no pull."""
     cpus: int = 1
     memory: int = 0
     storage: int = 0
     """Bytes of memory and disk."""
     api: Address = Address()
     root_user: bool = False
-    """The plane runs as root: the embedded runtime can do more."""
+    """This process runs as root: the embedded runtime enforces more."""
 
     def node(self, pod_ip: str = "") -> Node:
         return Node(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)
@@ -222,6 +233,6 @@ class Dependencies(msgspec.Struct, frozen=True):
     health: DeviceHealth
     node_info: NodeInfo
     services: Callable[[], Iterable[Object]] = tuple
-    """All services the API has, as far as they are known."""
+    """Return all known services."""
     network: Callable[[], str] = lambda: ""
-    """Why pods get no network of their own; empty: they do."""
+    """Return the reason why pods get no network of their own; empty if they do."""

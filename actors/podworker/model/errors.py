@@ -6,7 +6,7 @@ from protocols.errors import NodeplaneError
 
 
 class PodInvalid(NodeplaneError):
-    """Raised when an object of the API is no pod podworker can read; that pod is left alone and logged."""
+    """Raised when an API object cannot be read as a pod; that pod is logged and ignored."""
 
     http: ClassVar[int] = 422
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
@@ -31,7 +31,7 @@ class ImageMissing(NodeplaneError):
 
 
 class PodStatusUnknown(NodeplaneError):
-    """Raised when pleg could not inspect a pod: nothing may be decided about it until it can."""
+    """Raised when pleg could not inspect a pod: nothing is decided about it until it can."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
@@ -45,56 +45,56 @@ class SyncFailed(NodeplaneError):
 
 
 class RuntimeReplyInvalid(NodeplaneError):
-    """Raised when the runtime's answer does not decode as the message its method returns."""
+    """Raised when the runtime's reply does not decode as the message its method returns."""
 
     http: ClassVar[int] = 502
     grpc: ClassVar[str] = "INTERNAL"
 
 
 class ReferenceUnreadable(ContainerConfigInvalid):
-    """Raised when a ConfigMap, Secret or token a pod names cannot be read now, though it may exist."""
+    """Raised when a referenced ConfigMap, Secret or token cannot be read now, though it may exist."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class ManifestInvalid(NodeplaneError):
-    """Raised when a file of the manifest directory describes no pod that can be run; the file is told and left."""
+    """Raised when a file of the manifest directory is no valid pod; the file is reported and ignored."""
 
     http: ClassVar[int] = 422
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class MirrorMissing(NodeplaneError):
-    """Raised when the API has no mirror of a static pod yet; what was to be shown is shown once there is one."""
+    """Raised when the API has no mirror of a static pod yet; its status is sent once there is one."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class ClaimsNotReady(NodeplaneError):
-    """Raised when a pod's ResourceClaims cannot be made usable yet; the pod stays Pending and is tried again."""
+    """Raised when a pod's ResourceClaims cannot be prepared yet; the pod stays Pending and is retried."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class HookFailed(NodeplaneError):
-    """Raised when a lifecycle hook could not be run or said no; told as an event."""
+    """Raised when a lifecycle hook fails; reported as an event."""
 
     http: ClassVar[int] = 500
     grpc: ClassVar[str] = "INTERNAL"
 
 
 class RuntimeClassUnknown(NodeplaneError):
-    """Raised when a pod names a RuntimeClass the API does not have; its sandbox waits for one."""
+    """Raised when a pod's RuntimeClass does not exist; its sandbox waits for it."""
 
     http: ClassVar[int] = 404
     grpc: ClassVar[str] = "NOT_FOUND"
 
 
 class VolumeNotReady(NodeplaneError):
-    """Raised when a volume of a pod cannot be made yet; its containers wait, with the text as the reason."""
+    """Raised when a volume of a pod cannot be set up yet; its containers wait with this message."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"

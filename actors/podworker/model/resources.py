@@ -35,8 +35,7 @@ def linux_resources(resources: Object) -> "cri_pb2.LinuxContainerResources":
 
 
 def qos_class(pod: Object) -> str:
-    """Guaranteed when each container limits cpu and memory, and asks for just as much; BestEffort when none does. Where
-    the pod as a whole asks for something, that decides alone."""
+    """Return the QoS class. Resources of the pod itself decide alone, where it has any."""
     containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
     given = [pod["resources"]] if has_own(pod) else [c.get("resources") or {} for c in containers]
     if not any(_named(g.get(side) or {}) for g in given for side in ("limits", "requests")):
@@ -54,7 +53,7 @@ def _guaranteed(resources: Object) -> bool:
 
 
 def oom_score(pod: Object, container: Object, memory: int) -> int:
-    """How early the kernel kills it for want of memory, by upstream's formula; `memory`: bytes of the machine."""
+    """Return oom_score_adj by upstream's formula. `memory`: bytes of the machine."""
     quality = qos_class(pod)
     if quality != BURSTABLE or not memory:
         return FIRST_TO_GO if quality == BEST_EFFORT else LAST_TO_GO if quality == GUARANTEED else FIRST_TO_GO - 1
@@ -63,13 +62,13 @@ def oom_score(pod: Object, container: Object, memory: int) -> int:
 
 
 def has_own(pod: Object) -> bool:
-    """The pod as a whole asks for cpu or memory, or limits them."""
+    """Return True if the pod itself, beside its containers, has requests or limits."""
     own = pod.get("resources") or {}
     return any(name in (own.get(side) or {}) for side in ("limits", "requests") for name in NAMES)
 
 
 def container_resources(pod: Object, container: Object) -> Object:
-    """A container without a limit of its own is held to its pod's."""
+    """Return the container's resources; limits that it lacks are those of the pod."""
     own = container.get("resources") or {}
     whole = (pod.get("resources") or {}).get("limits") or {}
     limits = {**{name: whole[name] for name in NAMES if name in whole}, **(own.get("limits") or {})}
@@ -77,13 +76,13 @@ def container_resources(pod: Object, container: Object) -> Object:
 
 
 def pod_resources(pod: Object) -> Object:
-    """Of the pod as a whole: what it says itself, else what its containers need at the worst time, together."""
+    """Return the resources of the whole pod: its own, else the largest sum its containers need at one time."""
     own = pod.get("resources") or {}
     return {side: {**_together(pod, side), **(own.get(side) or {})} for side in ("limits", "requests")}
 
 
 def _together(pod: Object, side: str) -> Object:
-    """Apps and sidecars run at once; a plain init container runs beside the sidecars before it."""
+    """Sum up one side. Apps and sidecars run at once; an init container runs beside the sidecars before it."""
     total: dict[str, int] = {}
     for name in NAMES:
         sidecars = worst = 0
@@ -107,7 +106,7 @@ def _asked(container: Object, name: str) -> int:
 
 
 def _share(pod: Object, name: str) -> int:
-    """What the pod asks for beyond its containers, in equal parts."""
+    """Return the pod's request beyond its containers, split evenly among them."""
     asked = milli(((pod.get("resources") or {}).get("requests") or {}).get(name))
     containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
     left = asked - sum(_asked(container, name) for container in containers)
@@ -115,7 +114,7 @@ def _share(pod: Object, name: str) -> int:
 
 
 def milli(quantity: str | int | None) -> int:
-    """Thousandths; 0 when absent or unreadable (the API has validated it)."""
+    """Parse a quantity to thousandths; 0 when absent or malformed (the API validates it)."""
     if quantity is None:
         return 0
     try:
@@ -129,29 +128,29 @@ RESTART = "RestartContainer"
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
 Amounts = dict[str, dict[str, str]]
-"""Quantities of cpu and memory by side."""
+"""Quantities of cpu and memory by limits and requests."""
 NodeCapacity = Mapping[str, tuple[int, int]]
-"""By resource: what the node has for pods, and what its other pods were allocated. In thousandths."""
+"""By resource, in thousandths: allocatable amount of the node, and the sum allocated to its other pods."""
 
 
 @dataclass
 class Sizes:
-    """Of one pod."""
+    """State of in-place resize of one pod."""
 
     allocated: dict[str, Amounts] | None = None
-    """By container name; None before the first look."""
+    """By container name; None before the first sync."""
     actuated: dict[str, Amounts] = field(default_factory=dict)
     """By container id."""
     pending: Waiting | None = None
-    """Why the node does not give what the spec wants."""
+    """Reason why the node does not allocate the desired resources."""
     fault: str = ""
-    """Why the runtime did not do what was allocated, at the last try."""
+    """Error of the runtime in the last attempt to apply what is allocated."""
     in_progress: bool = False
-    """Something allocated is not actuated yet."""
+    """Some allocated resources are not actuated yet."""
 
     @property
     def conditions(self) -> dict[str, Waiting]:
-        """Of the pod, those that are true."""
+        """Resize conditions that are True."""
         found = {PENDING: self.pending} if self.pending else {}
         if self.in_progress:
             found[IN_PROGRESS] = Waiting(ERROR if self.fault else "", self.fault)
@@ -175,7 +174,7 @@ def amounts(resources: Object) -> Amounts:
 
 
 def changes(old: Amounts, new: Amounts) -> set[str]:
-    """Names of resources that differ, however they are written."""
+    """Return the resources whose amounts differ, in whatever notation."""
     return {
         name
         for side in SIDES
@@ -189,7 +188,7 @@ def differs(old: Mapping[str, Amounts], new: Mapping[str, Amounts]) -> bool:
 
 
 def with_allocated(container: ContainerSpec, allocated: Amounts | None) -> ContainerSpec:
-    """With what the node has allocated in place of what the spec wants."""
+    """Return the container with its allocated resources in place of those in its spec."""
     given = container.raw.get("resources") or {}
     if allocated is None or not changes(amounts(given), allocated):
         return container
@@ -198,13 +197,13 @@ def with_allocated(container: ContainerSpec, allocated: Amounts | None) -> Conta
 
 
 def restarts_for(spec: PodSpec, container: ContainerSpec, changed: set[str]) -> bool:
-    """It asks to be started anew for one of these; a pod that never restarts anything has it changed in place."""
+    """Return True if a change of these resources requires a restart. Pods that never restart are resized in place."""
     policies = {p.get("resourceName"): p.get("restartPolicy") for p in container.raw.get("resizePolicy") or ()}
     return spec.restart_policy != "Never" and any(policies.get(name) == RESTART for name in changed)
 
 
 def requests(spec: PodSpec, allocated: Mapping[str, Amounts]) -> dict[str, int]:
-    """Of the pod as a whole, in thousandths."""
+    """Return the requests of the whole pod in thousandths."""
     pod = dict(spec.raw.get("spec") or {})
     for key in ("containers", "initContainers"):
         pod[key] = [_raw(spec, raw, allocated) for raw in pod.get(key) or ()]
@@ -247,7 +246,7 @@ def _shown(name: str, amount: int) -> int:
 
 
 def extended_resources(container: ContainerSpec) -> dict[str, int]:
-    """Whole-number resources with a domain of their own, from the limits."""
+    """Return the extended resources that the container limits to a positive whole number."""
     limits = (container.raw.get("resources") or {}).get("limits") or {}
     return {name: count for name, value in limits.items() if is_extended(name) and (count := milli(value) // 1000) > 0}
 

@@ -20,7 +20,7 @@ def by_name(status: PodStatus) -> dict[str, list[ContainerStatus]]:
 
 
 def current_sandbox(status: PodStatus) -> SandboxStatus | None:
-    """The sandbox containers may start in: the newest, when it is ready and the only ready one."""
+    """Return the sandbox containers may start in: the newest, if it alone is ready."""
     newest = status.sandboxes[0] if status.sandboxes else None
     if newest is None or not newest.ready or any(s.ready for s in status.sandboxes[1:]):
         return None
@@ -28,12 +28,12 @@ def current_sandbox(status: PodStatus) -> SandboxStatus | None:
 
 
 def live(status: PodStatus) -> list[ContainerStatus]:
-    """Containers that run, or may run for all the runtime knows."""
+    """Return containers that run, or may run as far as the runtime knows."""
     return [c for c in status.containers if c.state in (RUNNING, UNKNOWN)]
 
 
 def with_failed_starts(status: PodStatus, failures: Mapping[str, StartFailure]) -> PodStatus:
-    """Containers left `created` by a start that failed count as ended with StartError, as containerd reports them."""
+    """Show containers left `created` by a failed start as ended with StartError, as containerd reports them."""
     if not failures or not any(c.id in failures and c.state == CREATED for c in status.containers):
         return status
     containers = tuple(_failed(c, failures.get(c.id)) for c in status.containers)

@@ -20,13 +20,13 @@ ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
 
 
 class Stage(IntEnum):
-    """Life of one pod uid on this node; it only ever grows."""
+    """Lifecycle stage of one pod uid on this node; it never goes back."""
 
     SYNCING = 0
     TERMINATING = 1
-    """Containers are being stopped; nothing is started any more."""
+    """Containers are being stopped; none is started any more."""
     TERMINATED = 2
-    """Nothing runs, devices are free; the final status is on its way."""
+    """Nothing runs, devices are free; the final status is being sent."""
     FINISHED = 3
     """Deleted from the API and from the runtime."""
 
@@ -37,12 +37,12 @@ class ContainerSpec(msgspec.Struct, frozen=True):
     kind: str
     """app, init, sidecar (an init container with restartPolicy Always), or ephemeral."""
     hash: str
-    """Of name and image only: what a running container is compared with."""
+    """Hash of name and image, compared with that of a running container."""
     raw: Object = {}
 
 
 class PodSpec(msgspec.Struct, frozen=True, dict=True):
-    """What podworker needs of a pod object, typed. Views of its containers are made once: a pod may have 20,000."""
+    """Typed view of a pod object. Derived views are cached: a pod may have 20,000 containers."""
 
     uid: str
     name: str
@@ -52,7 +52,7 @@ class PodSpec(msgspec.Struct, frozen=True, dict=True):
     containers: tuple[ContainerSpec, ...] = ()
     """Init containers and sidecars in spec order, then app containers."""
     ephemeral: tuple[ContainerSpec, ...] = ()
-    """Added while it runs: they decide nothing of the pod's life, and run once."""
+    """Run once, and do not affect the phase of the pod."""
     deleting: bool = False
     grace: int = 30
     """Seconds; deletionGracePeriodSeconds once it is being deleted."""
@@ -65,7 +65,7 @@ class PodSpec(msgspec.Struct, frozen=True, dict=True):
         return tuple(c for c in self.containers if c.kind != APP)
 
     def find(self, name: str) -> ContainerSpec | None:
-        """Of any kind."""
+        """Return a container of any kind."""
         return self.by_name.get(name)
 
     @cached_property
@@ -78,7 +78,7 @@ class PodSpec(msgspec.Struct, frozen=True, dict=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Why a container is not running, as its status shows it."""
+    """Reason and message of a container that is not running."""
 
     reason: str
     message: str = ""
@@ -86,13 +86,13 @@ class Waiting(msgspec.Struct, frozen=True):
 
 class BackoffEntry(msgspec.Struct, frozen=True):
     delay_ns: int
-    """0: runs that ended until `updated_ns` were no crashes, and there were none since."""
+    """0: runs that ended until `updated_ns` did not crash, and there were none since."""
     updated_ns: int
     hash: str = ""
 
 
 class StartFailure(msgspec.Struct, frozen=True):
-    """A StartContainer call that came back with an error: the runtime may leave no other trace of it."""
+    """A failed StartContainer call: the runtime may retain no other trace of it."""
 
     finished_ns: int
     message: str
@@ -102,11 +102,11 @@ class Start(msgspec.Struct, frozen=True):
     name: str
     attempt: int
     existing: str = ""
-    """Id of a container that was created and never started: only start it."""
+    """Id of a container that was created but never started: it is only started."""
     target: str = ""
-    """Id of the container whose processes an ephemeral one is to see."""
+    """Id of the container whose PID namespace an ephemeral container joins."""
     crashed_ns: int = 0
-    """When the run before this one ended; the back-off entry moves on from there."""
+    """End of the previous run, from which the back-off continues."""
 
 
 class Kill(msgspec.Struct, frozen=True):
@@ -118,20 +118,20 @@ class Kill(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What has to be done to the runtime, in this order."""
+    """Changes to make in the runtime, in the order of the fields."""
 
     kill: tuple[Kill, ...] = ()
     stop_sandboxes: tuple[str, ...] = ()
     create_sandbox: int = -1
-    """Attempt of the sandbox to create; -1 = keep what is there."""
+    """Attempt of the sandbox to create; -1 = keep the current one."""
     sandbox: str = ""
     """Id of the sandbox the containers start in, when it exists."""
     start: tuple[Start, ...] = ()
     remove: tuple[str, ...] = ()
-    """Dead containers that are no longer kept."""
+    """Ids of dead containers beyond the retained ones."""
     waiting: dict[str, Waiting] = {}
     wake_ns: int = 0
-    """When a back-off ends; 0 = nothing to wait for."""
+    """End of the first back-off; 0 = none."""
 
     @property
     def mutates(self) -> bool:
@@ -184,7 +184,7 @@ def _container(raw: Object, kind: str) -> ContainerSpec:
 
 
 def _grace(metadata: Object, spec: Object) -> int:
-    """Seconds a pod gets to end; never below 1 (a forced deletion asks for 0)."""
+    """Return the grace period in seconds; never below 1, though a forced deletion has 0."""
     for value in (metadata.get("deletionGracePeriodSeconds"), spec.get("terminationGracePeriodSeconds")):
         if value is not None:
             return max(1, int(value))
@@ -192,6 +192,6 @@ def _grace(metadata: Object, spec: Object) -> int:
 
 
 def is_static(pod: Object) -> bool:
-    """It comes from a manifest on this node, not from the API."""
+    """Return True for pods from a manifest on this node."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     return bool(annotations.get("kubernetes.io/config.source") == "file")

@@ -38,7 +38,7 @@ class NodeController:
         self._subscribe()
 
     def start(self, port: int) -> None:
-        """`port`: of the node endpoint, 0 if it is not served."""
+        """Report the node until the process ends. `port`: of the node endpoint, 0 if it is not served."""
         self._port = port
         spawn = self._context.spawn
         spawn(self._slices.run(), "slices")

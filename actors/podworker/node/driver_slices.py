@@ -24,14 +24,17 @@ class GoneDrivers:
         self._failures: dict[str, int] = {}
 
     def found(self, drivers: Iterable[str], connected: Mapping[str, bool], now: float) -> None:
-        """Drivers that had slices when this process began: an earlier life may have missed their end."""
+        """Schedule drivers that had slices when this process started: their end may have been missed."""
         for driver in drivers:
             self._seen.add(driver)
             if not connected.get(driver):
                 self._due[driver] = now
 
     def observe(self, connected: Mapping[str, bool], now: float) -> None:
-        """All that are registered. A driver that comes back in time keeps its slices; the time is not prolonged."""
+        """Update the connection state of all registered drivers.
+
+        A driver that reconnects within the grace period keeps its slices; further changes do not prolong the period.
+        """
         self._seen |= connected.keys()
         for driver in self._seen:
             if connected.get(driver):
@@ -47,7 +50,7 @@ class GoneDrivers:
         return min((at for at in self._due.values() if at != float("inf")), default=None)
 
     def deleted(self, driver: str) -> None:
-        """It has none any more; when it registers again, all begins anew."""
+        """Mark the slices of a driver as deleted; if it registers again, it starts anew."""
         if driver in self._due:
             self._due[driver] = float("inf")
         self._failures.pop(driver, None)
@@ -60,7 +63,7 @@ class GoneDrivers:
 
 
 FIRST_S, MOST_S = 1.0, 60.0
-"""Pauses between tries to read what slices there are."""
+"""Pauses between attempts to list the slices of this node."""
 log = logging.getLogger("podworker")
 
 
@@ -80,11 +83,11 @@ class SliceCleaner:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """A driver may have come or gone."""
+        """Check the drivers again: one may have connected or disconnected."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Never ends. Sleeps while every driver is there."""
+        """Run until cancelled. Sleeps while every driver is connected."""
         await self._begin()
         while True:
             self._woken.clear()

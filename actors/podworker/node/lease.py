@@ -32,7 +32,7 @@ def lease_object(node: str, uid: str, renewed: str) -> Object:
 
 
 def now_s() -> float:
-    """Seconds that go on while the machine sleeps."""
+    """Return the time in seconds, including time in which the machine slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -40,9 +40,9 @@ class LeaseOptions(msgspec.Struct, frozen=True):
     client: ApiClient
     node: str
     on_trouble: Callable[[str], None] = lambda text: None
-    """Told why it is not renewed, and "" when it is again."""
+    """Called with the reason why the lease is not renewed, and with "" when it is again."""
     on_late: Callable[[], None] = lambda: None
-    """It was not renewed for so long that others may have said the node is lost."""
+    """Called after the lease was late enough for others to consider the node lost."""
 
 
 class LeaseRenewer:
@@ -69,7 +69,7 @@ class LeaseRenewer:
                 await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 6), RETRY_MOST_S))
 
     async def _renew(self, node_uid: str) -> None:
-        """The namespace may not exist for the first moments of a plane: the caller tries again soon."""
+        """Renew or create the lease. Its namespace may not exist in the first moments: the caller retries soon."""
         body = {"spec": lease_object(self._node, node_uid, now_micro())["spec"]}
         try:
             await self._client.patch(LEASES, self._node, NAMESPACE, body)

@@ -1,4 +1,4 @@
-"""What the kernel says of this machine, read once at start."""
+"""Facts about this machine, read from the kernel once at start."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ from protocols.layout import Layout
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 NOWHERE = ("192.0.2.1", 9)
-"""An address of no machine: connecting a datagram socket sends nothing, but picks our own address."""
+"""TEST-NET address: connecting a datagram socket to it sends nothing but selects the local address."""
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -28,13 +28,13 @@ class Machine(msgspec.Struct, frozen=True):
     machine_id: str
     boot_id: str
     local: bool = True
-    """The node's own endpoint listens on loopback: only an API server of this machine reaches it."""
+    """The node endpoint listens on loopback: only an API server on this machine reaches it."""
     instance: str = ""
-    """Of this root, for ever: by it another node of the same name is told apart."""
+    """Identity of this root directory; distinguishes nodes that claim the same name."""
 
 
 def read_machine(layout: Layout, node_ip: str) -> Machine:
-    """`node_ip`: where the node's own endpoint listens, if not on loopback."""
+    """Read the facts about this machine. `node_ip`: address of the node endpoint, if not loopback."""
     storage = os.statvfs(layout.root)
     return Machine(
         hostname=socket.gethostname(),
@@ -53,7 +53,7 @@ def read_machine(layout: Layout, node_ip: str) -> Machine:
 
 
 def instance_of(path: Path) -> str:
-    """What was made in this root's first life, or now. A disk that takes no write costs the name's protection only."""
+    """Return the root's identity, created on first use. Empty if it cannot be written: then names are not protected."""
     if known := _text(str(path)):
         return known
     made = str(uuid.uuid4())
@@ -65,7 +65,7 @@ def instance_of(path: Path) -> str:
 
 
 def own_address() -> str:
-    """The address other machines would see; loopback where there is no network."""
+    """Return the address that other machines would see; loopback without a network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(NOWHERE)

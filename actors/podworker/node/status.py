@@ -1,4 +1,4 @@
-"""The Node object: what it should look like in the API. Pure."""
+"""Compute the Node object. Pure."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ MAX_PODS = 110
 STORAGE, HUGE = "ephemeral-storage", "hugepages-"
 NATIVE = ("cpu", "memory")
 KUBELET_VERSION = "v1.36.0+nodeplane"
-"""The upstream release whose behaviour this node shows."""
+"""Upstream release whose behaviour this node has."""
 PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -30,25 +30,25 @@ EVENT_REASONS = {
     ("Ready", "True"): "NodeReady",
     ("Ready", "False"): "NodeNotReady",
 }
-"""Events by condition and status."""
+"""Event reasons by condition and status."""
 
 
 class NodeStatusInputs(msgspec.Struct, frozen=True):
-    """Everything a node's status is made of."""
+    """Inputs of the node's status."""
 
     name: str
     machine: Machine
     ready: bool
     message: str = ""
-    """Why it is not ready."""
+    """Reason why the node is not ready."""
     runtime: str = ""
     """`<name>://<version>`."""
     inventory: Mapping[str, ResourceInventory] | None = None
-    """None: the device manager has not been heard yet, what the API shows of devices stays."""
+    """None until the device manager has reported: devices in the API's status are retained."""
     port: int = 0
-    """Of the node's own endpoint (logs, exec); 0 = it has none."""
+    """Port of the node endpoint (logs, exec); 0 = none."""
     placement: Placement | None = None
-    """None as `inventory`: what the API shows of CPUs and memory stays, as far as it shows any."""
+    """None until the device manager has reported: CPUs and memory in the API's status are retained."""
 
 
 def node_labels(inputs: NodeStatusInputs) -> dict[str, str]:
@@ -77,7 +77,7 @@ def new_node(inputs: NodeStatusInputs, now: str) -> Object:
 
 
 def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
-    """`before`: the status the API shows; heartbeat times in it stay as they are while nothing changes."""
+    """Compute the status. Heartbeat times in `before`, the status in the API, are retained while nothing changes."""
     return {
         "capacity": _resources(inputs, before, "capacity"),
         "allocatable": _resources(inputs, before, "allocatable"),
@@ -93,7 +93,7 @@ def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
 
 
 def node_patch(before: Object, desired: Object) -> Object | None:
-    """A strategic merge patch of the status; None when only heartbeat times would differ."""
+    """Return a strategic merge patch of the status; None if only heartbeat times differ."""
     changes = {key: value for key, value in desired.items() if key != "conditions" and before.get(key) != value}
     old = {c.get("type"): c for c in before.get("conditions") or ()}
     conditions = [c for c in desired["conditions"] if _content(old.get(c["type"])) != _content(c)]
@@ -105,7 +105,7 @@ def node_patch(before: Object, desired: Object) -> Object | None:
 
 
 def node_events(name: str, before: Object, desired: Object) -> list[tuple[str, str, str]]:
-    """Type, reason and message of what becomes true of the node when its status changes so; upstream's reasons."""
+    """Return type, reason and message of the events that this change of status causes; upstream's reasons."""
     old = {c.get("type"): c.get("status") for c in before.get("conditions") or ()}
     boot, booted = (status.get("nodeInfo") or {} for status in (before, desired))
     events = []
@@ -117,7 +117,7 @@ def node_events(name: str, before: Object, desired: Object) -> list[tuple[str, s
 
 
 def heartbeat_patch(desired: Object, now: str) -> Object:
-    """All conditions with a fresh heartbeat: the node lives, nothing changed."""
+    """Return all conditions with a fresh heartbeat."""
     return {"status": {"conditions": [{**c, "lastHeartbeatTime": now} for c in desired["conditions"]]}}
 
 
@@ -134,34 +134,38 @@ def _resources(inputs: NodeStatusInputs, before: Object, kind: str) -> dict[str,
         devices = dict.fromkeys(devices, "0") | {
             name: str(_count(inventory, kind)) for name, inventory in inputs.inventory.items()
         }
-    return _machine(inputs, shown, kind) | found | _kept_storage(inputs, shown, kind) | dict(sorted(devices.items()))
+    return (
+        _machine(inputs, shown, kind) | found | _reserved_storage(inputs, shown, kind) | dict(sorted(devices.items()))
+    )
 
 
 def _machine(inputs: NodeStatusInputs, shown: Object, kind: str) -> dict[str, str]:
-    """CPUs, memory and huge pages; of allocatable, without what is kept from pods."""
+    """Return CPUs, memory and huge pages; for allocatable, without reserved resources."""
     placement = inputs.placement
     if placement is None:
         known = {name: value for name, value in shown.items() if name in NATIVE or name.startswith(HUGE)}
         return {"cpu": str(inputs.machine.cpus), "memory": f"{inputs.machine.memory_kib}Ki", **known}
-    kept = placement.reserved if kind == "allocatable" else {}
-    huge = {name: _left(size, kept.get(name, 0)) for name, size in sorted(placement.hugepages.items())}
+    reserved = placement.reserved if kind == "allocatable" else {}
+    huge = {name: _left(size, reserved.get(name, 0)) for name, size in sorted(placement.hugepages.items())}
     pages = sum(placement.hugepages.values()) if kind == "allocatable" else 0
     return {
-        "cpu": str(Quantity((1000 * len(parse_list(placement.online)) - kept.get("cpu", 0)) * NANO // 1000)),
-        "memory": f"{max(0, placement.memory - kept.get('memory', 0) - pages) // 1024}Ki",
+        "cpu": str(Quantity((1000 * len(parse_list(placement.online)) - reserved.get("cpu", 0)) * NANO // 1000)),
+        "memory": f"{max(0, placement.memory - reserved.get('memory', 0) - pages) // 1024}Ki",
         **{name: str(Quantity(size * NANO, BINARY_SI)) for name, size in huge.items()},
     }
 
 
-def _kept_storage(inputs: NodeStatusInputs, shown: Object, kind: str) -> dict[str, str]:
+def _reserved_storage(inputs: NodeStatusInputs, shown: Object, kind: str) -> dict[str, str]:
     if inputs.placement is None and kind == "allocatable":
         return {STORAGE: shown[STORAGE]} if STORAGE in shown else {}
-    kept = inputs.placement.reserved.get(STORAGE, 0) if inputs.placement is not None and kind == "allocatable" else 0
-    return {STORAGE: f"{_left(inputs.machine.storage_kib, kept // 1024)}Ki"} if kept else {}
+    reserved = (
+        inputs.placement.reserved.get(STORAGE, 0) if inputs.placement is not None and kind == "allocatable" else 0
+    )
+    return {STORAGE: f"{_left(inputs.machine.storage_kib, reserved // 1024)}Ki"} if reserved else {}
 
 
-def _left(amount: int, kept: int) -> int:
-    return max(0, amount - kept)
+def _left(amount: int, reserved: int) -> int:
+    return max(0, amount - reserved)
 
 
 def _count(inventory: ResourceInventory, kind: str) -> int:

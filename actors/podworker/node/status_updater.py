@@ -29,37 +29,40 @@ from protocols.messages.devices import Placement, ResourceInventory
 from protocols.pace import Bucket
 
 GRACE_S = 30.0
-"""Upstream's patience with a silent runtime."""
+"""Upstream's tolerance for a runtime that does not report."""
 
 
 class Readiness:
-    """Times are monotonic seconds."""
+    """Readiness of the node: short absences of runtime or pleg (a restart) do not count.
+
+    Pure. Times are monotonic seconds.
+    """
 
     def __init__(self) -> None:
         self._last_good: float | None = None
         self.faults: tuple[str, ...] = ("container runtime status check may not have completed yet",)
 
     def adopt(self, now: float) -> None:
-        """The API shows Ready from an earlier life of this process: that counts for the grace."""
+        """Count Ready in the API, set before this process started, for the grace period."""
         if self._last_good is None:
             self._last_good = now
 
     def observe(self, faults: tuple[str, ...], now: float) -> None:
-        """`faults`: what is wrong right now, empty when all is well; called on every change."""
+        """Record the current faults, none if the node is healthy. Called on every change."""
         if not faults or not self.faults:
             self._last_good = now
         self.faults = faults
 
     @property
     def healthy(self) -> bool:
-        """Right now, without any grace."""
+        """True without faults, regardless of the grace period."""
         return not self.faults
 
     def ready(self, now: float) -> bool:
         return self.healthy or (self._last_good is not None and now - self._last_good < GRACE_S)
 
     def recheck_in(self, now: float) -> float | None:
-        """Seconds after which the grace ends; None when nothing will change by itself."""
+        """Return the seconds until the grace period ends; None if nothing changes by itself."""
         if self.healthy or self._last_good is None or not self.ready(now):
             return None
         return GRACE_S - (now - self._last_good)
@@ -72,10 +75,10 @@ log = logging.getLogger("podworker")
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """What the agent is to report, as it is now."""
+    """Current state of the node, as to be reported."""
 
     faults: tuple[str, ...]
-    """Why the node cannot run pods; empty when it can."""
+    """Reasons why the node cannot run pods."""
     runtime: str = ""
     inventory: Mapping[str, ResourceInventory] | None = None
     port: int = 0
@@ -88,11 +91,11 @@ class NodeStatusOptions(msgspec.Struct, frozen=True):
     client: ApiClient
     state: Callable[[], NodeState]
     on_ready: Callable[[], None]
-    """The API shows Ready=True, and that is true right now. May be called again."""
+    """Called when the API shows Ready=True and the node is healthy; may be called repeatedly."""
     on_trouble: Callable[[str], None] = lambda text: None
-    """Why the API does not hear of the node; "" when it does again."""
+    """Called with the reason why the API is not updated, and with "" when it is again."""
     record: Callable[[str, str, str], None] = lambda kind, reason, message: None
-    """Type, reason and message of an event of the node."""
+    """Records an event of the node: type, reason, message."""
 
 
 class NodeStatusUpdater:
@@ -106,7 +109,7 @@ class NodeStatusUpdater:
         self._pace = Bucket(PATCHES_S, PATCHES_AT_ONCE, PATCHES_AT_ONCE, time.monotonic())
 
     def wake(self) -> None:
-        """Something of NodeState changed."""
+        """Reconcile soon: NodeState has changed."""
         self._changed.set()
 
     def uid(self) -> str:
@@ -114,7 +117,7 @@ class NodeStatusUpdater:
         return str(((self._node or {}).get("metadata") or {}).get("uid") or "")
 
     def allocatable(self) -> Object:
-        """What the API shows of it; empty before the node is registered."""
+        """Allocatable resources as the API shows them; empty until the node is registered."""
         found: Object = ((self._node or {}).get("status") or {}).get("allocatable") or {}
         return found
 
@@ -145,7 +148,7 @@ class NodeStatusUpdater:
         await LeaseRenewer(LeaseOptions(options.client, options.name, options.on_trouble, self._on_lease_late)).run(uid)
 
     def _on_lease_late(self) -> None:
-        """The lease was late: somebody may have written of this node that it is lost."""
+        """Read the node again: after a late lease, others may have marked it as lost."""
         self._stale = True
         self.wake()
 
@@ -176,7 +179,7 @@ class NodeStatusUpdater:
             self._options.on_ready()
 
     async def _paced(self) -> None:
-        """Devices that flap change what is allocatable; by the next turn much of it may have changed back."""
+        """Wait for the rate limit. Flapping devices change what is allocatable, and may be back by then."""
         now = time.monotonic()
         await asyncio.sleep(max(0.0, self._pace.ready(now) - now))
 
@@ -198,7 +201,7 @@ class NodeStatusUpdater:
         return node_status(self._inputs(), node.get("status") or {}, times.now())
 
     async def _register(self) -> Object:
-        """Take over the node as it stands in the API, or create it."""
+        """Adopt the existing Node object, or create it."""
         client, name = self._options.client, self._options.name
         try:
             node = await client.get(NODES, name)

@@ -34,7 +34,7 @@ from protocols.messages import cri, devices, pleg
 RETRY_S = 0.1
 WAIT_S = 60.0
 RECONCILE_S = 60.0
-"""Interval at which the device manager learns which pods may hold devices, and frees those of lost pods."""
+"""Interval at which the device manager is sent the pods that may hold devices, and frees those of lost pods."""
 NO_GRANT = devices.ContainerGrant({})
 
 
@@ -125,7 +125,7 @@ class PodController:
         return self._informer.items
 
     def complete(self) -> bool:
-        """Return False until both API and pleg have reported the pods of this node."""
+        """Return True once both API and pleg have reported the pods of this node."""
         return self._informer.synced and self._streams.pod_status.was_synced
 
     def _deps(self, client: ApiClient, api: ApiPods, recorder: ApiRecorder) -> Dependencies:
@@ -236,7 +236,7 @@ class PodController:
 
 
 class DeviceReconciler:
-    """Sends the device manager the pods that may hold devices, each RECONCILE_S and on request."""
+    """Sends the device manager the pods that may hold devices, every RECONCILE_S and on request."""
 
     def __init__(self, context: Context, devices: BusDevices, active: Callable[[], tuple[str, ...]]) -> None:
         self._log = context.log

@@ -18,12 +18,12 @@ from protocols.messages.devices import ContainerGrant, Placement
 
 RETRY_S = 10.0
 SETTLE_S = 0.02
-"""What happens at once is put right at once."""
+"""Pause after a wake-up, so that simultaneous changes are handled together."""
 log = logging.getLogger("podworker")
 
 
 class AdmittedContainer(msgspec.Struct, frozen=True):
-    """One running container of an admitted pod."""
+    """A running container of an admitted pod."""
 
     id: str
     name: str
@@ -36,7 +36,7 @@ class CpusetOptions(msgspec.Struct, frozen=True):
     recorder: Recorder
     running: Callable[[], Iterator[AdmittedContainer]]
     placement: Callable[[], Placement | None]
-    """None until the device manager was heard."""
+    """None until the device manager has reported."""
 
 
 class Cpusets:
@@ -47,7 +47,7 @@ class Cpusets:
         self._offline: dict[str, str] = {}
 
     def wake(self) -> None:
-        """A container started, or the shared pool changed."""
+        """Reconcile soon: a container started, or the shared pool changed."""
         if self._pins:
             self._wake.set()
 
@@ -60,7 +60,7 @@ class Cpusets:
                 asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
 
     async def reconcile(self) -> bool:
-        """False when a container could not be moved and is to be tried again."""
+        """Set the CPUs of all running containers. Returns False if one failed and is to be retried."""
         placement = self._options.placement()
         if placement is None or not placement.shared:
             return True
@@ -85,13 +85,13 @@ class Cpusets:
         except NotFound:
             return True  # it is gone
         except BusError as error:
-            log.warning("container %s of %s/%s not kept to CPUs %s: %s", held.name, *_names(held), cpus, error)
+            log.warning("CPUs of container %s of %s/%s not set to %s: %s", held.name, *_names(held), cpus, error)
             return False
         self._written[held.id] = cpus
         return True
 
     def _warn(self, held: AdmittedContainer, online: frozenset[int]) -> None:
-        """Once per loss: CPUs of its own that are offline stay its own."""
+        """Record lost CPUs once per loss. Exclusive CPUs that are offline stay exclusive."""
         lost = format_list(parse_list(held.grant.cpus) - online)
         if lost and self._offline.get(held.id) != lost:
             container = next((c for c in held.spec.containers if c.name == held.name), None)

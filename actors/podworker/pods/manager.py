@@ -27,16 +27,16 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     deps: Dependencies
     runtime_name: Callable[[], str]
     resources: Callable[[str], PodResourceStatus | None]
-    """What health says of a pod now."""
+    """Returns the latest device health of a pod."""
     started_ns: int
-    """When this process began: what happened before may be an earlier life's doing."""
+    """Start of this process: older runtime changes may be those of an earlier incarnation."""
     allocatable: Callable[[], Object] = dict
-    """What the node has for pods, as the API shows it."""
+    """Returns the node's allocatable resources as the API shows them."""
     meter: PodMetrics | None = None
 
 
 class PodManager:
-    """An informer's handler. Nothing is done before `begin()`: API and pleg must both have told what there is."""
+    """Event handler of the informer. No pod is synced before `begin()`, which needs both API and pleg in sync."""
 
     def __init__(self, options: ManagerOptions) -> None:
         self._options = options
@@ -75,7 +75,7 @@ class PodManager:
         elif worker := self._workers.get(uid):
             worker.removed_from_api(immediate=not is_static(obj))
 
-    # pleg, health, cri, status manager
+    # notifications
 
     def on_status(self, op: Op, uid: str, new: PodStatus | None, old: PodStatus | None) -> None:
         worker = self._workers.get(uid)
@@ -96,12 +96,12 @@ class PodManager:
             worker.wake()
 
     def retry_all(self) -> None:
-        """Something pods may have failed on is back."""
+        """Retry failed pods now: something they depend on is back."""
         for worker in self._workers.values():
             worker.retry()
 
     async def keep_resyncing(self) -> None:
-        """One wake-up for all that are calm; the others have timers of their own."""
+        """Resync all idle pods with one wake-up; the others have their own timers."""
         while True:
             await asyncio.sleep(RESYNC_S - time.monotonic() % RESYNC_S)
             self.resync()
@@ -111,14 +111,14 @@ class PodManager:
             worker.resync()
 
     def wake_all(self) -> None:
-        """Something of all of them may have changed, and is no part of what any of them holds."""
+        """Sync all pods, after a change that is not an input of single ones."""
         for worker in list(self._workers.values()):
             worker.wake()
 
-    # life
+    # workers
 
     def begin(self, running: Iterable[tuple[str, str, str]]) -> None:
-        """`running`: uid, namespace, name of every pod in the runtime now."""
+        """Start the workers. `running`: uid, namespace and name of every pod in the runtime."""
         self._begun = True
         for pod in list(self._pods.values()):
             self._run(pod, fence_ns=self._options.started_ns)
@@ -127,17 +127,17 @@ class PodManager:
                 self.orphan(uid, namespace, name)
 
     def active(self) -> tuple[str, ...]:
-        """Pods that may still use devices."""
+        """Return the uids of pods that may hold devices."""
         ended = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") in TERMINAL}
         return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
 
     def grants_of(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:
-        """What an admitted pod was granted."""
+        """Return spec and grants of an admitted pod."""
         worker = self._workers.get(uid)
         return (worker.state.spec, worker.state.grants) if worker and worker.state.grants is not None else None
 
     def capacity_for(self, uid: str) -> NodeCapacity:
-        """What a pod could have of the node, beside what the others were allocated."""
+        """Return allocatable CPU and memory, and the sum allocated to all other pods."""
         allocatable = self._options.allocatable()
         others = [worker.state for key, worker in self._workers.items() if key != uid]
         asked = [requests(s.spec, s.sizes.allocated or {}) for s in others if s.stage < Stage.TERMINATED]
@@ -149,7 +149,7 @@ class PodManager:
         return self._begun
 
     def readmit(self) -> None:
-        """The device manager may have forgotten who holds what: every pod asks again, those that run tell it."""
+        """Admit all pods again after the device manager lost its state; running ones report what they hold."""
         for worker in self._workers.values():
             worker.readmit()
 
@@ -157,7 +157,7 @@ class PodManager:
         return uid in self._workers
 
     def republish(self, uid: str) -> None:
-        """The API shows another object for this pod: its status is sent whole."""
+        """Send the whole status of a pod whose object in the API was replaced."""
         self._options.deps.statuses.forget(uid)
         if worker := self._workers.get(uid):
             worker.wake()
@@ -167,7 +167,7 @@ class PodManager:
             task.cancel()
 
     def orphan(self, uid: str, namespace: str, name: str) -> None:
-        """The runtime has a pod that the API does not know: it is ended."""
+        """End a pod that the runtime has but the API does not know."""
         if not uid or uid in self._pods:
             return
         log.warning("pod %s/%s (%s) runs but is unknown to the API: ending it", namespace, name, uid)
@@ -218,7 +218,7 @@ def _uid(obj: Object) -> str:
 
 
 def _changed_by_others(old: Object, new: Object) -> bool:
-    """More than our own status came back."""
+    """Return True if more changed than our own status."""
     return _ours(old) != _ours(new)
 
 

@@ -19,12 +19,15 @@ from protocols.kube.names import label_fault, subdomain_fault
 SOURCE, HASH, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 LARGEST = 10 * 1024 * 1024
 EXPANDED, DEEPEST = 1 << 20, 200
-"""Characters and values that aliases may add to a manifest, and levels of nesting."""
+"""Limits on what aliases add to a manifest: characters and values, and levels of nesting."""
 EVERYWHERE = {"operator": "Exists", "effect": "NoExecute"}
 
 
 def static_pod(path: str, text: bytes, node: str) -> Object:
-    """Raises ManifestInvalid. The uid depends on node, path and content: another content is another pod."""
+    """Return the static pod of a manifest. Raises ManifestInvalid.
+
+    The uid depends on node, path and content: changed content is another pod.
+    """
     obj = _parse(text)
     try:
         return _pod(obj, path, text, node)
@@ -53,7 +56,7 @@ def _pod(obj: Any, path: str, text: bytes, node: str) -> Object:
 
 
 def mirror_of(pod: Object, node_uid: str) -> Object:
-    """What the API is to show of a static pod."""
+    """Return the mirror pod of a static pod."""
     metadata = {key: value for key, value in pod["metadata"].items() if key in ("name", "namespace", "labels")}
     owner = {"apiVersion": "v1", "kind": "Node", "name": pod["spec"]["nodeName"], "uid": node_uid, "controller": True}
     metadata["annotations"] = {**pod["metadata"]["annotations"], MIRROR: pod["metadata"]["uid"]}
@@ -62,7 +65,7 @@ def mirror_of(pod: Object, node_uid: str) -> Object:
 
 
 def mirrored(pod: Object) -> str:
-    """Uid of the static pod an API pod mirrors; empty when it is an ordinary one."""
+    """Return the uid of the static pod that an API pod mirrors; empty for ordinary pods."""
     return str(((pod.get("metadata") or {}).get("annotations") or {}).get(MIRROR) or "")
 
 
@@ -76,7 +79,7 @@ def _uid(node: str, path: str, text: bytes) -> str:
 
 
 def _parse(text: bytes) -> Any:
-    """YAML is loaded with the first manifest: most nodes have none."""
+    """Parse YAML or JSON. The parser is loaded with the first manifest: most nodes have none."""
     import yaml
 
     try:
@@ -88,7 +91,7 @@ def _parse(text: bytes) -> Any:
 
 
 def _check_expanded(obj: Any, most: int) -> None:
-    """Raise ManifestInvalid for aliases that make more of a file than a file may hold: they grow exponentially."""
+    """Raise ManifestInvalid for aliases that expand beyond the limits: they grow exponentially."""
     left, ahead = most, [(obj, 0)]
     while ahead:
         value, depth = ahead.pop()
@@ -104,7 +107,7 @@ def _check_expanded(obj: Any, most: int) -> None:
 
 
 def _check_shape(pod: Object) -> None:
-    """No API has looked at it: whatever later reads it must find what it expects."""
+    """Raise an error for fields of the wrong shape, since no API has validated the pod."""
     spec = read_pod(pod)
     volume_refs(spec)
     sandbox_config(spec, 0, Path("/"))
@@ -147,7 +150,7 @@ FORBIDDEN = (
 
 
 def _reference(value: Any) -> str:
-    """The first key that names an API object, or a configMap or secret volume."""
+    """Return the first key that refers to an API object; empty if there is none."""
     if isinstance(value, dict):
         for key, inner in value.items():
             volume = key in ("configMap", "secret") and isinstance(inner, dict)
@@ -165,7 +168,7 @@ UNREADABLE: Stamp = (0, 0, 0)
 
 
 class ManifestDirectory:
-    """`on_fault(text)`: a file cannot be used; told once per version of the file."""
+    """Static pods of a directory. `on_fault(text)` is called once per version of an unusable file."""
 
     def __init__(self, path: Path, node: str, on_fault: Callable[[str], None]) -> None:
         self._path = path
@@ -174,7 +177,7 @@ class ManifestDirectory:
         self._files: dict[str, tuple[Stamp, Object | None]] = {}
 
     def read(self) -> dict[str, Object]:
-        """Static pods by uid. A file that has become unusable keeps the pod it last described. Blocking."""
+        """Return static pods by uid. A file that becomes invalid retains its last valid pod. Blocking."""
         found: dict[str, tuple[Stamp, Object | None]] = {}
         try:
             names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))

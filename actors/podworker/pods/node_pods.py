@@ -10,7 +10,7 @@ from protocols.bus import Bus, Op, StateSource, Stream
 from protocols.messages.pods import NODE_PODS, NodePod
 
 RING = 64
-"""Events kept for a follower that missed some: each holds a whole pod, and a new snapshot is no larger."""
+"""Retained events. Each holds a whole pod, so a longer journal would exceed a snapshot."""
 
 
 class Pods(Protocol):
@@ -36,7 +36,7 @@ class NodePods:
         self._stream: Stream | None = None
 
     def begin(self, bus: Bus) -> None:
-        """Everything there is has been seen."""
+        """Publish the stream, after the first pods were received."""
         for uid, obj in self._objects.items():
             self._published[uid] = self._view(uid, obj)
         self._stream = bus.own(NODE_PODS, StateSource(self._published), ring=RING)
@@ -68,7 +68,7 @@ class NodePods:
     # what the manager makes of them
 
     def on_status(self, spec: PodSpec, status: Object) -> None:
-        """The status that is on its way to the API."""
+        """Show a status that is being sent to the API."""
         if spec.uid in self._objects:
             self._statuses[spec.uid] = status
             self._show(spec.uid, self._objects[spec.uid])

@@ -21,13 +21,13 @@ from protocols.inotify import CONTENTS, Changes
 
 class Steps(msgspec.Struct, frozen=True):
     create: tuple[Object, ...] = ()
-    """Static pods the API shows no mirror of."""
+    """Static pods without a mirror in the API."""
     delete: tuple[Object, ...] = ()
-    """Mirrors of nothing, of an older version, or that someone wants deleted: the API alone, no container ends."""
+    """Mirrors that are orphaned, outdated or being deleted. Only the API object is deleted, no container ends."""
 
 
 def steps(static: Iterable[Object], mirrors: Mapping[str, Object]) -> Steps:
-    """`mirrors` by namespace/name. A wrong mirror is deleted first and created once it is gone."""
+    """Compare static pods with mirrors by namespace/name. A wrong mirror is deleted first, then created anew."""
     wanted = {full_name(pod): pod for pod in static}
     create = tuple(pod for name, pod in wanted.items() if name not in mirrors)
     return Steps(create, tuple(m for name, m in mirrors.items() if not _fits(m, wanted.get(name))))
@@ -40,7 +40,7 @@ def _fits(mirror: Object, pod: Object | None) -> bool:
 
 RELIST_S = 20.0
 SETTLE_S = 0.1
-"""After a change the directory is left alone for a moment: whoever writes is to finish."""
+"""Pause after a change in the directory, so that writers can finish."""
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 5.0
 log = logging.getLogger("podworker")
 
@@ -55,11 +55,11 @@ class Pods(Protocol):
     def on_delete(self, obj: Object) -> None: ...
 
     def has_worker(self, uid: str) -> bool:
-        """A pod of this uid is not finished yet."""
+        """Return True until the pod of this uid is finished."""
         ...
 
     def republish(self, uid: str) -> None:
-        """Its status is to be sent whole, as if nothing had been sent before."""
+        """Send the whole status again."""
         ...
 
 
@@ -67,7 +67,7 @@ class MirrorApi(Protocol):
     async def create_pod(self, pod: Object) -> None: ...
 
     async def delete_pod(self, pod: Object) -> None:
-        """At once; quiet when it is gone."""
+        """Delete immediately. No error if it is gone."""
         ...
 
 
@@ -100,7 +100,7 @@ class StaticOptions(msgspec.Struct, frozen=True):
 
 
 class StaticPods:
-    """An informer's handler, too."""
+    """Runs static pods and passes API pods on, as event handler of the informer."""
 
     def __init__(self, options: StaticOptions) -> None:
         self._options = options
@@ -140,7 +140,7 @@ class StaticPods:
     # the directory
 
     async def load(self) -> None:
-        """What is there now. To be called once the API's pods are known, before any pod is taken for an orphan."""
+        """Read the directory. Call it once the API's pods are known, before orphans are looked for."""
         self._apply(await asyncio.to_thread(self._directory.read))
 
     async def watch(self) -> None:
@@ -170,7 +170,7 @@ class StaticPods:
                 self._start(pod)
 
     def _start(self, pod: Object) -> None:
-        """A new version waits until the old one has ended."""
+        """Start a pod; a new version waits until the old one has ended."""
         name = full_name(pod)
         mirror = self._mirrors.get(name)
         if (
@@ -186,7 +186,7 @@ class StaticPods:
         self._changed.set()
 
     def on_finished(self, uid: str) -> None:
-        """The worker of a pod is done."""
+        """Start the version that waited for this pod to end."""
         for name, pod in list(self._queued.items()):
             if mirrored(self._mirrors.get(name, {})) in ("", uid):
                 del self._queued[name]
@@ -222,6 +222,6 @@ class StaticPods:
             await self._api.create_pod(mirror_of(pod, self._options.node_uid()))
 
     def _ends(self, mirror: Object) -> bool:
-        """Its pod was removed here and is still being ended: the API shows it until it is gone."""
+        """Return True while the removed pod of a mirror is still ending: the API shows it until then."""
         uid = mirrored(mirror)
         return uid not in self._static and self._pods.has_worker(uid)

@@ -34,7 +34,7 @@ def container_mounts(
     attempt: int,
     hosts: bool = False,
 ) -> "list[cri_pb2.Mount]":
-    """`hosts`: the pod has its own /etc/hosts. Raises ContainerConfigInvalid."""
+    """Return the container's mounts. `hosts`: the pod has its own /etc/hosts. Raises ContainerConfigInvalid."""
     volumes = VolumePaths(spec, root)
     mounts = [_mount(m, volumes, variables) for m in container.raw.get("volumeMounts") or ()]
     extra = [
@@ -54,7 +54,7 @@ def _hosts(spec: PodSpec, root: Path, taken: set[str]) -> "list[cri_pb2.Mount]":
 def _message_mounts(
     spec: PodSpec, container: ContainerSpec, root: Path, attempt: int, taken: set[str]
 ) -> "list[cri_pb2.Mount]":
-    """The file its last words go to, unless something else is mounted there."""
+    """Mount the termination message file, unless something else is mounted there."""
     path = message_path(container)
     if not path.startswith("/") or path in taken:
         return []
@@ -73,11 +73,11 @@ def _mount(mount: Object, volumes: VolumePaths, variables: Mapping[str, str]) ->
 
 PREFIX = "io.kubernetes.container."
 SECCOMP = "kubelet/seccomp"
-"""Below the root: where profiles of type Localhost are looked for."""
+"""Directory of Localhost seccomp profiles, below the root."""
 
 
 class ConfigInputs(msgspec.Struct, frozen=True):
-    """Everything one container is made of."""
+    """Inputs of a ContainerConfig."""
 
     spec: PodSpec
     container: ContainerSpec
@@ -85,74 +85,74 @@ class ConfigInputs(msgspec.Struct, frozen=True):
     node: Node
     root: Path
     image_ref: str = ""
-    """What the runtime calls the image; empty: as the spec names it."""
+    """Identifier of the image in the runtime; empty = the name in the spec."""
     grant: ContainerGrant = ContainerGrant({})
     shared: str = ""
-    """CPUs of those who have none of their own; empty: nobody is kept to any."""
+    """CPU list of containers without exclusive CPUs; empty if nothing is pinned."""
     found: Found = {}
-    """ConfigMaps and Secrets its environment names."""
+    """ConfigMaps and Secrets that the environment refers to."""
     services: dict[str, str] = {}
-    """Variables of services."""
+    """Environment variables of services."""
     own_ip: str = ""
-    """The pod's address on a network of its own; empty on the node's."""
+    """The pod's IP on a network of its own; empty on the node's network."""
     target: str = ""
-    """Id of the container whose processes it is to see."""
+    """Id of the container whose PID namespace it joins."""
     user: ImageUser | None = None
-    """The image's; None where the runtime knows it itself."""
+    """Default user of the image; None where the runtime resolves it itself."""
 
 
-def container_config(recipe: ConfigInputs) -> "cri_pb2.ContainerConfig":
-    """Raises ContainerConfigInvalid when environment or mounts cannot be built."""
-    container, grant = recipe.container, recipe.grant
+def container_config(inputs: ConfigInputs) -> "cri_pb2.ContainerConfig":
+    """Return the ContainerConfig. Raises ContainerConfigInvalid for its environment or mounts."""
+    container, grant = inputs.container, inputs.grant
     raw = container.raw
-    variables = build_environment(recipe.spec, container, recipe.node, grant.envs, recipe.found, recipe.services)
+    variables = build_environment(inputs.spec, container, inputs.node, grant.envs, inputs.found, inputs.services)
     words = Budget()
     return cri_pb2.ContainerConfig(
-        metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=recipe.attempt),
-        image=cri_pb2.ImageSpec(image=recipe.image_ref or container.image, user_specified_image=container.image),
+        metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=inputs.attempt),
+        image=cri_pb2.ImageSpec(image=inputs.image_ref or container.image, user_specified_image=container.image),
         command=[expand(part, variables, words) for part in raw.get("command") or ()],
         args=[expand(part, variables, words) for part in raw.get("args") or ()],
         working_dir=raw.get("workingDir") or "",
         envs=[
             cri_pb2.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in variables.items()
         ],
-        mounts=_mounts(recipe, variables),
+        mounts=_mounts(inputs, variables),
         devices=[_device(d.container_path, d.host_path, d.permissions) for d in grant.devices],
-        labels={**pod_labels(recipe.spec), PREFIX + "name": container.name},
-        annotations={**grant.annotations, **_annotations(recipe), **_held(grant)},
-        log_path=log_path(container.name, recipe.attempt),
+        labels={**pod_labels(inputs.spec), PREFIX + "name": container.name},
+        annotations={**grant.annotations, **_annotations(inputs), **_held(grant)},
+        log_path=log_path(container.name, inputs.attempt),
         stdin=bool(raw.get("stdin")),
         stdin_once=bool(raw.get("stdinOnce")),
         tty=bool(raw.get("tty")),
-        linux=_linux(recipe),
+        linux=_linux(inputs),
         stop_signal=_stop_signal(raw),
         CDI_devices=[cri_pb2.CDIDevice(name=name) for name in grant.cdi_devices],
     )
 
 
-def _mounts(recipe: ConfigInputs, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
-    hosts = has_hosts(recipe.spec, recipe.own_ip)
-    granted = recipe.grant.mounts
-    return container_mounts(recipe.spec, recipe.container, recipe.root, granted, variables, recipe.attempt, hosts)
+def _mounts(inputs: ConfigInputs, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
+    hosts = has_hosts(inputs.spec, inputs.own_ip)
+    granted = inputs.grant.mounts
+    return container_mounts(inputs.spec, inputs.container, inputs.root, granted, variables, inputs.attempt, hosts)
 
 
 def log_path(container: str, attempt: int) -> str:
-    """Below the pod's log directory."""
+    """Return the log path relative to the pod's log directory."""
     return f"{container}/{attempt}.log"
 
 
 def _stop_signal(raw: Object) -> "cri_pb2.Signal":
-    """Zero: the image's, or SIGTERM."""
+    """Return the stop signal; RUNTIME_DEFAULT is the image's, or SIGTERM."""
     name = str((raw.get("lifecycle") or {}).get("stopSignal") or "RUNTIME_DEFAULT")
     return getattr(cri_pb2, f"SIGNAL_{name.replace('+', 'PLUS').replace('-', 'MINUS')}", cri_pb2.SIGNAL_RUNTIME_DEFAULT)
 
 
-def _annotations(recipe: ConfigInputs) -> dict[str, str]:
-    raw, spec = recipe.container.raw, recipe.spec
+def _annotations(inputs: ConfigInputs) -> dict[str, str]:
+    raw, spec = inputs.container.raw, inputs.spec
     found = {
-        PREFIX + "hash": recipe.container.hash,
-        PREFIX + "restartCount": str(recipe.attempt),
-        PREFIX + "terminationMessagePath": message_path(recipe.container),
+        PREFIX + "hash": inputs.container.hash,
+        PREFIX + "restartCount": str(inputs.attempt),
+        PREFIX + "terminationMessagePath": message_path(inputs.container),
         PREFIX + "terminationMessagePolicy": raw.get("terminationMessagePolicy") or "File",
         "io.kubernetes.pod.terminationGracePeriod": str(spec.grace),
     }
@@ -169,15 +169,15 @@ def _device(container_path: str, host_path: str, permissions: str) -> "cri_pb2.D
     return cri_pb2.Device(container_path=container_path, host_path=host_path, permissions=permissions or "mrw")
 
 
-def _linux(recipe: ConfigInputs) -> "cri_pb2.LinuxContainerConfig":
-    spec, raw = recipe.spec, recipe.container.raw
-    context = container_security(spec, recipe.container, recipe.root / SECCOMP, recipe.user)
-    if recipe.target:
+def _linux(inputs: ConfigInputs) -> "cri_pb2.LinuxContainerConfig":
+    spec, raw = inputs.spec, inputs.container.raw
+    context = container_security(spec, inputs.container, inputs.root / SECCOMP, inputs.user)
+    if inputs.target:
         context.namespace_options.pid = cri_pb2.TARGET
-        context.namespace_options.target_id = recipe.target
+        context.namespace_options.target_id = inputs.target
     resources = linux_resources(container_resources(spec.raw.get("spec") or {}, raw))
-    resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, recipe.node.memory)
-    resources.cpuset_cpus, resources.cpuset_mems = recipe.grant.cpus or recipe.shared, recipe.grant.mems
-    if recipe.grant.cpus:
+    resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, inputs.node.memory)
+    resources.cpuset_cpus, resources.cpuset_mems = inputs.grant.cpus or inputs.shared, inputs.grant.mems
+    if inputs.grant.cpus:
         resources.cpu_quota = -1  # its CPUs are the limit: a quota on top of them would only make it wait
     return cri_pb2.LinuxContainerConfig(resources=resources, security_context=context)

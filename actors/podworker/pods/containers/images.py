@@ -22,7 +22,7 @@ from protocols.wire import cri_pb2
 DOCKER_HUB, HUB_NAMES = "docker.io", ("index.docker.io", "registry-1.docker.io")
 NEW, OLD = ".dockerconfigjson", ".dockercfg"
 MAX_REGISTRY = 1024
-"""Characters of a registry's name and path. Longer ones are passed over: the pattern in them would take seconds."""
+"""Characters of a registry's name and path. Longer ones are ignored: to match their patterns would take seconds."""
 
 
 def pull_refs(spec: PodSpec) -> tuple[Ref, ...]:
@@ -31,9 +31,9 @@ def pull_refs(spec: PodSpec) -> tuple[Ref, ...]:
 
 
 def credentials(image: str, secrets: Iterable[Mapping[str, bytes]]) -> list["cri_pb2.AuthConfig"]:
-    """Those that are for the image's registry, the most exact first; of the same registry in the order of the secrets.
+    """Return the credentials for the image's registry: the most specific first, then in the order of the secrets.
 
-    A secret may name 40,000 registries, each with a pattern to compile: seconds, to be spent beside the event loop.
+    A secret may have 40,000 registries with a pattern each, which takes seconds: call it in a thread.
     """
     repository = _repository(image)
     found = [
@@ -46,7 +46,7 @@ def credentials(image: str, secrets: Iterable[Mapping[str, bytes]]) -> list["cri
 
 
 def _entries(secret: Mapping[str, bytes]) -> Iterator[tuple[str, "cri_pb2.AuthConfig"]]:
-    """What does not read as credentials is passed over: the pull may do without."""
+    """Yield registries and credentials. Malformed entries are skipped: the pull may succeed without them."""
     new = _decoded(secret.get(NEW, b"{}")).get("auths")
     for registry, entry in {**_decoded(secret.get(OLD, b"{}")), **(new if isinstance(new, dict) else {})}.items():
         if isinstance(entry, dict) and len(registry) <= MAX_REGISTRY and (auth := _auth(entry)) is not None:
@@ -76,7 +76,7 @@ def _auth(entry: Object) -> "cri_pb2.AuthConfig | None":
 
 
 def _registry(server: str) -> str:
-    """`https://index.docker.io/v1/` is `docker.io`."""
+    """Normalize the registry: `https://index.docker.io/v1/` is `docker.io`."""
     host, _, path = server.removeprefix("https://").removeprefix("http://").partition("/")
     host = DOCKER_HUB if host in HUB_NAMES else host
     path = "" if path.rstrip("/") in ("v1", "v2") else path.rstrip("/")
@@ -92,7 +92,7 @@ def _repository(image: str) -> str:
 
 
 def _covers(registry: str, repository: str) -> bool:
-    """Host by host part (`*.example.com`), port, and path from its beginning."""
+    """Match host by host label (`*.example.com`), port, and path by prefix."""
     host, _, path = registry.partition("/")
     own_host, _, own_path = repository.partition("/")
     name, _, port = host.partition(":")
@@ -120,12 +120,12 @@ class _Failed(msgspec.Struct, frozen=True):
 
 
 def is_name(image: str) -> bool:
-    """Whether it could be the name of an image, or its id."""
+    """Return True for a well-formed image name or id."""
     return bool(_NAME.fullmatch(image))
 
 
 def pull_policy(container: ContainerSpec) -> str:
-    """As the API defaults it: Always for tag latest or no tag, else IfNotPresent."""
+    """Return the pull policy with the API's default: Always for tag latest or no tag, else IfNotPresent."""
     given = container.raw.get("imagePullPolicy")
     if given:
         return str(given)
@@ -135,7 +135,10 @@ def pull_policy(container: ContainerSpec) -> str:
 
 
 class Images:
-    """`clock` gives monotonic seconds. Back-off is per image: 10 s, doubling to 5 minutes."""
+    """Ensures that images are present. Back-off is per image: 10 s, doubling to 5 minutes.
+
+    `clock` returns monotonic seconds.
+    """
 
     def __init__(self, deps: Dependencies, clock: Callable[[], float] = time.monotonic) -> None:
         self._deps = deps
@@ -143,8 +146,11 @@ class Images:
         self._failed: dict[str, _Failed] = {}
 
     async def ensure(self, spec: PodSpec, container: ContainerSpec) -> ImageFound:
-        """The image, which the runtime has then. Raises ImageMissing, ContainerConfigInvalid when the image's user may
-        not run or its secrets cannot be read; BusError when the runtime could not be asked."""
+        """Return the image, pulled if the policy requires it.
+
+        Raises ImageMissing; ContainerConfigInvalid when the image's user is not allowed or its secrets cannot be read;
+        BusError when the runtime does not answer.
+        """
         policy = pull_policy(container)
         present = await self._inspect(spec, container)
         if present is not None and (policy != ALWAYS or self._deps.node_info.embedded):
@@ -197,14 +203,14 @@ class Images:
         return reference
 
     async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"]) -> str:
-        """By the first credentials the registry takes; without any if there are none."""
+        """Pull with the first credentials that the registry accepts; without any if there are none."""
         for auth in known[:-1]:
             with contextlib.suppress(BusError):
                 return await self._deps.runtime.pull_image(image, auth)
         return await self._deps.runtime.pull_image(image, known[-1] if known else None)
 
     async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
-        """Raises ReferenceUnreadable when it cannot be told what the pod's secrets hold."""
+        """Return matching credentials. Raises ReferenceUnreadable when the pod's secrets cannot be read."""
         refs = () if self._deps.node_info.embedded else pull_refs(spec)
         found = await fetch(self._deps.objects, spec.namespace, refs)
         if missing := ", ".join(ref.name for ref in refs if found[ref] is None):
@@ -218,7 +224,7 @@ class Images:
 
 
 def check_user(spec: PodSpec, container: ContainerSpec, image: ImageFound) -> None:
-    """runAsNonRoot holds, by the user asked for, or else by the image's. Raises ContainerConfigInvalid."""
+    """Enforce runAsNonRoot for the requested user, or else the image's. Raises ContainerConfigInvalid."""
     own = container.raw.get("securityContext") or {}
     merged = {**((spec.raw.get("spec") or {}).get("securityContext") or {}), **own}
     if not merged.get("runAsNonRoot"):

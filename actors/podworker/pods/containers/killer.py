@@ -16,7 +16,7 @@ RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
 
 
 class Killer:
-    """`on_end` is called after each call, good or bad: the pod is to be looked at again."""
+    """Stops containers of one pod. `on_end` is called after each call, successful or not."""
 
     def __init__(self, deps: Dependencies, on_end: Callable[[], None]) -> None:
         self._deps = deps
@@ -28,7 +28,7 @@ class Killer:
         self._calls: dict[str, int] = {}
 
     def stop(self, spec: PodSpec, kill: Kill, grace: int) -> None:
-        """Make sure the container is being stopped, and that it ends within `grace` seconds from now."""
+        """Ensure that the container is being stopped and ends within `grace` seconds."""
         until = time.monotonic() + grace
         if until >= self._until.get(kill.id, float("inf")) - 1.0:
             return
@@ -43,7 +43,7 @@ class Killer:
         task.add_done_callback(self._tasks.discard)
 
     def without_pending(self, plan: Plan) -> Plan:
-        """The plan without what is being done: sandboxes are stopped once no container of theirs is being ended."""
+        """Remove pending stops from the plan. Sandboxes are stopped only after all their containers."""
         if not plan.kill:
             return plan
         fresh = tuple(kill for kill in plan.kill if kill.id not in self._until)
@@ -62,22 +62,28 @@ class Killer:
             self._on_end()
 
     async def _call(self, spec: PodSpec, container: ContainerSpec | None, container_id: str, until: float) -> bool:
-        """The preStop hook runs once, inside the grace; a second call, for a shorter grace, does not wait for it."""
+        """Run the preStop hook and StopContainer.
+
+        The hook runs once, within the grace period; a second call, for a shorter grace period, does not wait for it.
+        """
         try:
             hook = hook_of(container, PRE_STOP)
             if container is not None and hook is not None and container_id not in self._hooked:
                 self._hooked.add(container_id)
                 await self._pre_stop(spec, container, container_id, until)
             await self._deps.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
-        except BusError as error:  # the next look finds it alive still and stops it again
-            if self._calls.get(container_id):  # once may be a runtime that is just being restarted
+        except BusError as error:  # the next sync finds it alive and stops it again
+            if self._calls.get(container_id):  # the first failure may be a runtime that restarts
                 text = f"error killing pod: failed to stop container {container_id[:12]}: {error}"
                 self._deps.recorder.pod(spec, "Warning", "FailedKillPod", text, container)
             return False
         return True
 
     async def _pause(self, container_id: str, good: bool) -> None:
-        """None after a first good call. A runtime that says so and goes on to show it alive is not asked in a loop."""
+        """Pause before the next call, except after a first successful one.
+
+        A runtime that reports success but still shows the container alive is not called in a loop.
+        """
         calls = self._calls[container_id] = self._calls.get(container_id, 0) + 1
         if calls > 1 or not good:
             await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(calls - 1, 8), RETRY_MOST_S))

@@ -16,7 +16,7 @@ LONGEST = 63
 
 
 def hostname(spec: PodSpec) -> str:
-    """Of the sandbox; empty: the node's."""
+    """Return the sandbox's host name; empty for the node's."""
     pod = spec.raw.get("spec") or {}
     if pod.get("hostnameOverride"):
         return str(pod["hostnameOverride"])
@@ -31,26 +31,29 @@ def short_name(spec: PodSpec) -> str:
 
 
 def qualified(spec: PodSpec) -> str:
-    """With the domain of its subdomain; without one, the short name."""
+    """Return the host name with the domain of its subdomain, or the short name if it has none."""
     subdomain = (spec.raw.get("spec") or {}).get("subdomain")
     domain = f".{subdomain}.{spec.namespace}.svc.{CLUSTER_DOMAIN}" if subdomain else ""
     return short_name(spec) + domain
 
 
 def brings_names(spec: PodSpec) -> bool:
-    """It says what it is to be called."""
+    """Return True if the spec sets host name or subdomain."""
     pod = spec.raw.get("spec") or {}
     return any(pod.get(field) for field in ("hostname", "subdomain", "hostnameOverride"))
 
 
 def needs_resolv(spec: PodSpec) -> bool:
-    """Its resolver is the node's, with more."""
+    """Return True if the pod extends the node's resolver configuration."""
     pod = spec.raw.get("spec") or {}
     return bool(pod.get("dnsConfig")) and pod.get("dnsPolicy") != "None"
 
 
 def dns_config(spec: PodSpec, resolv: str) -> "cri_pb2.DNSConfig | None":
-    """None: the node's, which is what `resolv` says. There is no cluster DNS: ClusterFirst is as Default."""
+    """Return the DNS configuration, None for the node's. `resolv`: the node's resolv.conf.
+
+    There is no cluster DNS: ClusterFirst is like Default.
+    """
     pod = spec.raw.get("spec") or {}
     given = pod.get("dnsConfig") or {}
     if not given:
@@ -68,7 +71,7 @@ def _joined(first: Iterable[str], more: list[str] | None) -> list[str]:
 
 
 def _options(first: Iterable[str], given: list[Object]) -> list[str]:
-    """The pod's own word about an option holds."""
+    """Join resolver options; those of the pod override the node's."""
     known = {name: value for name, _, value in (option.partition(":") for option in first)}
     known |= {str(option.get("name") or ""): str(option.get("value") or "") for option in given}
     return [f"{name}:{value}" if value else name for name, value in known.items() if name]
@@ -110,7 +113,7 @@ def aliases(spec: PodSpec) -> list[Object]:
 
 
 def has_hosts(spec: PodSpec, ip: str) -> bool:
-    """`ip`: the pod's on a network of its own, empty on the node's."""
+    """Return True if the pod gets its own /etc/hosts. `ip`: of the pod on a network of its own, else empty."""
     return bool(ip or aliases(spec) or (brings_names(spec) and not spec.host_network))
 
 
@@ -119,7 +122,7 @@ def hosts_file(root: Path, uid: str) -> Path:
 
 
 def write_hosts(root: Path, spec: PodSpec, ip: str) -> None:
-    """Before each start of a container. Raises OSError."""
+    """Write the pod's hosts file, before each start of a container. Raises OSError."""
     if not has_hosts(spec, ip):
         return
     path = hosts_file(root, spec.uid)
@@ -129,7 +132,7 @@ def write_hosts(root: Path, spec: PodSpec, ip: str) -> None:
 
 
 def content(spec: PodSpec, ip: str, own: str) -> str:
-    """`own`: the node's file. Pure."""
+    """Return the content of the hosts file. `own`: the node's file. Pure."""
     text = _MANAGED + _LOCAL if ip else own.rstrip("\n") + "\n"
     if ip or (brings_names(spec) and not spec.host_network):
         names = dict.fromkeys((qualified(spec), short_name(spec)))
@@ -138,7 +141,7 @@ def content(spec: PodSpec, ip: str, own: str) -> str:
 
 
 def read(place: str) -> str:
-    """Empty where there is none."""
+    """Return the file's text; empty if it cannot be read."""
     try:
         return Path(place).read_text(errors="replace")
     except OSError:

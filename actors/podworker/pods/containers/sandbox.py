@@ -23,7 +23,7 @@ def pod_labels(spec: PodSpec) -> dict[str, str]:
 
 
 def sandbox_config(spec: PodSpec, attempt: int, logs: Path, resolv: str = "") -> "cri_pb2.PodSandboxConfig":
-    """`resolv`: what the node's /etc/resolv.conf says, if the pod adds to it."""
+    """Return the PodSandboxConfig. `resolv`: the node's resolv.conf, if the pod extends it."""
     metadata = spec.raw.get("metadata") or {}
     return cri_pb2.PodSandboxConfig(
         metadata=cri_pb2.PodSandboxMetadata(name=spec.name, uid=spec.uid, namespace=spec.namespace, attempt=attempt),
@@ -43,7 +43,7 @@ def sandbox_config(spec: PodSpec, attempt: int, logs: Path, resolv: str = "") ->
 
 
 def _overhead(spec: PodSpec) -> "cri_pb2.LinuxContainerResources | None":
-    """What the sandbox itself takes, by its RuntimeClass."""
+    """Return the overhead of the sandbox according to its RuntimeClass."""
     overhead = (spec.raw.get("spec") or {}).get("overhead")
     return linux_resources({"requests": overhead, "limits": overhead}) if overhead else None
 
@@ -61,7 +61,10 @@ KIND = "RuntimeClass"
 
 
 async def runtime_handler(objects: Objects, spec: PodSpec) -> str:
-    """Empty: the runtime's usual way. Raises RuntimeClassUnknown; NodeplaneError when the API cannot tell."""
+    """Return the handler of the pod's RuntimeClass, empty for the default.
+
+    Raises RuntimeClassUnknown; NodeplaneError when the API does not answer.
+    """
     name = str((spec.raw.get("spec") or {}).get("runtimeClassName") or "")
     if not name:
         return ""

@@ -24,7 +24,7 @@ MASKED = (
 )
 READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 INHERITED = ("runAsUser", "runAsGroup", "runAsNonRoot", "seLinuxOptions", "seccompProfile", "appArmorProfile")
-"""What a container has of its pod, unless it says otherwise."""
+"""Fields that a container inherits from its pod."""
 _PROFILES = {
     "RuntimeDefault": cri_pb2.SecurityProfile.RuntimeDefault,
     "Localhost": cri_pb2.SecurityProfile.Localhost,
@@ -32,14 +32,14 @@ _PROFILES = {
 
 
 class ImageUser(msgspec.Struct, frozen=True):
-    """Whom an image runs as: a number, or a name the number of which is not known."""
+    """Default user of an image: `uid` if it is a number, else a name whose number is not known."""
 
     uid: int = 0
     username: str = ""
 
 
 def effective(spec: PodSpec, container: ContainerSpec) -> Object:
-    """The container's own context over what it has of its pod."""
+    """Return the container's security context merged over that of its pod."""
     pod, own = pod_context(spec), container.raw.get("securityContext") or {}
     inherited = {field: pod[field] for field in INHERITED if pod.get(field) is not None}
     return inherited | {field: value for field, value in own.items() if value is not None}
@@ -52,7 +52,10 @@ def pod_context(spec: PodSpec) -> Object:
 def container_security(
     spec: PodSpec, container: ContainerSpec, profiles: Path, user: ImageUser | None = None
 ) -> "cri_pb2.LinuxContainerSecurityContext":
-    """`profiles`: directory of seccomp profiles. `user`: the image's, if the runtime is not to find that out itself."""
+    """Return the container's security context for the runtime.
+
+    `profiles`: directory of seccomp profiles. `user`: the image's default, if the runtime does not resolve it itself.
+    """
     merged = effective(spec, container)
     unmasked = merged.get("procMount") == "Unmasked"
     context = cri_pb2.LinuxContainerSecurityContext(
@@ -79,7 +82,7 @@ def container_security(
 
 
 def sandbox_security(spec: PodSpec) -> "cri_pb2.LinuxSandboxSecurityContext":
-    """It runs nothing of the user's: the runtime's own seccomp profile is enough for it."""
+    """Return the sandbox's security context. It runs no user code: the runtime's seccomp profile suffices."""
     pod = pod_context(spec)
     context = cri_pb2.LinuxSandboxSecurityContext(
         namespace_options=namespaces(spec),
@@ -108,7 +111,7 @@ def namespaces(spec: PodSpec) -> "cri_pb2.NamespaceOption":
 
 
 def groups(spec: PodSpec) -> list[int]:
-    """fsGroup is the first of them, as upstream has it."""
+    """Return the supplemental groups, fsGroup first as upstream."""
     context = pod_context(spec)
     group = context.get("fsGroup")
     own = [int(g) for g in context.get("supplementalGroups") or ()]
@@ -130,7 +133,7 @@ def _policy(spec: PodSpec) -> "cri_pb2.SupplementalGroupsPolicy":
 
 
 def _seccomp(profile: Object | None, profiles: Path) -> "cri_pb2.SecurityProfile":
-    """Without one: unconfined, as kubelet has it unless told otherwise."""
+    """Return the seccomp profile; Unconfined without one, as kubelet's default."""
     kind = _PROFILES.get(str((profile or {}).get("type")), cri_pb2.SecurityProfile.Unconfined)
     named = kind == cri_pb2.SecurityProfile.Localhost
     return cri_pb2.SecurityProfile(
@@ -161,7 +164,10 @@ REASON = "NotEnforced"
 
 
 def unenforced(spec: PodSpec, embedded: bool, root: bool) -> str:
-    """`root`: the plane runs as root. One line; empty: all is done."""
+    """Return one line that lists what this node does not enforce; empty if there is nothing.
+
+    `root`: this process runs as root.
+    """
     found = [*_of_any(spec)]
     if embedded:
         found += _of_pod(spec)
@@ -170,7 +176,7 @@ def unenforced(spec: PodSpec, embedded: bool, root: bool) -> str:
 
 
 def _of_any(spec: PodSpec) -> Iterator[str]:
-    """Pods have no cgroup of their own, whatever the runtime."""
+    """Yield what no runtime enforces here: pods have no cgroup of their own."""
     pod = spec.raw.get("spec") or {}
     if (pod.get("resources") or {}).get("limits") and len(spec.apps) > 1:
         yield "limits of the pod as a whole (each container is held to them for itself)"

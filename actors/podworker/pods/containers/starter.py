@@ -33,17 +33,17 @@ CONFIG_ERROR, CREATE_ERROR, RUN_ERROR = "CreateContainerConfigError", "CreateCon
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a container did not come up. `started`: StartContainer itself failed on container `id`."""
+    """Reason why a container did not start. `started`: StartContainer itself failed on container `id`."""
 
     waiting: Waiting
     id: str = ""
     started: StartFailure | None = None
     soon: bool = False
-    """It is likely to pass by itself."""
+    """The fault is likely to pass by itself."""
 
 
 class SandboxRef(msgspec.Struct, frozen=True):
-    """The sandbox containers start in."""
+    """The sandbox in which containers start."""
 
     sandbox_id: str
     attempt: int
@@ -64,7 +64,10 @@ class Starter:
         sandbox_ref: SandboxRef,
         grant: ContainerGrant | None,
     ) -> Failure | None:
-        """None when it runs. Raises BusError only when it is unknown whether something happened: look, then retry."""
+        """Start one container; None if it runs.
+
+        Raises BusError only when the outcome is unknown: the caller observes the runtime before it retries.
+        """
         try:
             if step.existing:
                 await self._pre_start(spec, container)
@@ -91,7 +94,7 @@ class Starter:
     ) -> str:
         image = await self._images.ensure(spec, container)
         ip = await self._ip(spec, container, sandbox_ref)
-        recipe = ConfigInputs(
+        inputs = ConfigInputs(
             spec=spec,
             container=container,
             attempt=step.attempt,
@@ -106,8 +109,8 @@ class Starter:
             services=service_variables(spec, self._deps.services(), self._deps.node_info.api),
             own_ip="" if self._on_node(spec) else ip,
         )
-        config = container_config(recipe)
-        await asyncio.to_thread(self._directories, recipe, config)
+        config = container_config(inputs)
+        await asyncio.to_thread(self._directories, inputs, config)
         await self._pre_start(spec, container)
         sandbox = sandbox_config(spec, sandbox_ref.attempt, self._deps.node_info.logs, node_resolv(spec))
         return await self._deps.runtime.create_container(sandbox_ref.sandbox_id, config, sandbox)
@@ -129,7 +132,7 @@ class Starter:
     async def _post_start(
         self, spec: PodSpec, container: ContainerSpec, container_id: str, hook: Object, sandbox_ref: SandboxRef
     ) -> None:
-        """As upstream: the containers after it wait for it, and its failure ends the container."""
+        """Run the postStart hook. As upstream, later containers wait for it, and its failure ends the container."""
         try:
             ip = (
                 sandbox_ref.ip
@@ -147,7 +150,7 @@ class Starter:
             await self._deps.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
 
     async def _ip(self, spec: PodSpec, container: ContainerSpec, sandbox_ref: SandboxRef) -> str:
-        """Of the pod; empty where nobody asks for it and it is not known yet."""
+        """Return the pod's IP; empty if it is unknown and not needed."""
         if sandbox_ref.ip or (self._on_node(spec) and not needs_pod_ip(container)):
             return sandbox_ref.ip
         return await self._deps.runtime.sandbox_ip(sandbox_ref.sandbox_id)
@@ -155,19 +158,19 @@ class Starter:
     def _on_node(self, spec: PodSpec) -> bool:
         return spec.host_network or self._deps.node_info.embedded
 
-    def _directories(self, recipe: ConfigInputs, config: "cri_pb2.ContainerConfig") -> None:
-        """Raises ContainerConfigInvalid."""
-        spec, node_info = recipe.spec, self._deps.node_info
+    def _directories(self, inputs: ConfigInputs, config: "cri_pb2.ContainerConfig") -> None:
+        """Create log directory, hosts file, message file and subPath mounts. Raises ContainerConfigInvalid."""
+        spec, node_info = inputs.spec, self._deps.node_info
         log_file: Path = pod_log_directory(node_info.logs, spec) / config.log_path
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        files.remove(log_file.with_name(f"{recipe.attempt - 3}.log"))  # of a run nobody can ask for any more
-        write_hosts(node_info.root, spec, recipe.own_ip)
-        make_message_file(node_info.root, spec.uid, recipe.container.name, recipe.attempt)
-        self._bind_sub_paths(recipe, config)
+        files.remove(log_file.with_name(f"{inputs.attempt - 3}.log"))  # no request can select that run any more
+        write_hosts(node_info.root, spec, inputs.own_ip)
+        make_message_file(node_info.root, spec.uid, inputs.container.name, inputs.attempt)
+        self._bind_sub_paths(inputs, config)
 
-    def _bind_sub_paths(self, recipe: ConfigInputs, config: "cri_pb2.ContainerConfig") -> None:
-        """Replace each subPath's host path by a mount of it. Raises ContainerConfigInvalid."""
-        spec, root, given = recipe.spec, self._deps.node_info.root, recipe.container.raw.get("volumeMounts") or ()
+    def _bind_sub_paths(self, inputs: ConfigInputs, config: "cri_pb2.ContainerConfig") -> None:
+        """Replace each subPath's host path by a bind mount of it. Raises ContainerConfigInvalid."""
+        spec, root, given = inputs.spec, self._deps.node_info.root, inputs.container.raw.get("volumeMounts") or ()
         volumes = VolumePaths(spec, root)
         for number, (asked, mount) in enumerate(zip(given, config.mounts, strict=False)):
             if asked.get("subPath") or asked.get("subPathExpr"):
@@ -176,7 +179,7 @@ class Starter:
                 wanted = sub_path.SubPath(
                     volume=volume,
                     part=os.path.relpath(mount.host_path, volume),
-                    place=sub_path.place_of(root, spec.uid, name, recipe.container.name, number),
+                    place=sub_path.place_of(root, spec.uid, name, inputs.container.name, number),
                     writable=not volumes.is_written(name),
                     shared=mount.propagation == cri_pb2.PROPAGATION_BIDIRECTIONAL,
                 )
@@ -188,12 +191,12 @@ class Starter:
 
 
 def node_resolv(spec: PodSpec) -> str:
-    """What the node's resolver is told, for a pod that adds to it."""
+    """Return the node's resolv.conf if the pod extends it, else nothing."""
     return read(RESOLV) if needs_resolv(spec) else ""
 
 
 def _sure(error: BusError) -> str:
-    """The message of a call that surely failed; one that may have happened is raised on."""
+    """Return the message of a call that surely failed; raise again when it may have succeeded."""
     if isinstance(error, (Unavailable, DeadlineExceeded)):
         raise error
     return str(error)

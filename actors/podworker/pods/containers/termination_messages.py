@@ -24,12 +24,12 @@ def message_path(container: ContainerSpec) -> str:
 
 
 def message_file(root: Path, uid: str, container: str, attempt: int) -> Path:
-    """On the host; mounted into the container."""
+    """Return the path on the host, which is mounted into the container."""
     return pod_directory(root, uid) / "containers" / container / f"{attempt}.message"
 
 
 def make_message_file(root: Path, uid: str, container: str, attempt: int) -> None:
-    """Writable for whatever user the container runs as. Those of attempts nobody shows any more are removed."""
+    """Create the message file, writable by any user, and remove those of attempts that are no longer shown."""
     path = message_file(root, uid, container, attempt)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
@@ -38,14 +38,14 @@ def make_message_file(root: Path, uid: str, container: str, attempt: int) -> Non
 
 
 class TerminationMessages:
-    """Each ended container's message, read once."""
+    """Termination messages of one pod, each read once."""
 
     def __init__(self, node_info: NodeInfo) -> None:
         self._site = node_info
         self._known: dict[str, str] = {}
 
     def fill(self, spec: PodSpec, status: PodStatus) -> PodStatus:
-        """`status` with the messages of the containers that ended; what the runtime says of an end stays."""
+        """Add the messages of ended containers to `status`; a message from the runtime takes precedence."""
         if not any(c.state == runtime_status.EXITED and not c.message for c in status.containers):
             return status
         containers = {c.name: c for c in (*spec.containers, *spec.ephemeral)}
@@ -71,7 +71,7 @@ class TerminationMessages:
 
 
 def _tail(path: Path, size: int) -> bytes:
-    """The last bytes of a regular file, nothing of anything else: the container may have put there what it likes."""
+    """Return the last bytes of a regular file. Anything else is ignored: the container controls what is there."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -88,6 +88,6 @@ def _tail(path: Path, size: int) -> bytes:
 
 
 def _plain(log: bytes) -> bytes:
-    """The text of CRI log lines."""
+    """Return the text of CRI log lines."""
     lines = [line.split(b" ", 3) for line in log.splitlines(keepends=True)[-LOG_LINES:]]
     return b"".join(parts[3] if parts[2] == b"F" else parts[3].rstrip(b"\n") for parts in lines if len(parts) == 4)

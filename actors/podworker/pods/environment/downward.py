@@ -9,7 +9,7 @@ from actors.podworker.model.types import ContainerSpec, Object, PodSpec
 
 
 def field_value(path: str, spec: PodSpec, node: Node) -> str:
-    """Raises ContainerConfigInvalid for a field there is none of."""
+    """Return the value of a pod field. Raises ContainerConfigInvalid for an unsupported one."""
     simple = _simple(spec, node)
     if path in simple:
         return simple[path]
@@ -47,7 +47,7 @@ def _quoted(text: str) -> str:
 def resource_value(
     reference: Object, containers: Mapping[str, ContainerSpec], container: ContainerSpec | None, node: Node
 ) -> str:
-    """A limit or request in units of the divisor, rounded up; `containers` by name. Raises ContainerConfigInvalid."""
+    """Return a limit or request in units of the divisor, rounded up. Raises ContainerConfigInvalid."""
     name = reference.get("containerName")
     owner = containers.get(name) if name else container
     if owner is None:
@@ -61,7 +61,7 @@ def resource_value(
 
 
 def _amount(resources: Object, side: str, resource: str, node: Node) -> int:
-    """In thousandths. Without a limit it is what the node has; without a request nothing was asked for."""
+    """Return thousandths. A missing limit is the node's amount, a missing request is 0."""
     for kind in (side, "limits"):
         if (found := (resources.get(kind) or {}).get(resource)) is not None:
             return milli(found)

@@ -26,12 +26,12 @@ class Ref(msgspec.Struct, frozen=True, order=True):
 
 
 Found = Mapping[Ref, Contents | None]
-"""None: there is no such object."""
+"""Contents by reference; None: the object does not exist."""
 
 
 class Reader(Protocol):
     async def read(self, kind: str, namespace: str, name: str) -> Object | None:
-        """None when it does not exist. Raises NodeplaneError when that cannot be told."""
+        """Return the object, None if it does not exist. Raises NodeplaneError on failure."""
         ...
 
 
@@ -58,7 +58,7 @@ def volume_refs(spec: PodSpec) -> set[Ref]:
 
 
 def secret_ref(source: Object) -> Ref:
-    """A secret volume says `secretName`, a projected secret says `name`."""
+    """Return the reference of a secret volume (`secretName`) or of a projected secret (`name`)."""
     return Ref(SECRET, str(source.get("secretName") or source.get("name") or ""))
 
 
@@ -68,7 +68,7 @@ def _refs(source: Object, config_map: str, secret: str) -> set[Ref]:
 
 
 def contents(kind: str, obj: Object) -> Contents:
-    """Raises ReferenceUnreadable when binary data does not decode."""
+    """Return an object's data as bytes. Raises ReferenceUnreadable when binary data does not decode."""
     plain = {} if kind == SECRET else {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
     encoded = (obj.get("data") if kind == SECRET else obj.get("binaryData")) or {}
     try:
@@ -79,7 +79,7 @@ def contents(kind: str, obj: Object) -> Contents:
 
 
 async def fetch(reader: Reader, namespace: str, refs: Iterable[Ref]) -> dict[Ref, Contents | None]:
-    """All at once. Raises ReferenceUnreadable."""
+    """Read all objects concurrently. Raises ReferenceUnreadable."""
     wanted = sorted(refs)
     answers = await asyncio.gather(*(_read(reader, namespace, ref) for ref in wanted))
     return dict(zip(wanted, answers, strict=True))

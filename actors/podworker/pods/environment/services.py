@@ -10,8 +10,11 @@ HEADLESS = "None"
 
 
 def service_variables(spec: PodSpec, services: Iterable[Object], api: Address) -> dict[str, str]:
-    """`services`: all that are known, of any namespace. The API's variables are there in any case; the others unless
-    the pod says enableServiceLinks: false."""
+    """Return the variables of the services visible to a pod.
+
+    `services` are those of all namespaces. The API server's variables are always set, the others unless the pod has
+    enableServiceLinks: false.
+    """
     found = {_name(service): service for service in _visible(spec, services)}
     variables: dict[str, str] = {}
     for name in sorted(found):
@@ -23,7 +26,7 @@ def service_variables(spec: PodSpec, services: Iterable[Object], api: Address) -
 
 
 def _visible(spec: PodSpec, services: Iterable[Object]) -> list[Object]:
-    """The namespace's own go after the API's, and so before it where they bear its name."""
+    """Return the API's service, then the namespace's own, which override it if they have its name."""
     links = (spec.raw.get("spec") or {}).get("enableServiceLinks") is not False
     addressed = [service for service in services if _ip(service) not in ("", HEADLESS)]
     theirs = [s for s in addressed if _namespace(s) == API_NAMESPACE and _name(s) == API_NAME]
@@ -31,7 +34,7 @@ def _visible(spec: PodSpec, services: Iterable[Object]) -> list[Object]:
 
 
 def _variables(service: Object) -> dict[str, str]:
-    """Of one service; its first port is also the service's."""
+    """Return the variables of one service; its first port is also the service's."""
     ports = (service.get("spec") or {}).get("ports") or []
     if not ports:
         return {}

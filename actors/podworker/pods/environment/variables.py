@@ -14,13 +14,13 @@ MAX_ENVIRONMENT = 8 << 20
 
 
 class Budget:
-    """Characters that one container may still add. References to references grow exponentially without a bound."""
+    """Limit on the expanded characters of one container: references to references grow exponentially."""
 
     def __init__(self, most: int = MAX_ENVIRONMENT) -> None:
         self._left = self._most = most
 
     def spend(self, characters: int) -> None:
-        """Raises ContainerConfigInvalid when more was added than fits."""
+        """Raise ContainerConfigInvalid once the limit is exceeded."""
         self._left -= characters
         if self._left < 0:
             raise ContainerConfigInvalid(
@@ -48,8 +48,10 @@ def expand(text: str, variables: Mapping[str, str], budget: Budget | None = None
 
 
 def _reference(text: str, dollar: int, last: int, variables: Mapping[str, str]) -> tuple[str, int]:
-    """What the operator at `dollar` stands for, and where reading goes on. `last`: the last parenthesis, so that
-    references that are never closed do not each search the rest of the text."""
+    """Return the replacement of the operator at `dollar`, and the position after it.
+
+    `last` is the last parenthesis: references that are never closed must not each search the rest of the text.
+    """
     following = text[dollar + 1]
     if following == "$":
         return "$", dollar + 2
@@ -108,7 +110,7 @@ class _Scope:
         return variables
 
     def value(self, entry: Object, known: Mapping[str, str]) -> str | None:
-        """None: an optional reference to what there is not; the variable is left out."""
+        """Return the variable's value, None for an optional reference to a missing object or key."""
         source = entry.get("valueFrom")
         if not source:
             return expand(entry.get("value") or "", known, self._budget)
@@ -145,7 +147,7 @@ class _Scope:
         raise ContainerConfigInvalid(f"couldn't find key {key} in {kind} {name}")
 
     def _contents(self, kind: str, reference: Object) -> Contents | None:
-        """None: not there, and optional."""
+        """Return the contents of a referenced object, None if it is optional and missing."""
         ref = Ref(kind, str(reference.get("name") or ""))
         contents = self._found.get(ref)
         if contents is None and not reference.get("optional"):
@@ -154,7 +156,7 @@ class _Scope:
 
 
 def _usable(name: str) -> bool:
-    """A name the kernel takes; others are left out."""
+    """Return True for names that the kernel accepts; others are skipped."""
     return bool(name) and "=" not in name and name.isprintable()
 
 

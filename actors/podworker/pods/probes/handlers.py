@@ -40,7 +40,7 @@ async def check(deps: Dependencies, handler: Object, target: Target, timeout: fl
 
 
 async def _exec(deps: Dependencies, source: Object, target: Target, timeout: float) -> Attempt:
-    """A runtime that does not answer says nothing of the container: no reason to kill it."""
+    """Run a command. A runtime that does not answer says nothing about the container and is no failure."""
     command = [str(part) for part in source.get("command") or ()]
     try:
         code, output = await deps.runtime.exec_sync(target.container_id, command, int(timeout))
@@ -55,7 +55,7 @@ async def _exec(deps: Dependencies, source: Object, target: Target, timeout: flo
 
 
 def address(source: Object, target: Target) -> tuple[str, int]:
-    """Raises ValueError for a named port the container has not."""
+    """Return host and port. Raises ValueError for an unknown named port."""
     port = source.get("port")
     if isinstance(port, str) and not port.isdecimal():
         if port not in target.ports:
@@ -78,7 +78,10 @@ def http_headers(source: Object) -> dict[str, str]:
 
 
 async def fetch(source: Object, target: Target) -> tuple[int, str, str]:
-    """Status code, place it redirects to (of another host), start of the body. Redirects of its own are followed."""
+    """Return status code, redirect target on another host, and start of the body.
+
+    Redirects to the same host are followed.
+    """
     url = http_url(source, target)
     connector = aiohttp.TCPConnector(ssl=False, force_close=True)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
@@ -111,7 +114,10 @@ async def _tcp(source: Object, target: Target) -> Attempt:
 
 
 async def _grpc(source: Object, target: Target, timeout: float) -> Attempt:
-    """gRPC is only loaded once a pod asks for it, beside the loop: it takes a tenth of a second."""
+    """Call the gRPC health service.
+
+    The library is loaded on first use in a thread, since it takes a tenth of a second.
+    """
     grpc: Any = await asyncio.to_thread(importlib.import_module, "grpc")
     host, port = target.ip, int(source.get("port") or 0)
     name = str(source.get("service") or "").encode()
@@ -130,11 +136,11 @@ async def _grpc(source: Object, target: Target, timeout: float) -> Attempt:
 
 POST_START, PRE_STOP = "postStart", "preStop"
 POST_START_S = 600.0
-"""A postStart hook holds up the containers after it; it ends in failure after so long."""
+"""Timeout of a postStart hook, which delays later containers."""
 
 
 def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:
-    """None when there is none, or nothing in it that could be run."""
+    """Return the hook, None if it has no handler."""
     hook = ((container.raw.get("lifecycle") or {}) if container else {}).get(kind) or {}
     return hook if any(hook.get(part) for part in ("exec", "httpGet", "sleep")) else None
 
@@ -142,7 +148,7 @@ def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:
 async def run_hook(
     deps: Dependencies, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
 ) -> None:
-    """Raises HookFailed."""
+    """Run a hook. Raises HookFailed."""
     try:
         async with asyncio.timeout(timeout):
             await _run(deps, container, hook, container_id, ip, timeout)

@@ -31,7 +31,7 @@ from actors.podworker.pods.probes.results import (
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 TRIES = 3
-"""An attempt that says nothing is repeated at once, so often."""
+"""Immediate attempts while there is no result."""
 ADOPTED_JITTER_S = 1.0
 
 
@@ -45,7 +45,7 @@ class ProberOptions(msgspec.Struct, frozen=True):
     clock: Callable[[], int]
     on_change: Callable[[], None]
     known: frozenset[str] = frozenset()
-    """Kinds of which an earlier life of this process has seen the success."""
+    """Kinds of probes that succeeded before this process restarted."""
 
 
 class Prober:
@@ -62,7 +62,7 @@ class Prober:
             task.cancel()
 
     def end_liveness(self) -> None:
-        """The pod is being ended: only readiness is still asked for, and nothing is killed for a probe."""
+        """Stop liveness and startup probes because the pod is ending; readiness is still probed."""
         for kind in (LIVENESS, STARTUP):
             if task := self._tasks.get(kind):
                 task.cancel()
@@ -76,7 +76,7 @@ class Prober:
             await asyncio.sleep(probe.period)
 
     async def _due(self, probe: Probe) -> None:
-        """The initial delay counts from the container's start, also across restarts of this process."""
+        """Wait for the initial delay, which counts from the container's start across restarts of this process."""
         options = self._options
         since = max(0.0, (options.clock() - options.started_ns) / SECOND)
         jitter = random.uniform(0, min(probe.period, ADOPTED_JITTER_S)) if options.known else 0.0
@@ -115,7 +115,7 @@ class Prober:
 
 
 class PodProbes:
-    """`on_change`: a verdict changed, the pod is to be looked at."""
+    """Probers of one pod. `on_change` is called when a verdict changes."""
 
     def __init__(
         self, deps: Dependencies, spec: Callable[[], PodSpec], clock: Callable[[], int], on_change: Callable[[], None]
@@ -133,7 +133,10 @@ class PodProbes:
         return {id: prober.verdict for id, prober in self._probers.items()}
 
     def follow(self, status: PodStatus, shown: Object) -> None:
-        """`shown`: the pod's status in the API, from which a new life of this process learns who was ready."""
+        """Start and stop probers to match the running containers.
+
+        `shown`: status in the API, which contains the results from before a restart of this process.
+        """
         spec = self._spec()
         if not self._probers and not probed(spec):
             return
@@ -179,7 +182,7 @@ class PodProbes:
 
 
 def _known(shown: Object) -> dict[str, frozenset[str]]:
-    """Kinds of probes that have succeeded, by container id."""
+    """Return the kinds of probes that have succeeded, by container id."""
     entries = (*(shown.get("containerStatuses") or ()), *(shown.get("initContainerStatuses") or ()))
     return {str(entry.get("containerID") or "").partition("//")[2]: _succeeded(entry) for entry in entries}
 

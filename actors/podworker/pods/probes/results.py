@@ -16,36 +16,36 @@ FIELDS = {LIVENESS: "livenessProbe", READINESS: "readinessProbe", STARTUP: "star
 
 
 class Outcome(Enum):
-    """Of one attempt."""
+    """Result of one attempt."""
 
     SUCCESS = "success"
     FAILURE = "failure"
     UNKNOWN = "unknown"
-    """The question could not be put: says nothing of the container."""
+    """No result: the probe could not be run, which says nothing about the container."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
     outcome: Outcome
     output: str = ""
     warning: bool = False
-    """A success that deserves a word: redirected to another host."""
+    """Success with a warning: redirected to another host."""
 
 
 class Probe(msgspec.Struct, frozen=True):
     kind: str
     handler: Object
-    """The part with exec, httpGet, tcpSocket or grpc."""
+    """The field exec, httpGet, tcpSocket or grpc."""
     initial_delay: float = 0
     period: float = 10
     timeout: float = 1
     success: int = 1
     failure: int = 3
     grace: int = 0
-    """Seconds to end after a failure; 0 = the pod's."""
+    """Grace period in seconds after a failure; 0 = the pod's."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What is asked."""
+    """Address and container that are probed."""
 
     container_id: str
     ip: str
@@ -54,12 +54,12 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the probes of one running container say together."""
+    """Combined result of all probes of one running container."""
 
     started: bool = True
     ready: bool = True
     fault: str = ""
-    """Why the container is to be killed; empty: it is not."""
+    """Reason to kill the container; empty if there is none."""
     grace: int = 0
 
 
@@ -67,7 +67,7 @@ HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 def probes_of(container: ContainerSpec) -> tuple[Probe, ...]:
-    """Plain init containers have none."""
+    """Return the probes of a container; plain init containers have none."""
     if container.kind == INIT:
         return ()
     found = ((kind, container.raw.get(field)) for kind, field in FIELDS.items())
@@ -105,7 +105,7 @@ class ProbeState(msgspec.Struct, frozen=True):
 
 
 def initial_state(kind: str, known: bool = False) -> ProbeState:
-    """`known`: an earlier life of this process has seen this very container succeed."""
+    """Return the state before the first attempt. `known`: it succeeded before this process restarted."""
     if known:
         return ProbeState(True)
     return ProbeState({LIVENESS: True, READINESS: False, STARTUP: None}[kind])
@@ -122,14 +122,14 @@ def observe(probe: Probe, state: ProbeState, outcome: Outcome) -> ProbeState:
 
 
 def is_decided(probe: Probe, state: ProbeState) -> bool:
-    """This container needs no further attempt: it has started, or it is going to be killed."""
+    """Return True if no further attempt is needed: the container has started, or will be killed."""
     if probe.kind == READINESS:
         return False
     return state.good is False or (probe.kind == STARTUP and state.good is True)
 
 
 def verdict_of(name: str, states: Mapping[str, tuple[Probe, ProbeState]]) -> Verdict:
-    """`states` by kind."""
+    """Combine the states of one container, by kind."""
     good = {kind: state.good for kind, (_, state) in states.items()}
     started = good.get(STARTUP, True) is True
     for kind in (STARTUP, LIVENESS):

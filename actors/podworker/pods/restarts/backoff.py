@@ -19,26 +19,26 @@ RESET_NS = 2 * MAXIMUM_NS
 
 
 def expired(entry: BackoffEntry, finished_ns: int) -> bool:
-    """The container ran long enough since the last restart: its next crash counts as the first."""
+    """Return True if the container ran long enough since its restart for the next crash to count as the first."""
     return finished_ns - entry.updated_ns > RESET_NS
 
 
 def ready_ns(entry: BackoffEntry | None, finished_ns: int) -> int:
-    """When a container whose run ended at `finished_ns` may start again; 0 = at once."""
+    """Return the earliest time of the next start after a run that ended at `finished_ns`; 0 = at once."""
     if entry is None or expired(entry, finished_ns):
         return 0
     return finished_ns + entry.delay_ns
 
 
 def advance(entry: BackoffEntry | None, finished_ns: int, now_ns: int, spec_hash: str = "") -> BackoffEntry:
-    """The entry after a restart at `now_ns` of a container whose last run ended at `finished_ns`."""
+    """Return the entry after a restart at `now_ns`; the previous run ended at `finished_ns`."""
     fresh = entry is None or expired(entry, finished_ns) or entry.hash != spec_hash
     delay = INITIAL_NS if fresh or entry is None else min(max(entry.delay_ns * 2, INITIAL_NS), MAXIMUM_NS)
     return BackoffEntry(delay_ns=delay, updated_ns=now_ns, hash=spec_hash)
 
 
 def recover(restart_count: int, started_ns: int, spec_hash: str) -> BackoffEntry | None:
-    """The entry a container's history implies, for a podworker that has just started and remembers nothing."""
+    """Derive the entry from a container's history after a restart of this process."""
     if restart_count <= 0:
         return None
     delay = min(INITIAL_NS << min(restart_count - 1, 10), MAXIMUM_NS)
@@ -46,20 +46,20 @@ def recover(restart_count: int, started_ns: int, spec_hash: str) -> BackoffEntry
 
 
 def ended_with_node_entry(finished_ns: int, spec_hash: str) -> BackoffEntry:
-    """The entry of a container whose last run, ended at `finished_ns`, was stopped together with its node."""
+    """Return the entry of a container whose last run was stopped together with its node."""
     return BackoffEntry(delay_ns=0, updated_ns=finished_ns, hash=spec_hash)
 
 
 def ended_with_node(entry: BackoffEntry | None, finished_ns: int) -> bool:
-    """The run that ended at `finished_ns` is not to be counted as a crash."""
+    """Return True if the run that ended at `finished_ns` does not count as a crash."""
     return entry is not None and not entry.delay_ns and finished_ns <= entry.updated_ns
 
 
 def recover_all(status: PodStatus) -> dict[str, BackoffEntry]:
-    """Entries of every container name, from the newest status of each.
+    """Derive entries by container name from the newest run of each.
 
-    A sandbox ends when the plane or the machine is shut down; so what ended with one did not crash, and as many of the
-    restarts as there were sandboxes before were none of the container's.
+    A sandbox ends when the plane or machine shuts down: a run that ended with it did not crash, and as many restarts as
+    there were earlier sandboxes are not the container's.
     """
     sandboxes = {sandbox.id: sandbox for sandbox in status.sandboxes}
     backoffs: dict[str, BackoffEntry] = {}
@@ -78,35 +78,35 @@ def _recovered(container: ContainerStatus, sandbox: SandboxStatus | None) -> Bac
 
 
 def format_delay(delay_ns: int) -> str:
-    """`10s`, `1m20s`, `5m0s`: a duration as kubectl's users know it."""
+    """Format a duration like kubectl: `10s`, `1m20s`, `5m0s`."""
     minutes, seconds = divmod(delay_ns // SECOND, 60)
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
 RETRY_S = 10.0
 JITTER = 0.5
-"""Up to so much of it is added, so that pods that failed together do not return together."""
+"""Largest share added to the pause, so that pods that failed together do not retry together."""
 SOON_S = 1.0
-"""First pause after a fault that is likely to pass by itself; it doubles up to RETRY_S."""
+"""First pause after a fault that is likely to pass by itself; doubles up to RETRY_S."""
 SANDBOX = Start(name="", attempt=0)
-"""Stands for the sandbox, as the steps of a plan do for containers."""
+"""Key of the sandbox's pause, beside those of containers."""
 
 
 class Pause(msgspec.Struct, frozen=True):
     sandbox: str
-    """The sandbox it was to start in; empty: there was none yet."""
+    """Id of the sandbox to start in; empty if there was none yet."""
     until_ns: int
     times: int
     existing: str = ""
-    """Id of the container that was only to be started."""
+    """Id of the container, if it only had to be started."""
 
     def holds(self, step: Start, now_ns: int) -> bool:
-        """One that was made after all is not held: what failed is done."""
+        """Return True if the step is to wait. A container that was created meanwhile does not."""
         return now_ns < self.until_ns and step.existing == self.existing
 
 
 class Pauses:
-    """`retry_s`: before what failed is tried again."""
+    """Pauses of one pod after failed starts. `retry_s`: length of a pause."""
 
     def __init__(self, retry_s: float = RETRY_S, jitter: Callable[[], float] = random.random) -> None:
         self._retry_s = retry_s
@@ -127,13 +127,13 @@ class Pauses:
         self._pauses.pop(name, None)
 
     def clear(self) -> bool:
-        """What they failed on may be another now. False: there were none."""
+        """Drop all pauses, since their cause may be gone. Returns False if there were none."""
         there = bool(self._pauses)
         self._pauses.clear()
         return there
 
     def applied(self, plan: Plan, now_ns: int) -> Plan:
-        """The plan without what is too early; `wake_ns` says when it will not be."""
+        """Return the plan without steps that are paused; `wake_ns` is the end of the first pause."""
         if plan.create_sandbox >= 0 and (pause := self._holding(SANDBOX, plan, now_ns)):
             return msgspec.structs.replace(plan, start=(), create_sandbox=-1, wake_ns=_first(plan, pause))
         pauses = {step: self._holding(step, plan, now_ns) for step in plan.start}

@@ -26,7 +26,7 @@ from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 FINE = Verdict()
 CREATING = "ContainerCreating"
 RETAINED_ATTEMPTS = 2
-"""Per container name: the newest, and the one before it (its lastState and `logs --previous`)."""
+"""Runs retained per container: the newest, and the previous one (lastState and `logs --previous`)."""
 
 
 def compute_actions(
@@ -37,10 +37,9 @@ def compute_actions(
     counts: Mapping[str, int] | None = None,
     verdicts: Mapping[str, Verdict] | None = None,
 ) -> Plan:
-    """The next steps for a pod that should run.
+    """Return the next steps for a pod that should run.
 
-    `verdicts`: what probes say, by container id.
-    `counts`: restart counts the API knows of containers that once ran; they hold when the runtime forgot those.
+    `verdicts` by container id. `counts`: restart counts in the API, for containers that the runtime has forgotten.
     """
     restarts = Restarts(spec, status, backoffs, now_ns, counts or {})
     sandbox = runtime_status.current_sandbox(status)
@@ -50,14 +49,14 @@ def compute_actions(
 
 
 def teardown(status: PodStatus) -> tuple[str, ...]:
-    """Sandboxes to stop once no container runs any more."""
+    """Return the sandboxes to stop once no container runs."""
     return tuple(s.id for s in status.sandboxes if s.ready)
 
 
 def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Plan:
     running = runtime_status.live(status)
     stop = teardown(status)
-    if running or stop:  # the old life ends first; a newer status decides about the next
+    if running or stop:  # everything of the old sandbox ends first; a newer status decides on the next one
         return Plan(kill=tuple(_kill(c, "Pod sandbox changed") for c in running), stop_sandboxes=stop)
     never = spec.restart_policy == NEVER and not any(own_policy(c) for c in spec.apps)
     if never and status.sandboxes and status.containers:
@@ -96,7 +95,7 @@ def _next(
     restarts: Restarts,
     verdicts: Mapping[str, Verdict],
 ) -> tuple[Start, ...]:
-    """Init containers one by one, then all apps; once an app was started only sidecars of the inits come back."""
+    """Start init containers one by one, then all apps; once an app was started, only sidecars and apps restart."""
     begun = any(c.name in newest for c in spec.apps)
     if not begun:
         step = _next_init(spec, newest, restarts, verdicts)
@@ -108,7 +107,7 @@ def _next(
 
 
 def _ephemeral(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: Restarts) -> tuple[Start, ...]:
-    """Each once, whatever becomes of it; whoever wants to see another's processes waits for them."""
+    """Start each ephemeral container once, after its target runs."""
     steps = []
     for container in spec.ephemeral:
         target, step = str(container.raw.get("targetContainerName") or ""), restarts.once(container)
@@ -126,7 +125,7 @@ def _next_init(
     restarts: Restarts,
     verdicts: Mapping[str, Verdict],
 ) -> tuple[Start, ...] | None:
-    """What the init phase starts now (maybe nothing yet); None when it is over."""
+    """Return the steps of the init phase, None when it is over."""
     for container in spec.inits:
         last = newest.get(container.name)
         if _passed(container, last, verdicts):
@@ -147,7 +146,7 @@ def _passed(container: ContainerSpec, last: ContainerStatus | None, verdicts: Ma
 def _to_kill(
     spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, Verdict]
 ) -> tuple[Kill, ...]:
-    """Live containers that must not be: of another sandbox, unknown to the spec, changed, doubled, or in doubt."""
+    """Return live containers that must end: of another sandbox, not in the spec, changed, duplicate or unknown."""
     known = {c.name: c for c in (*spec.containers, *spec.ephemeral)}
     kill: list[Kill] = []
     for container in runtime_status.live(status):

@@ -20,7 +20,7 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
 def own_policy(container: ContainerSpec) -> str:
-    """Of the container itself; empty: the pod's holds."""
+    """Return the container's own restart policy; empty if the pod's applies."""
     return "" if container.kind == SIDECAR else str(container.raw.get("restartPolicy") or "")
 
 
@@ -29,7 +29,10 @@ def policy_of(pod_policy: str, container: ContainerSpec) -> str:
 
 
 def may_restart(pod_policy: str, container: ContainerSpec, exit_code: int) -> bool:
-    """Sidecars always; init containers until they succeed; apps by their policy. A rule that matches restarts."""
+    """Return True if an ended container restarts.
+
+    Sidecars always do; init containers until they succeed; apps by policy. A matching rule restarts in any case.
+    """
     if container.kind == SIDECAR or any(_matches(rule, exit_code) for rule in _rules(container)):
         return True
     policy = policy_of(pod_policy, container)
@@ -53,7 +56,7 @@ CRASH_LOOP = "CrashLoopBackOff"
 
 
 class Restarts:
-    """Decisions about the containers of one pod at one moment; collects who waits and until when."""
+    """Start decisions for the containers of one pod at one moment; collects waiting ones and the next wake-up."""
 
     def __init__(
         self,
@@ -72,14 +75,14 @@ class Restarts:
         self.wake_ns = 0
 
     def wanted(self, container: ContainerSpec) -> bool:
-        """By its restart policy alone: should it run (again)?"""
+        """Return True if the container should run, by its restart policy alone."""
         last = self._newest(container.name)
         if last is None or last.state != runtime_status.EXITED:
             return True
         return may_restart(self._spec.restart_policy, container, last.exit_code)
 
     def decide(self, container: ContainerSpec, last: ContainerStatus | None) -> Start | None:
-        """`last` is its newest run in the current sandbox, None if there is none yet."""
+        """Decide on a container whose newest run in the current sandbox is `last`."""
         if last is None:
             return self._first(container)
         if last.state == runtime_status.CREATED:
@@ -91,14 +94,14 @@ class Restarts:
         return self._again(container, last)
 
     def once(self, container: ContainerSpec) -> Start | None:
-        """A container that runs once: None when it did, also if only the API knows of that."""
+        """Decide on a container that runs once, even if only the API knows that it did."""
         before = self._newest(container.name)
         if before is not None and before.state == runtime_status.CREATED:
             return Start(name=container.name, attempt=before.restart_count, existing=before.id)
         return None if before is not None or container.name in self._counts else Start(container.name, 0)
 
     def _first(self, container: ContainerSpec) -> Start | None:
-        """First start in this sandbox. Init containers run again in each; apps only if their policy says so."""
+        """Decide on the first start in this sandbox. Init containers run in each, apps by their restart policy."""
         before = self._newest(container.name)
         if before is None:
             return Start(name=container.name, attempt=self._next_attempt(container.name))
@@ -133,6 +136,6 @@ class Restarts:
         return attempts[0] if attempts else None
 
     def _next_attempt(self, name: str) -> int:
-        """One more than any attempt known of: names stay reserved in the runtime, counts never shrink."""
+        """Return one more than any known attempt: names stay reserved in the runtime, counts never shrink."""
         known = [max(c.restart_count, c.attempt) for c in self._attempts.get(name, ())]
         return max((*known, self._counts.get(name, -1))) + 1

@@ -14,7 +14,7 @@ TERMINAL = (SUCCEEDED, FAILED)
 
 
 def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = False) -> str:
-    """`statuses`: rendered container statuses by name. `final`: the pod was ended on purpose, nothing restarts."""
+    """Return the phase. `statuses` by container name; `final`: the pod was ended on purpose, nothing restarts."""
     apps = Counter(_classify(statuses.get(c.name)) for c in spec.apps)
     inits = Counter(_classify_init(statuses.get(c.name)) for c in spec.inits if c.kind == INIT)
     if final:
@@ -32,14 +32,14 @@ def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = Fals
 
 
 def _ended_for_good(spec: PodSpec, container: ContainerSpec, status: Object | None) -> bool:
-    """An init container that failed, and nobody starts it again."""
+    """Return True for an init container that failed and does not restart."""
     if _classify_init(status) != "failed":
         return False
     return not may_restart(spec.restart_policy, container, _exit_code(status or {}))
 
 
 def _exit_code(status: Object) -> int:
-    """Of the last end, which there is."""
+    """Return the exit code of the last run."""
     state = status["state"].get("terminated") or status["lastState"]["terminated"]
     return int(state.get("exitCode") or 0)
 
@@ -57,7 +57,7 @@ def _classify(status: Object | None) -> str:
 
 
 def _classify_init(status: Object | None) -> str:
-    """A finished init container whose sandbox is gone runs again, but while it shows exit 0 it counts as done."""
+    """Classify an init container. It runs again in a new sandbox, but counts as done while it shows exit code 0."""
     if status is None or "running" in status["state"]:
         return "unfinished"
     kind = _classify(status)
@@ -85,8 +85,10 @@ def compute_conditions(
     now: str,
     more: Mapping[str, Waiting] | None = None,
 ) -> list[Object]:
-    """The whole list as it should stand in the API; `before`: the status shown so far, `now`: when changes happened.
-    `more`: others that are true now."""
+    """Return all conditions of the pod.
+
+    `before`: the status in the API. `now`: time of changes. `more`: additional conditions that are True.
+    """
     old = {c.get("type", ""): c for c in before.get("conditions") or ()}
     containers = _containers_ready(spec, statuses, phase)
     wanted = [

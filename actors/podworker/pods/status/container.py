@@ -16,7 +16,7 @@ LOST_MESSAGE = "the runtime no longer knows this container, its exit status is l
 
 
 class RenderContext:
-    """What every container of one pod is rendered with."""
+    """Common inputs of all container statuses of a pod."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class RenderContext:
         self.default = Waiting(default_reason)
         self.verdicts = verdicts or {}
         self.final = final
-        """Nothing of the pod runs any more nor will: every container gets a terminated state."""
+        """Nothing of the pod runs or will run: every container gets a terminated state."""
 
 
 def render(
@@ -41,7 +41,10 @@ def render(
     waiting: Waiting | None,
     before: Object | None,
 ) -> Object:
-    """`attempts`: its runs newest first; `waiting`: why it is not started; `before`: what the API shows of it now."""
+    """Return a container status.
+
+    `attempts`: runs, newest first. `waiting`: reason not to start. `before`: status in the API.
+    """
     if not attempts:
         return _without_run(context, container, waiting, before)
     newest = attempts[0]
@@ -63,7 +66,7 @@ def render(
 
 
 def _image(name: str) -> str:
-    """The name the runtime goes by; a bare id says less than what the spec calls it."""
+    """Return the runtime's name of the image, empty for a bare id: the name in the spec says more."""
     return "" if name.startswith("sha256:") else name
 
 
@@ -93,7 +96,7 @@ def _ended(attempts: list[ContainerStatus]) -> ContainerStatus | None:
 def _without_run(
     context: RenderContext, container: ContainerSpec, waiting: Waiting | None, before: Object | None
 ) -> Object:
-    """The runtime knows no run of it: never started, or forgotten; what the API recorded of it is then kept."""
+    """Render a container without a run in the runtime, from what the API recorded of it."""
     before = before or {}
     status: Object = {
         "name": container.name,
@@ -145,7 +148,7 @@ def _terminated(context: RenderContext, container: ContainerStatus) -> Object:
 
 
 def lost(container_id: str) -> Object:
-    """State of a container that is surely gone and whose end nobody saw."""
+    """Return the state of a container whose end was not observed."""
     inner: Object = {"exitCode": LOST_CODE, "reason": LOST, "message": LOST_MESSAGE}
     if container_id:
         inner["containerID"] = container_id

@@ -17,19 +17,18 @@ FIELDS = (("containerStatuses", False), ("initContainerStatuses", True))
 
 
 class Retention(Enum):
-    """What of a status stands beside what health tells."""
+    """Entries of the previous status that stay beside those that health reports."""
 
     NOTHING = 0
-    """It goes on, and health knows all of it."""
+    """None: the pod runs and health knows all its devices."""
     UNREPORTED = 1
-    """Devices that health does not tell of: an earlier life may have freed them, and this one asked for none yet."""
+    """Entries that health does not report, until this process has admitted the pod: devices may have been freed."""
     KNOWN = 2
-    """And what was known of those it tells are Unknown: the pod is over, or health was not heard yet. It may learn how
-    its devices are, but not that nobody knows any more."""
+    """Also the previous health of devices that are now Unknown: the pod has ended or health has not synced yet."""
 
 
 def health_entries(reported: tuple[ResourceStatus, ...], known: Object, retention: Retention) -> list[Object]:
-    """`known`: the status that showed such entries last."""
+    """Return the entries. `known`: status that showed entries last."""
     entries: list[Object] = read_json(msgspec.json.encode(reported))
     if retention is Retention.NOTHING:
         return entries
@@ -53,14 +52,14 @@ def _id(device: Object) -> str:
 
 
 def unknown(held: tuple[HeldResource, ...]) -> tuple[ResourceStatus, ...]:
-    """Of devices nobody has reported of."""
+    """Return entries with health Unknown for devices without a report."""
     return tuple(
         ResourceStatus(resource.name, tuple(ResourceHealth(one, UNKNOWN) for one in resource.ids)) for resource in held
     )
 
 
 def held_in(status: Object) -> PodHeld:
-    """What a pod held, as its status shows it: all that a later life of this process can know of it."""
+    """Return the devices in a status: all that is known of them after a restart of this process."""
     containers = [
         HeldContainer(str(one.get("name")), held, sidecar)
         for field, sidecar in FIELDS
@@ -79,7 +78,7 @@ def _resources(status: Any) -> tuple[HeldResource, ...]:
 
 
 def merged(one: PodHeld, other: PodHeld) -> PodHeld:
-    """`one`, and of `other` what `one` has not."""
+    """Return `one`, completed by what only `other` has."""
     more = {container.name: container for container in other.containers}
     containers = [
         HeldContainer(c.name, _both(c.resources, more.pop(c.name, c).resources), c.sidecar) for c in one.containers
@@ -88,7 +87,7 @@ def merged(one: PodHeld, other: PodHeld) -> PodHeld:
 
 
 def covers(shown: PodHeld, held: PodHeld) -> bool:
-    """Whether every device of `held` stands in `shown`."""
+    """Return True if `shown` has every device of `held`."""
     return _devices(held) <= _devices(shown)
 
 
@@ -105,7 +104,7 @@ def _both(one: tuple[HeldResource, ...], other: tuple[HeldResource, ...]) -> tup
 
 
 def reported_health(status: Object) -> Object:
-    """All that a status says of devices; empty: nothing."""
+    """Return all device health in a status, by container."""
     reported = {f"{field} {one.get('name')}": one[HEALTH] for field, one in _containers(status) if one.get(HEALTH)}
     return {**reported, **({"": status[HEALTH]} if status.get(HEALTH) else {})}
 

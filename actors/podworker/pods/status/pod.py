@@ -18,39 +18,38 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
 class StatusInputs(msgspec.Struct, frozen=True):
-    """Everything a pod's status is made of."""
+    """Inputs of a pod's status."""
 
     spec: PodSpec
     runtime: PodStatus
     before: Object = {}
-    """The status as shown so far: what the API has, under what was sent to it last."""
+    """Previous status: that of the API, overlaid by the one published last."""
     waiting: Mapping[str, Waiting] = {}
     resources: PodResourceStatus | None = None
     verdicts: Mapping[str, Verdict] = {}
-    """What probes say, by container id."""
+    """By container id."""
     deadline_exceeded: Waiting | None = None
-    """Why the pod is ended as Failed, once nothing of it runs: it was active for too long."""
+    """Reason of a pod that ended as Failed because it was active too long."""
     runtime_name: str = "nodeplane"
     host_ip: str = ""
     host_ips: tuple[str, ...] = ()
     now_ns: int = 0
     final: bool = False
-    """The pod was ended on purpose (deleted, refused, complete) and nothing of it runs."""
+    """The pod was ended on purpose (deleted, rejected, complete) and nothing of it runs."""
     health_enabled: bool = True
-    """Statuses tell of devices at all."""
+    """The feature gate for device health is on."""
     retention: Retention = Retention.NOTHING
-    """What stands of the devices the status shows."""
     held_before: PodHeld = PodHeld()
-    """What a pod that is over held_before: shown as Unknown where nothing else is known of it."""
+    """Devices that an ended pod had held: shown as Unknown where nothing else is known."""
     devices_held: bool = False
-    """The pod's devices are not free yet: a terminal phase would make the scheduler give them away too early."""
+    """The devices are not free yet: a terminal phase would let the scheduler reuse them too early."""
     sizes: Sizes = Sizes()
     rejected: Waiting | None = None
-    """Admission said no: reason and message of the Failed pod."""
+    """Reason and message of a pod that was rejected at admission."""
 
 
 def compute_status(inputs: StatusInputs) -> Object:
-    """The status object, with empty fields left out."""
+    """Return the status without empty fields."""
     before = inputs.before
     known = _known_containers(before)
     statuses = _container_statuses(inputs, known)
@@ -85,13 +84,13 @@ def compute_status(inputs: StatusInputs) -> Object:
 
 
 def _never_admitted(inputs: StatusInputs, before: Object) -> bool:
-    """Refused pods show why as their own reason, and no containers at all; also in a later life of this process."""
-    refused = before.get("phase") in TERMINAL and not before.get("containerStatuses")
-    return not inputs.runtime.containers and (inputs.rejected is not None or refused)
+    """Return True for rejected pods, which have a reason and no containers, also after a restart of this process."""
+    was_rejected = before.get("phase") in TERMINAL and not before.get("containerStatuses")
+    return not inputs.runtime.containers and (inputs.rejected is not None or was_rejected)
 
 
 def overlay(api: Object, shown: Object) -> Object:
-    """What the API shows once it took `shown`; conditions of others stay as the API has them."""
+    """Return the API's status with `shown` applied; conditions of others stay."""
     if not shown:
         return api
     ours = [c for c in shown.get("conditions") or () if c.get("type") in OWN]
@@ -100,7 +99,7 @@ def overlay(api: Object, shown: Object) -> Object:
 
 
 def restart_counts(before: Object) -> dict[str, int]:
-    """Restart counts of containers that, as far as the API knows, ran at least once."""
+    """Return restart counts of containers that ran at least once according to the API."""
     lists = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
     entries = [entry for key in lists for entry in before.get(key) or ()]
     return {e["name"]: int(e.get("restartCount") or 0) for e in entries if e.get("name") and e.get("containerID")}
@@ -112,7 +111,7 @@ def _known_containers(before: Object) -> dict[str, Object]:
 
 
 def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[str, Object]:
-    """Without their devices."""
+    """Render container statuses without device health."""
     attempts = runtime_status.by_name(inputs.runtime)
     initializing = _initializing(inputs.spec, inputs.runtime)
     statuses: dict[str, Object] = {}
@@ -130,14 +129,14 @@ def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[st
 
 
 def _retention(inputs: StatusInputs, statuses: dict[str, Object]) -> Retention:
-    """A pod that is over has nothing to ask for any more, whichever life of this process finds it so."""
+    """Return the retention; a pod that has ended retains what is known."""
     if not inputs.health_enabled:
         return Retention.NOTHING
     return Retention.KNOWN if compute_phase(inputs.spec, statuses) in TERMINAL else inputs.retention
 
 
 def _ephemeral_statuses(inputs: StatusInputs, before: Object) -> list[Object]:
-    """They are never ready, and nobody asks whether they have started."""
+    """Render ephemeral containers, which are never ready and have no `started`."""
     attempts = runtime_status.by_name(inputs.runtime)
     old = {c.get("name", ""): c for c in before.get("ephemeralContainerStatuses") or ()}
     context = RenderContext(
@@ -149,7 +148,7 @@ def _ephemeral_statuses(inputs: StatusInputs, before: Object) -> list[Object]:
 
 
 def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
-    """No app container was created yet and not all plain init containers are done."""
+    """Return True while no app was created and not all plain init containers are done."""
     newest = {name: runs[0] for name, runs in runtime_status.by_name(runtime).items()}
     if any(c.name in newest for c in spec.apps):
         return False
@@ -160,7 +159,7 @@ def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
 def _add_sizes(
     status: Object, container: ContainerSpec, runs: list[ContainerStatus], sizes: Sizes, known: Object
 ) -> None:
-    """What the node has allocated, and what the container really has; of those that ask for nothing, nothing."""
+    """Add allocated and actual resources of a container that has any in its spec."""
     if sizes.allocated is None:
         status |= {key: known[key] for key in ("allocatedResources", "resources") if key in known}
         return
@@ -192,7 +191,7 @@ def _add_resources(
 
 
 def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) -> str:
-    """Terminal phases never revert, and are not reported while anything still runs or holds devices."""
+    """Return the phase. Terminal ones never revert, and wait until nothing runs or holds devices."""
     old: str = before.get("phase") or ""
     if old in TERMINAL:
         return old
@@ -207,7 +206,7 @@ def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) ->
 
 
 def is_over(spec: PodSpec, status: Object) -> bool:
-    """By a computed status: every container ended for good, whatever phase is shown meanwhile."""
+    """Return True if every container in the status has ended for good, whatever its phase."""
     entries = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     return bool(spec.apps) and compute_phase(spec, {e["name"]: e for e in entries}) in TERMINAL
 

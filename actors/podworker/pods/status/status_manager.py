@@ -21,7 +21,7 @@ MERGE_KEYS = {
     "hostIPs": "ip",
     "allocatedResourcesStatus": "name",
 }
-"""Lists of the pod status that strategic merge patches by key, in any order; all others are replaced whole."""
+"""Merge keys of lists that strategic merge patches by entry; all others are replaced."""
 
 
 FOREIGN_FIELDS = (
@@ -30,11 +30,11 @@ FOREIGN_FIELDS = (
     "resourceClaimStatuses",
     "extendedResourceClaimStatus",
 )
-"""What others write into a pod's status: nothing of it is ever patched, whatever an older look at the pod has shown."""
+"""Fields that other writers own: never patched."""
 
 
 def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
-    """A body for PATCH pods/NAME/status guarded by `uid`; None when nothing differs."""
+    """Return the body for PATCH pods/NAME/status, guarded by `uid`; None when nothing differs."""
     changes: Object = {}
     for key in sorted({*current, *desired} - {*FOREIGN_FIELDS}):
         old, new = current.get(key), desired.get(key)
@@ -51,7 +51,7 @@ def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
 
 
 def _keyed(key: str, old: list[Object], new: list[Object]) -> list[Object]:
-    """Changed and added entries; removed ones by directive."""
+    """Return changed and added entries, and delete directives for removed ones."""
     before = {entry.get(key): entry for entry in old}
     names = {entry.get(key) for entry in new}
     changed = [_full(before.get(e.get(key)), e) for e in new if _plain(before.get(e.get(key))) != _plain(e)]
@@ -59,12 +59,12 @@ def _keyed(key: str, old: list[Object], new: list[Object]) -> list[Object]:
 
 
 def _full(old: Object | None, new: Object) -> Object:
-    """An entry as patched: fields that went away are set to null."""
+    """Return the entry with removed fields set to null."""
     return {**{field: None for field in old or {} if field not in new}, **new}
 
 
 def _plain(value: object) -> object:
-    """Absent, null and empty mean the same in a status."""
+    """Normalize: absent, null and empty are equal in a status."""
     if isinstance(value, dict):
         return {k: p for k, v in value.items() if (p := _plain(v)) is not None} or None
     if isinstance(value, list):
@@ -79,23 +79,23 @@ def same(one: Object, other: Object) -> bool:
 PARALLEL = 16
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 REJECTED_FIRST_S, REJECTED_MOST_S = 1.0, 30.0
-"""Pauses after the API rejected a status: the next one may be better, this one will hardly be."""
+"""Pauses after the API rejected a status: this one will hardly succeed, the next one may."""
 MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
-"""After so many the status is left alone until it changes, or so long; then it is tried once more, and so on."""
+"""After so many rejections a status is not sent again until it changes, or so many seconds have passed."""
 MAX_RETRY_AFTER_S = 30.0
-"""No server's wish for a pause is taken to be longer."""
+"""Upper bound of a server's Retry-After."""
 RETRYABLE = (404, 408, 429)
-"""Codes of 4xx that are no refusal."""
+"""4xx codes that are no rejection."""
 log = logging.getLogger("podworker")
 
 
 class PodApi(Protocol):
     async def patch_status(self, spec: PodSpec, body: Object) -> Object:
-        """The pod as it is after the patch."""
+        """Return the pod after the patch."""
         ...
 
     async def is_gone(self, spec: PodSpec) -> bool:
-        """No pod of that name, or another uid."""
+        """Return True if there is no pod of that name, or one with another uid."""
         ...
 
 
@@ -107,24 +107,24 @@ class _Entry:
         self.acked: Object = {}
         self.version = 0
         self.since = 0.0
-        """When the oldest status that the API does not show was published."""
+        """Time of the oldest published status that the API does not show."""
         self.reported_ns = 0
-        """When a report of a device was heard that the API does not show yet; 0 = it shows all."""
+        """Time of the oldest device health report that the API does not show; 0 = none."""
         self.known_ns = 0
-        """The newest of those that were ever published."""
+        """Time of the newest report ever published."""
         self.rejected_health: Object = {}
-        """What statuses said of devices when the API rejected that."""
+        """Device health of the last status that the API rejected because of it."""
         self.rejected: Object | None = None
         """The patch that was given up."""
         self.rejected_at = 0.0
         self.retry_timer: asyncio.TimerHandle | None = None
-        """When that is tried once more."""
+        """Timer of the next attempt after that."""
         self.gone = False
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
     def patch(self, seen: PodSpec | None = None) -> Object | None:
-        """Against the newest the API is known to show, in `seen` or before."""
+        """Return the patch against the newest status that the API is known to show, in `seen` or before."""
         desired, spec = self.desired, seen or self.spec
         if self.rejected_health and reported_health(desired) == self.rejected_health:
             desired = without_health(desired)
@@ -141,7 +141,7 @@ class _Entry:
         self.retry_timer = None
 
     def give_up(self, body: Object) -> bool:
-        """True the first time."""
+        """Return True the first time for this patch."""
         first, self.rejected, self.rejected_at = body != self.rejected, body, time.monotonic()
         return first
 
@@ -155,8 +155,11 @@ class _Entry:
 
 
 class StatusManager:
-    """`on_sent`: seconds from a changed status to the API's answer. `on_reported`: seconds from a device health report
-    to the API's answer that shows it."""
+    """Statuses of all pods on their way to the API.
+
+    `on_sent`: seconds from a changed status to the API's answer. `on_reported`: seconds from a device health report to
+    the API's answer that shows it.
+    """
 
     def __init__(
         self,
@@ -194,7 +197,7 @@ class StatusManager:
             for subscriber in self._published_subscribers:
                 subscriber(spec, status)
         if known and entry.task is None and entry.rejected is None:
-            return  # as at the last look, which sent what there was to send
+            return  # unchanged since the last sync, which has sent it
         entry.report(reported_ns)
         if entry.task is None and not entry.gone:
             self._begin(entry)
@@ -212,7 +215,7 @@ class StatusManager:
         entry.task = asyncio.get_running_loop().create_task(self._send(entry))
 
     def _retry(self, entry: _Entry) -> None:
-        """A status that was given up: what the API rejected then it may take now, and nobody else looks after it."""
+        """Send a status again that was given up: the API may accept it now."""
         if entry.task is None and not entry.gone:
             self._start(entry)
 
@@ -223,7 +226,7 @@ class StatusManager:
         return entry.task is None and ((body := entry.patch()) is None or entry.given_up(body))
 
     def overwritten(self, spec: PodSpec) -> bool:
-        """As ports.Statuses says. What is on its way is no matter: the pod is looked at again once it has arrived."""
+        """See dependencies.Statuses. False while a status is being sent: the pod is synced again after that."""
         entry = self._entries.get(spec.uid)
         if entry is None or entry.gone or entry.task is not None or version_of(spec.raw) <= entry.version:
             return False
@@ -276,7 +279,7 @@ class StatusManager:
             self._on_reported(max(0.0, (time.time_ns() - reported_ns) / SECOND))
 
     async def _failed(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
-        """False when there is nothing more to try."""
+        """Return False when there is nothing more to try."""
         code = getattr(error, "code", 0)
         if code == 404 or (code == 409 and await self._is_gone(entry)):
             entry.gone = True
@@ -291,7 +294,7 @@ class StatusManager:
         return True
 
     async def _on_rejected(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
-        """What it says of devices must not keep the rest from being shown."""
+        """Retry without device health if that was the cause, so that it does not block the rest of the status."""
         health = reported_health(entry.desired)
         if health and health != entry.rejected_health and HEALTH in f"{error} {getattr(error, 'details', '')}":
             entry.rejected_health = health
@@ -325,6 +328,6 @@ async def _wait_event(event: asyncio.Event, seconds: float) -> None:
 
 
 def version_of(pod: Object) -> int:
-    """resourceVersions of one object grow; anything unreadable counts as oldest."""
+    """Return the resourceVersion as a number; 0 if unreadable."""
     text = str((pod.get("metadata") or {}).get("resourceVersion") or "")
     return int(text) if text.isdecimal() else 0

@@ -17,7 +17,7 @@ _DIRECTORY = 0o755
 
 
 def write(directory: Path, payload: Payload, group: int = -1) -> bool:
-    """Make the directory show exactly `payload`; False when it did already. Raises OSError."""
+    """Make the directory contain exactly `payload`. Returns False if it already did. Raises OSError."""
     _make(directory)
     current = _current(directory)
     changed = current is None or _read(current) != {path: (f.data, _mode(f, group)) for path, f in payload.items()}
@@ -29,7 +29,7 @@ def write(directory: Path, payload: Payload, group: int = -1) -> bool:
 
 
 def _make(directory: Path) -> None:
-    """Readable for whatever user a container runs as, whatever our umask."""
+    """Create a directory that every container user can read, whatever the umask."""
     if not directory.is_dir():
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(_DIRECTORY)
@@ -77,7 +77,7 @@ def _swap(directory: Path, name: str) -> None:
 
 
 def _link(directory: Path, names: set[str]) -> None:
-    """Links of files that are gone are removed after the change, new ones made after it: none ever dangles long."""
+    """Update the symlinks: obsolete ones are removed and new ones created after the swap, so none dangles for long."""
     present = {entry.name for entry in os.scandir(directory) if not entry.name.startswith("..")}
     for name in names - present:
         (directory / name).symlink_to(f"{DATA}/{name}")

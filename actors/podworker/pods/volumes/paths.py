@@ -37,7 +37,7 @@ class VolumePaths:
         self._volumes = {str(volume.get("name") or ""): volume for volume in volumes_of(spec)}
 
     def path(self, name: str) -> Path:
-        """Raises ContainerConfigInvalid when the pod has no such volume, or one of a kind that is not supported."""
+        """Return the volume's path. Raises ContainerConfigInvalid for unknown volumes and unsupported kinds."""
         volume = self._volumes.get(name)
         if volume is None:
             raise ContainerConfigInvalid(f"volume {name!r} is mounted but not part of the pod")
@@ -48,7 +48,7 @@ class VolumePaths:
 
 
 def volume_path(spec: PodSpec, volume: Object, root: Path) -> Path:
-    """Raises ContainerConfigInvalid for a volume of a kind that is not supported."""
+    """Return the volume's path. Raises ContainerConfigInvalid for unsupported kinds."""
     name, kind = str(volume.get("name") or ""), kind_of(volume)
     if "/" in name or name in ("", ".", ".."):
         raise ContainerConfigInvalid(f"volume {name!r}: that is no name of a volume")
@@ -61,7 +61,7 @@ def volume_path(spec: PodSpec, volume: Object, root: Path) -> Path:
 
 
 def sub_path(mount: Object, variables: Mapping[str, str]) -> str:
-    """The part of the volume that is mounted; empty: all of it. Raises ContainerConfigInvalid."""
+    """Return the path within the volume; empty for all of it. Raises ContainerConfigInvalid."""
     found = str(mount.get("subPath") or "")
     if mount.get("subPathExpr"):
         found = expand(str(mount["subPathExpr"]), variables, Budget(MAX_SUB_PATH))

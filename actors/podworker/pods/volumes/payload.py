@@ -13,7 +13,7 @@ from actors.podworker.pods.environment.references import CONFIG_MAP, Found, Ref,
 
 EMPTY_DIR, HOST_PATH = "emptyDir", "hostPath"
 WRITTEN = ("configMap", "secret", "downwardAPI", "projected")
-"""Kinds whose files are written by podworker, and kept as their sources are."""
+"""Kinds whose files podworker writes and updates with their sources."""
 SUPPORTED = (EMPTY_DIR, HOST_PATH, *WRITTEN)
 
 
@@ -21,22 +21,22 @@ class File(msgspec.Struct, frozen=True):
     data: bytes
     mode: int
     owner: int = -1
-    """User id; -1 = podworker's own."""
+    """User id; -1 = that of this process."""
 
 
 Payload = dict[str, File]
-"""By path below the volume, with `/` between its parts."""
+"""Files by path within the volume, separated by `/`."""
 
 
 class TokenRef(msgspec.Struct, frozen=True, order=True):
-    """A token of the pod's service account, as a projected volume asks for it."""
+    """A service account token that a projected volume requests."""
 
     audience: str
     seconds: int
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """Everything the files of a pod's volumes are made of."""
+    """Inputs of the files of a pod's volumes."""
 
     spec: PodSpec
     node: Node
@@ -47,7 +47,7 @@ class Inputs(msgspec.Struct, frozen=True):
 DEFAULT_MODE = 0o644
 TOKEN_SECONDS = 3600
 MAX_VOLUME = 128 << 20
-"""Bytes of the files of one volume. An item takes 60 bytes of the pod and may name a value of 1 MB, again and again."""
+"""Bytes of all files of a volume. An item takes 60 bytes of the pod and may refer to a value of 1 MB repeatedly."""
 
 
 def volumes_of(spec: PodSpec) -> list[Object]:
@@ -56,7 +56,7 @@ def volumes_of(spec: PodSpec) -> list[Object]:
 
 
 def kind_of(volume: Object) -> str:
-    """The key of its source; a volume without one is an emptyDir."""
+    """Return the key of the volume's source; emptyDir without one."""
     return next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
 
 
@@ -70,7 +70,7 @@ def _token_ref(source: Object) -> TokenRef:
 
 
 def payload(volume: Object, inputs: Inputs) -> Payload:
-    """Files of a volume of one of the WRITTEN kinds. Raises VolumeNotReady."""
+    """Return the files of a volume of a WRITTEN kind. Raises VolumeNotReady."""
     kind = kind_of(volume)
     source = volume[kind]
     mode = _mode(source, DEFAULT_MODE)
@@ -85,7 +85,7 @@ def payload(volume: Object, inputs: Inputs) -> Payload:
 
 
 class _Sources:
-    """Files of the sources of one volume, with a bound on what all of them hold."""
+    """Files of all sources of one volume, with a limit on their total size."""
 
     def __init__(self, inputs: Inputs, mode: int) -> None:
         self._inputs, self._mode = inputs, mode
@@ -153,7 +153,7 @@ def _downward(item: Object, mode: int, inputs: Inputs, containers: Mapping[str, 
 
 
 def _token(source: Object, mode: int, inputs: Inputs) -> Payload:
-    """Readable by its user alone, when all containers run as the same one."""
+    """Return the token file, readable by its user alone if all containers run as the same one."""
     token = inputs.tokens.get(_token_ref(source))
     if token is None:
         raise VolumeNotReady("no service account token was given")

@@ -26,23 +26,25 @@ class SubPath(msgspec.Struct, frozen=True):
     volume: Path
     """Directory of the whole volume."""
     part: str
-    """Path below it."""
+    """Path within the volume."""
     place: Path
-    """Where it is bound."""
+    """Path to which the part is bound."""
     writable: bool
-    """A missing part is made, as a directory with the volume's mode."""
+    """A missing part is created as a directory with the volume's mode."""
     shared: bool = False
     """Mounts below it propagate to the volume (mountPropagation Bidirectional)."""
 
 
 def place_of(root: Path, uid: str, volume: str, container: str, number: int) -> Path:
-    """Return where the container's volumeMount `number` is bound; upstream's layout."""
+    """Return the bind path of the container's volumeMount `number`; upstream's layout."""
     return pod_directory(root, uid) / FOLDER / volume / container / str(number)
 
 
 def bind(wanted: SubPath) -> Path:
-    """Return the path to hand to the runtime: the bound place, or, where this process may not mount, the part's own
-    path (then containers run as the same user as this process). Raises ContainerConfigInvalid."""
+    """Bind the part and return the path for the runtime. Raises ContainerConfigInvalid.
+
+    Where this process may not mount, it returns the part's own path; containers then run as the user of this process.
+    """
     try:
         found = _opened(wanted)
         try:
@@ -68,7 +70,7 @@ def _opened(wanted: SubPath) -> int:
 
 
 def _bound(wanted: SubPath, found: int) -> Path:
-    """What an earlier start of the container left at the place is replaced: its part may be another file by now."""
+    """Bind the part, replacing a mount of an earlier start: it may be another file by now."""
     if os.geteuid() != 0:
         return Path(os.readlink(proc_path(found)))
     wanted.place.parent.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ CREATED = {"DirectoryOrCreate": "Directory", "FileOrCreate": "File"}
 
 
 def prepare_host_path(source: Object) -> None:
-    """Raises VolumeNotReady. An empty type means no check at all."""
+    """Check or create a hostPath. An empty type means no check. Raises VolumeNotReady."""
     kind, path = source.get("type") or "", str(source.get("path") or "")
     if not kind:
         return
@@ -75,7 +75,7 @@ _NOSUID_NODEV = 0x2 | 0x4
 
 
 def mount_tmpfs(path: Path, volume: Object, spec: PodSpec, machine: int) -> None:
-    """Nothing when it is mounted already, or may not be. Raises OSError."""
+    """Mount a tmpfs, unless it is mounted or this process may not mount. Raises OSError."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o777)
     if os.geteuid() != 0 or os.path.ismount(path):
@@ -90,7 +90,7 @@ def mount_tmpfs(path: Path, volume: Object, spec: PodSpec, machine: int) -> None
 
 
 def tmpfs_size(volume: Object, spec: PodSpec, machine: int) -> int:
-    """Its sizeLimit, no more than the pod's containers may have together, and no more than the machine has. Pure."""
+    """Return its size: the smallest of sizeLimit, the pod's memory limits and the machine's memory. Pure."""
     limit = milli((volume.get("emptyDir") or {}).get("sizeLimit")) // 1000
     limits = [milli(((c.raw.get("resources") or {}).get("limits") or {}).get("memory")) // 1000 for c in spec.apps]
     together = sum(limits) if limits and all(limits) else 0
@@ -99,7 +99,7 @@ def tmpfs_size(volume: Object, spec: PodSpec, machine: int) -> int:
 
 REFRESH_S = 60.0
 TOKEN_RENEWED = 0.8
-"""Share of a token's life after which a new one is asked for."""
+"""Share of a token's lifetime after which it is renewed."""
 log = logging.getLogger("podworker")
 
 
@@ -109,7 +109,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class Volumes:
-    """`spec` answers with the pod as it is now."""
+    """Volumes of one pod. `spec` returns the current pod."""
 
     def __init__(self, deps: Dependencies, spec: Callable[[], PodSpec]) -> None:
         self._deps = deps
@@ -120,7 +120,7 @@ class Volumes:
         self._task: asyncio.Task[None] | None = None
 
     async def prepare(self, node: Node) -> None:
-        """Raises VolumeNotReady. Nothing to do once it succeeded."""
+        """Set up all volumes, once. Raises VolumeNotReady."""
         if self._ready:
             return
         for volume in volumes_of(self._spec()):
@@ -132,7 +132,7 @@ class Volumes:
         self._ready = True
 
     def refresh(self, node: Node) -> None:
-        """Look at the sources again in the background, when a minute has passed."""
+        """Update the files in the background, at most once a minute."""
         if self._due > time.monotonic() or (self._task is not None and not self._task.done()) or not self._written():
             return
         self._due = time.monotonic() + REFRESH_S
@@ -140,7 +140,7 @@ class Volumes:
 
     @property
     def follow_sources(self) -> bool:
-        """They are looked at again each minute."""
+        """True if volumes have sources that are checked each minute."""
         return bool(self._written())
 
     def close(self) -> None:
@@ -202,13 +202,13 @@ class Volumes:
 
 
 def group_of(spec: PodSpec) -> int:
-    """fsGroup, -1 when there is none."""
+    """Return fsGroup, -1 if there is none."""
     group = ((spec.raw.get("spec") or {}).get("securityContext") or {}).get("fsGroup")
     return -1 if group is None else int(group)
 
 
 def _empty_dir(path: Path, group: int) -> None:
-    """Anybody in the pod may write; nobody else comes through the directories above."""
+    """Create a directory that every container of the pod can write; its parents keep others out."""
     if not path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o777)

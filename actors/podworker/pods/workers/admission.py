@@ -15,7 +15,10 @@ HUGE = "hugepages-"
 
 
 def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
-    """`live`: its containers that run, newest first; they tell what they were started with."""
+    """Return the admission request.
+
+    `live`: running containers, newest first, which carry what they were started with.
+    """
     held = {container.name: _held(container.devices) for container in reversed(live)}
     claimed = claimed_resources(spec)
     return AdmitPod(
@@ -29,12 +32,12 @@ def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
 
 
 def _guaranteed(pod: Object) -> bool:
-    """Exclusive CPUs and memory go by what containers ask for: a pod that asks as a whole has none, as upstream."""
+    """Return True for exclusive CPUs and memory. Upstream gives none to pods with resources of their own."""
     return qos_class(pod) == GUARANTEED and not has_own(pod)
 
 
 def claimed_resources(spec: PodSpec) -> set[tuple[str, str]]:
-    """Container and resource of what comes by a claim, so not from a device plugin."""
+    """Return container and resource of extended resources that a claim provides instead of a device plugin."""
     status = (spec.raw.get("status") or {}).get("extendedResourceClaimStatus") or {}
     mappings = status.get("requestMappings") or ()
     return {(str(item.get("containerName")), str(item.get("resourceName"))) for item in mappings}
@@ -43,7 +46,7 @@ def claimed_resources(spec: PodSpec) -> set[tuple[str, str]]:
 def _request(
     container: ContainerSpec, held: dict[str, tuple[str, ...]], claimed: set[tuple[str, str]]
 ) -> ContainerRequest:
-    """What it does not ask for but limits, it asks for."""
+    """Return the request of one container; a limit without a request counts as the request."""
     given = container.raw.get("resources") or {}
     asked = {**(given.get("limits") or {}), **(given.get("requests") or {})}
     memory = {name: milli(size) // 1000 for name, size in asked.items() if name == "memory" or name.startswith(HUGE)}
@@ -62,7 +65,7 @@ def _request(
 
 
 def _held(text: str) -> dict[str, tuple[str, ...]]:
-    """Nothing when the container has no such note, or one that is not ours."""
+    """Parse the device annotation of a running container; empty if it is missing or malformed."""
     try:
         return msgspec.json.decode(text, type=dict[str, tuple[str, ...]]) if text else {}
     except msgspec.DecodeError:
@@ -70,7 +73,7 @@ def _held(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def rejection(error: BusError) -> Waiting | None:
-    """Reason and message of the Failed pod; None when the error is to be waited out instead."""
+    """Return reason and message of the Failed pod; None when the admission is to be retried."""
     if not isinstance(error, (FailedPrecondition, InvalidArgument)):
         return None
     text = str(error)

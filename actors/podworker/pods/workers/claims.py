@@ -1,4 +1,4 @@
-"""ResourceClaims of a pod: looked up in the API and prepared by the device manager before the sandbox."""
+"""ResourceClaims of a pod: read from the API and prepared by the device manager before the sandbox."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -13,17 +13,17 @@ from protocols.errors import NodeplaneError
 from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim, PrepareClaims
 
 EXTENDED = ""
-"""What we call the entry of the claim behind extended resources: no name a pod can give."""
+"""Our entry name of the claim for extended resources; no pod can use it."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One claim the pod names."""
+    """One entry of the pod's resourceClaims."""
 
     entry: str
-    """The pod's own name for it."""
+    """Name of the entry in the pod."""
     claim: str
     generated: bool = False
-    """Made for this pod from a template, or for its extended resources: it must be the pod's own."""
+    """Created for this pod from a template or for its extended resources: the pod must own it."""
 
 
 def uses_claims(spec: PodSpec) -> bool:
@@ -31,7 +31,7 @@ def uses_claims(spec: PodSpec) -> bool:
 
 
 def entries(spec: PodSpec) -> list[Entry]:
-    """Raises ClaimsNotReady while a claim's name is not known. An entry that needs no claim is left out."""
+    """Return the entries that need a claim. Raises ClaimsNotReady while the name of one is unknown."""
     found, statuses = [], (spec.raw.get("status") or {}).get("resourceClaimStatuses") or ()
     made = {str(status.get("name")): status.get("resourceClaimName") or None for status in statuses}
     for item in _entries(spec):
@@ -59,7 +59,7 @@ def references(spec: PodSpec) -> tuple[ClaimReference, ...]:
 
 
 def check(spec: PodSpec, entry: Entry, claim: Object) -> PodClaim:
-    """The claim as its drivers are asked for it. Raises ClaimsNotReady when the pod may not have it, or not yet."""
+    """Return the claim for its drivers. Raises ClaimsNotReady when the pod may not use it, or not yet."""
     metadata, status = claim.get("metadata") or {}, claim.get("status") or {}
     name, uid = entry.claim, str(metadata.get("uid", ""))
     if entry.generated and not _owned(metadata, spec.uid):
@@ -81,7 +81,7 @@ def _results(allocation: Object) -> Iterator[ClaimResult]:
 
 
 def _generated(spec: PodSpec, entry: str, made: Mapping[str, str | None]) -> str | None:
-    """None: this pod needs no claim for the entry. Raises ClaimsNotReady before anybody has said so."""
+    """Return the name of the generated claim, None if none is needed. Raises ClaimsNotReady until that is known."""
     if entry in made:
         return made[entry]
     raise ClaimsNotReady(f'pod "{spec.namespace}/{spec.name}": ResourceClaim not created yet')
@@ -107,8 +107,10 @@ class Claims:
         self._deps = deps
 
     async def prepare(self, spec: PodSpec, renew: bool) -> dict[str, tuple[str, ...]]:
-        """CDI names by container. `renew`: a sandbox is to be made. Raises ClaimsNotReady, told as an event, or
-        BusError when the device manager is away."""
+        """Prepare the pod's claims and return CDI names by container. `renew`: a sandbox is to be created.
+
+        Raises ClaimsNotReady, recorded as an event, or BusError when the device manager is away.
+        """
         if not uses_claims(spec):
             return {}
         try:
@@ -123,8 +125,10 @@ class Claims:
             raise ClaimsNotReady(text) from None
 
     async def adopt(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
-        """Of a pod that runs already; quiet, and None when it has to be tried again. The device manager may have lost
-        what it knew: it learns here what will have to be given back."""
+        """Return CDI names of a running pod; None when it is to be retried. No event is recorded.
+
+        The device manager may have lost its state: this call restores what it has to unprepare later.
+        """
         try:
             if not uses_claims(spec):
                 return {}
@@ -134,7 +138,7 @@ class Claims:
             return None
 
     async def _prepared(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
-        """What is prepared for a pod that runs already, though its claims may have left the API; None: not all is."""
+        """Return the CDI names if all claims are prepared, even if the claims have left the API; else None."""
         claims = tuple(PodClaim(item.entry, spec.namespace, item.claim, "") for item in entries(spec))
         try:
             return await self._request(spec, claims, renew=False)
@@ -170,7 +174,7 @@ class Claims:
 
 
 def with_cdi(grant: ContainerGrant | None, names: tuple[str, ...]) -> ContainerGrant | None:
-    """What device plugins and DRA drivers give to one container, together."""
+    """Add CDI names of DRA drivers to the grant of device plugins."""
     if not names:
         return grant
     grant = grant or ContainerGrant()

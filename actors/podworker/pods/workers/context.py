@@ -32,33 +32,33 @@ class PodState:
     published: Object = field(default_factory=dict)
     """The status published last."""
     problems: dict[str, Waiting] = field(default_factory=dict)
-    """Why a container could not be created, until it can."""
+    """Reasons why containers could not be created, until they can."""
     failed_starts: dict[str, StartFailure] = field(default_factory=dict)
     """By container id."""
     pauses: Pauses = field(default_factory=Pauses)
-    """Before sandboxes and containers that could not be made are tried again."""
+    """Pauses before failed sandboxes and containers are retried."""
     backoffs: dict[str, BackoffEntry] | None = None
-    """Crash back-off by container name; None until the first look at the pod's history."""
+    """Crash back-off by container name; None until the pod's history was read."""
     grants: dict[str, ContainerGrant] | None = None
-    """What admission gave; None before it."""
+    """Grants by container; None before admission."""
     claims: dict[str, tuple[str, ...]] | None = None
-    """CDI names of its claims' devices by container; None before they are known to be prepared."""
+    """CDI names by container; None until the claims are known to be prepared."""
     rejected: Waiting | None = None
     deadline_exceeded: Waiting | None = None
-    """Why it is ended as Failed although it ran: it was active for too long."""
+    """Reason to end the pod as Failed: it was active too long."""
     released: bool = False
     deleted: bool = False
-    """The final API delete went through."""
+    """The final API delete succeeded."""
     resources: PodResourceStatus | None = None
     held: PodHeld = field(default_factory=PodHeld)
-    """What it had when it began to end."""
+    """Devices that the pod held when it began to end."""
     sizes: Sizes = field(default_factory=Sizes)
     announced: set[str] = field(default_factory=set)
-    """Ids of ended containers whose back-off was told as an event."""
+    """Ids of ended containers whose back-off was recorded as an event."""
 
 
 class RuntimeObserver:
-    """`fence_ns`: what another life of this process may have done ended before then; 0 = there was none."""
+    """`fence_ns`: end of possible changes by an earlier incarnation of this process; 0 = there was none."""
 
     def __init__(self, uid: str, pleg: Pleg, clock: Callable[[], int], fence_ns: int = 0) -> None:
         self._uid = uid
@@ -69,16 +69,19 @@ class RuntimeObserver:
         self._confirmed: PodStatus | None = None
 
     def mutated(self) -> None:
-        """The runtime was changed, or may have been, up to now; also when the stream lost the pod: ask anew."""
+        """Require a newer status: the runtime was or may have been changed, or the stream lost the pod."""
         self._min_ns = max(self._clock(), self._min_ns + 1)
         self._confirmed = None
 
     def known(self) -> PodStatus | None:
-        """What the stream tells, as it is."""
+        """Return the status on the stream."""
         return self._pleg.known(self._uid)
 
     async def status(self) -> PodStatus:
-        """No RPC unless something was done since the last one. Raises PodStatusUnknown, BusError."""
+        """Return a status newer than all changes, without a call if nothing was changed.
+
+        Raises PodStatusUnknown, BusError.
+        """
         known = self._pleg.known(self._uid)
         if known is None and self._fence_ns:
             return await self.confirmed()  # pleg may only have started to list
@@ -91,7 +94,7 @@ class RuntimeObserver:
         return await self._ask()
 
     async def confirmed(self) -> PodStatus:
-        """Also newer than any earlier life of this process: for decisions that cannot be taken back."""
+        """Return a status that is also newer than the fence, for decisions that cannot be undone."""
         if self._fence_ns:
             self._min_ns, self._confirmed = max(self._min_ns, self._fence_ns), None
             self._fence_ns = 0
@@ -115,7 +118,7 @@ def _sound(status: PodStatus) -> PodStatus:
 
 
 class StatusReporter:
-    """One per pod."""
+    """Computes the status of one pod and passes it to the status manager."""
 
     def __init__(
         self,
@@ -131,13 +134,13 @@ class StatusReporter:
         self._runtime_name = runtime_name
 
     def api_status(self, state: PodState) -> Object:
-        """The status as the API will have it once it took what was published."""
+        """Return the status that the API has once it took what was published."""
         return overlay(state.spec.raw.get("status") or {}, state.published)
 
     def report(
         self, state: PodState, runtime: PodStatus, waiting: Mapping[str, Waiting] | None = None, final: bool = False
     ) -> Object:
-        """Publishes only what differs; a pod the API no longer has gets none."""
+        """Compute and publish the status; pods that the API no longer has get none."""
         health = self._deps.health
         inputs = StatusInputs(
             spec=state.spec,
@@ -165,8 +168,11 @@ class StatusReporter:
         return status
 
     def _retention(self, state: PodState, final: bool) -> Retention:
-        """Until admission has answered in this life, the devices may have been freed in an earlier one; and silence
-        about a pod that has some is no word."""
+        """Return the retention of device health.
+
+        Until this process has admitted the pod, its devices may have been freed earlier; and a missing report about a
+        pod with devices proves nothing.
+        """
         if final or not self._deps.health.synced:
             return Retention.KNOWN
         if state.grants is None or state.stage is not Stage.SYNCING:

@@ -9,10 +9,10 @@ from actors.podworker.model.types import Object, Stage
 MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
 START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)
 STATUS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
-"""Upstream's, as its dashboards expect them; the other two have the library's, which are upstream's too."""
+"""Upstream's buckets, as its dashboards expect them; other histograms have the library's, which are upstream's too."""
 
 REASONS = ("UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "OutOfmemory")
-"""Of refusals; each other reason is counted as Other, since a resource's name is no label."""
+"""Rejection reasons used as label values; all others are counted as "Other" to bound cardinality."""
 
 HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
@@ -32,7 +32,7 @@ class PodMetrics:
         )
         self.work = Histogram(
             "kubelet_pod_worker_duration_seconds",
-            "One look at a pod and what it led to. operation_type: create, update, sync, terminating or terminated.",
+            "Duration of one sync of a pod. operation_type: create, update, sync, terminating or terminated.",
             ["operation_type"],
             registry=registry,
         )
@@ -44,7 +44,7 @@ class PodMetrics:
         )
         self._rejections = Counter(
             "kubelet_admission_rejections_total",
-            "Pods refused at admission, by reason",
+            "Pods rejected at admission, by reason.",
             ["reason"],
             registry=registry,
         )
@@ -73,11 +73,11 @@ class PodTimer:
         self._rejected = False
 
     def updated(self) -> None:
-        """The API had a newer object."""
+        """The next sync is an update: the API had a newer object."""
         self._updated = True
 
     def rejected(self, reason: str) -> None:
-        """Counted once, however often the pod is looked at afterwards."""
+        """Count a rejection, once per pod."""
         if self._meter is not None and not self._rejected:
             self._rejected = True
             self._meter.rejected(reason)
@@ -88,7 +88,7 @@ class PodTimer:
             self._meter.worker_start.observe(self._begun - self._seen)
 
     def end(self, stage: Stage, shown: Object) -> None:
-        """`stage` is the one the look began in."""
+        """Record a sync that began in `stage`."""
         if self._meter is None:
             return
         first = "create" if self._looks == 0 and self._fresh else "update" if self._updated else "sync"

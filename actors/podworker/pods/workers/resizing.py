@@ -23,11 +23,11 @@ from protocols.bus import BusError
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 AGAIN_NS = 10 * SECOND
-"""What the node has no room for, or the runtime did not do, is tried again after so long."""
+"""Pause before a deferred or failed resize is retried."""
 
 
 class Resizing:
-    """`due_ns`: when there is something to try again; 0 = never."""
+    """In-place resize of one pod. `due_ns`: time of the next attempt; 0 = none."""
 
     def __init__(self, parts: WorkerContext, clock: Callable[[], int]) -> None:
         self._state = parts.state
@@ -39,7 +39,7 @@ class Resizing:
         self.due_ns = 0
 
     async def sync(self, status: PodStatus, shown: Object) -> bool:
-        """After admission. True when the status has something new to show."""
+        """Allocate and actuate after admission. Returns True if the status changed."""
         running = list(_running(status))
         allocated = self._adopt(running, shown)
         before = self._shown()
@@ -53,7 +53,7 @@ class Resizing:
         return sizes.allocated, dict(sizes.actuated), sizes.conditions
 
     def _adopt(self, running: list[tuple[str, ContainerStatus]], shown: Object) -> dict[str, Amounts]:
-        """What runs was made of what was allocated then; at the first sync in this life the API's status says what."""
+        """Assume that running containers have what was allocated; after a restart, what the API's status shows."""
         spec, sizes = self._state.spec, self._sizes
         adopted = sizes.allocated is None
         allocated = _shown_sizes(shown) if sizes.allocated is None else sizes.allocated
@@ -109,7 +109,7 @@ class Resizing:
         sizes.in_progress, sizes.fault = left, fault
 
     async def _change(self, container: ContainerSpec, run: ContainerStatus, size: Amounts, changed: set[str]) -> str:
-        """Why it failed; empty when it did not, or the container is being restarted for it."""
+        """Resize one container. Returns the error; empty on success, or if the container restarts for it."""
         spec = self._state.spec
         if restarts_for(spec, container, changed):
             text = f"Container {container.name} resize requires restart"
@@ -139,7 +139,7 @@ def _running(status: PodStatus) -> Iterable[tuple[str, ContainerStatus]]:
 
 
 def _shown_sizes(shown: Object) -> dict[str, Amounts]:
-    """What the API's status says containers have; those it says nothing of have what their spec says."""
+    """Return the resources in the API's status; containers without any there have those of their spec."""
     lists = ("containerStatuses", "initContainerStatuses")
     entries = [entry for key in lists for entry in shown.get(key) or ()]
     return {str(e.get("name")): amounts(e["resources"]) for e in entries if e.get("resources")}

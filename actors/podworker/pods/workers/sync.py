@@ -32,7 +32,7 @@ EXCEEDED = Waiting("DeadlineExceeded", "Pod was active on the node longer than t
 
 
 def deadline_ns(spec: PodSpec, shown: Object) -> int:
-    """When the pod's time is over, counted from its startTime; 0 = never."""
+    """Return the time at which activeDeadlineSeconds ends, counted from startTime; 0 = never."""
     seconds, started = (spec.raw.get("spec") or {}).get("activeDeadlineSeconds"), shown.get("startTime")
     if seconds is None or not started:
         return 0
@@ -46,7 +46,7 @@ log = logging.getLogger("podworker")
 
 
 class PodSync:
-    """Steps of stage SYNCING. `sync()` returns True when the pod is over, and the next stage is due."""
+    """Steps of stage SYNCING. `sync()` returns True when the pod has finished and the next stage is due."""
 
     def __init__(self, parts: WorkerContext, clock: Callable[[], int]) -> None:
         state, deps = parts.state, parts.deps
@@ -62,14 +62,14 @@ class PodSync:
         self._resizing = Resizing(parts, clock)
         self._volumes = Volumes(deps, lambda: state.spec)
         self.wake_ns = 0
-        """When a back-off ends."""
+        """Time of the next sync; 0 = none."""
         self.hold_ns = 0
-        """Until then nothing is done to the runtime (the last try failed), only looked and reported."""
+        """Until then nothing is changed in the runtime, after a failed attempt."""
         self.held_back = False
         self.volume_faults = False
-        """Volumes could not be made at the last try."""
+        """Volumes could not be set up in the last attempt."""
         self.acted = False
-        """The last sync changed the runtime: look again at once."""
+        """The last sync changed the runtime: sync again at once."""
 
     async def sync(self) -> bool:
         self.acted = self.held_back = False
@@ -103,7 +103,7 @@ class PodSync:
 
     @property
     def idle(self) -> bool:
-        """The last look found nothing to do, and nothing waits for a time."""
+        """True if the last sync found nothing to do and nothing to wait for."""
         waits = self.acted or self.held_back or self.volume_faults or self.wake_ns or self._state.problems
         return not waits and self._state.grants is not None and not self._volumes.follow_sources
 
@@ -114,7 +114,7 @@ class PodSync:
         return self._deps.node_info.node(status.ips[0] if status.ips else "")
 
     def _too_long(self, shown: Object) -> bool:
-        """Over its activeDeadlineSeconds; else the next look is due when it will be."""
+        """Return True beyond activeDeadlineSeconds; else wake up at its end."""
         ends_ns = deadline_ns(self._state.spec, shown)
         if ends_ns and self._clock() >= ends_ns:
             self._state.deadline_exceeded = EXCEEDED
@@ -165,7 +165,7 @@ class PodSync:
             self._deps.recorder.pod(spec, "Warning", "BackOff", text, container)
 
     async def _admit(self, status: PodStatus) -> None:
-        """Once per life of this process. A rejection fails the pod; an absent device manager is waited for."""
+        """Admit the pod, once per incarnation of this process. A rejection fails the pod."""
         state = self._state
         try:
             admitted = await self._deps.devices.admit(admit_request(state.spec, runtime_status.live(status)))
@@ -197,7 +197,7 @@ class PodSync:
             self._observer.mutated()
 
     async def _prepare_volumes(self, status: PodStatus) -> None:
-        """Before the sandbox, as upstream: a pod whose volumes are not there takes nothing of the runtime."""
+        """Set up volumes before the sandbox, as upstream: a pod without them takes nothing of the runtime."""
         state = self._state
         try:
             await self._volumes.prepare(self._node(status))
@@ -212,7 +212,7 @@ class PodSync:
             state.problems.clear()
 
     async def _prepare_claims(self, plan: Plan) -> None:
-        """Before each sandbox, as upstream; of a pod that runs already, once per life of this process."""
+        """Prepare claims before each sandbox, as upstream; for a running pod, once per incarnation of this process."""
         renew = plan.create_sandbox >= 0
         if renew or self._state.claims is None:
             self._state.claims = await self._claims.prepare(self._state.spec, renew)
@@ -232,7 +232,7 @@ class PodSync:
             self._state.announced.discard(container_id)
 
     async def _ensure_sandbox(self, plan: Plan, status: PodStatus) -> SandboxRef | None:
-        """The sandbox to start in, created when the plan says so; None when nothing is to be started."""
+        """Return the sandbox to start in, created if planned; None when nothing is to start."""
         if plan.create_sandbox < 0:
             current = runtime_status.current_sandbox(status)
             return SandboxRef(current.id, current.attempt, current.ip) if current is not None and plan.start else None
@@ -258,7 +258,7 @@ class PodSync:
         return SandboxRef(sandbox_id, plan.create_sandbox)
 
     def _record_unenforced(self, plan: Plan) -> None:
-        """Once, before its first sandbox."""
+        """Record what is not enforced, once before the first sandbox."""
         text = unenforced(self._state.spec, self._deps.node_info.embedded, self._deps.node_info.root_user)
         if text and plan.create_sandbox == 0:
             self._deps.recorder.pod(self._state.spec, "Warning", REASON, text)
@@ -268,12 +268,12 @@ class PodSync:
         Path(path).mkdir(parents=True, exist_ok=True)
 
     async def _start_all(self, steps: tuple[Start, ...], sandbox_ref: SandboxRef) -> None:
-        """One after another; a container that cannot start does not keep the others from it."""
+        """Start containers in turn; one that fails does not prevent the others."""
         for step in steps:
             await self._start(step, sandbox_ref)
 
     async def _start(self, step: Start, sandbox_ref: SandboxRef) -> None:
-        """One that could not be made is paused; a failed StartContainer is left to the crash back-off."""
+        """Start one container. If it cannot be created it is paused; a failed StartContainer has the crash back-off."""
         state = self._state
         container = state.spec.find(step.name)
         if container is None:

@@ -23,24 +23,24 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What decides the next stage."""
+    """Inputs of the next stage."""
 
     deleting: bool = False
-    """The API wants the pod gone (deletionTimestamp)."""
+    """The pod has a deletionTimestamp."""
     gone: bool = False
     """The API no longer has it."""
     finished: bool = False
-    """All its containers ended for good, or admission refused it."""
+    """All its containers ended for good, or it was rejected."""
     alive: bool = True
-    """Something of it runs, or may run."""
+    """Containers run, or may run."""
     released: bool = False
-    """Its devices are free again."""
+    """Its devices are free."""
     removed: bool = False
-    """Neither API nor runtime holds anything of it."""
+    """Neither API nor runtime has anything of it."""
 
 
 def advance(stage: Stage, facts: Facts) -> Stage:
-    """At most one step forward."""
+    """Return the next stage, at most one step forward."""
     if stage is Stage.SYNCING and (facts.deleting or facts.gone or facts.finished):
         return Stage.TERMINATING
     if stage is Stage.TERMINATING and not facts.alive and facts.released:
@@ -51,7 +51,7 @@ def advance(stage: Stage, facts: Facts) -> Stage:
 
 
 def containers_to_stop(spec: PodSpec, live: list[ContainerStatus]) -> list[ContainerStatus]:
-    """Whom to stop now: everything but sidecars together, then sidecars one by one, last first."""
+    """Return the containers to stop now: all but sidecars at once, then sidecars one by one in reverse order."""
     order = {c.name: index for index, c in enumerate(spec.containers) if c.kind == SIDECAR}
     main = [c for c in live if c.name not in order]
     if main:
@@ -75,7 +75,7 @@ class PodTermination:
         self._probes = parts.probes
 
     async def terminate(self) -> bool:
-        """True once nothing of the pod runs, its claims are given back and its devices are free."""
+        """Return True once nothing runs, claims are unprepared and devices are free."""
         status = await self._observer.confirmed()
         self._probes.end()
         self._probes.follow(status, self._reporter.api_status(self._state))
@@ -90,7 +90,7 @@ class PodTermination:
         if not self._state.released:
             if not await self._status_persisted(status):
                 return False
-            if not self._state.spec.raw or uses_claims(self._state.spec):  # of an orphan only its uid is known
+            if not self._state.spec.raw or uses_claims(self._state.spec):  # only the uid of an orphan is known
                 await self._deps.devices.unprepare(self._state.spec.uid)
             await self._deps.devices.release(self._state.spec.uid)
             self._state.released = True
@@ -98,9 +98,11 @@ class PodTermination:
         return True
 
     async def _status_persisted(self, status: PodStatus) -> bool:
-        """What a pod that stays had must stand in the API before it is free: once it is, nobody else remembers it. As
-        long as an API that is away has never heard of the pod's devices, they stay the pod's; when it is back, the
-        pod is looked at again. Of a manifest's pod the API knows only the mirror: that one waits not for long."""
+        """Return True once the API's status shows the devices that a finished pod held.
+
+        After they are free nobody else remembers them. They stay the pod's until an API that is away has seen them;
+        then the pod is synced again. The API knows only the mirror of a static pod, so that one is not waited for.
+        """
         state, spec = self._state, self._state.spec
         if state.gone or spec.deleting or not self._deps.health.enabled:
             return True
@@ -129,7 +131,7 @@ class PodTermination:
         return bool(ready)
 
     async def clean_up(self) -> bool:
-        """True once API and runtime hold nothing of the pod. A completed pod stays until it is deleted."""
+        """Return True once API and runtime have nothing of the pod. A finished pod stays until it is deleted."""
         state = self._state
         status = await self._observer.status()
         if not (state.gone or state.spec.deleting):
@@ -142,7 +144,7 @@ class PodTermination:
         return await self._remove(status)
 
     async def _delete(self) -> bool:
-        """Only after the API shows the final status."""
+        """Delete the pod once the API shows the final status."""
         if not self._deps.statuses.settled(self._state.spec.uid):
             return False
         await self._deps.pods.delete(self._state.spec)
@@ -150,7 +152,10 @@ class PodTermination:
         return True
 
     async def _remove(self, status: PodStatus) -> bool:
-        """Directories first: what the runtime still has of a pod reminds the next life of it, should this one end."""
+        """Remove directories first, then sandboxes and containers.
+
+        After a crash in between, the runtime still lists the pod, so that nothing is left behind.
+        """
         await asyncio.to_thread(self._remove_directories)
         known = {s.id for s in status.sandboxes}
         loose = [c.id for c in status.containers if c.sandbox_id not in known]
@@ -173,7 +178,7 @@ class PodTermination:
         if not (removable(own, node_info.root / PODS) and removable(logs, node_info.logs)):
             log.error("directories of pod %r are left alone: its names lead elsewhere", str(own))
             return
-        if left := mounts.detach_below(own):  # rmtree would empty somebody's volume through it
+        if left := mounts.detach_below(own):  # rmtree would delete the files of a mounted volume
             raise SyncFailed(f"pod {spec.namespace}/{spec.name}: {left[0]} is still mounted; unmount it")
         for directory in (own, logs):
             shutil.rmtree(directory, ignore_errors=True)

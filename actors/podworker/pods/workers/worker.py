@@ -28,8 +28,10 @@ from protocols.messages.health import PodResourceStatus
 from protocols.pace import Bucket
 
 MAX_SKIPPED = 40
-"""Resyncs in a row that may be left out at most: with one a minute a look each half hour or so. Not the same number for
-all, so that pods that were made at once are not looked at at once for ever."""
+"""Upper bound of resyncs skipped in a row, about half an hour.
+
+Random per pod, so that pods created together diverge.
+"""
 
 
 class ResyncSuppression:
@@ -40,25 +42,28 @@ class ResyncSuppression:
 
     @property
     def idle(self) -> bool:
-        """The last look found nothing to do, nor anything to wait for."""
+        """True if the last sync found nothing to do and nothing to wait for."""
         return bool(self._seen)
 
     def begin(self, inputs: tuple[Any, ...]) -> None:
-        """A look begins: what it depends on as it is now, for what changes during the look is end at again."""
+        """Begin a sync with these inputs. Changes during the sync cause another one."""
         self._current = inputs
 
     def end(self, idle: bool) -> None:
-        """The look is finished. Not idle: there is more to do, or to wait for."""
+        """End the sync. Not `idle`: there is more to do, or to wait for."""
         self._seen = self._current if idle else ()
         self._skips_left = random.randint(MAX_SKIPPED // 2, MAX_SKIPPED)
 
     def replace(self, old: object, new: object) -> None:
-        """Another object that makes no difference to a look."""
+        """Exchange an input for an object that makes no difference to a sync."""
         self._seen = tuple(new if each is old else each for each in self._seen)
         self._current = tuple(new if each is old else each for each in self._current)
 
     def skip(self, inputs: tuple[Any, ...]) -> bool:
-        """The very same things, not equal ones: each is replace when it changes. Counts as left out if so."""
+        """Return True, and count it, if a resync may be skipped.
+
+        Inputs are compared by identity, since each is replaced when it changes.
+        """
         same = bool(self._seen) and all(a is b for a, b in zip(self._seen, inputs, strict=True))
         if not same or not self._skips_left:
             return False
@@ -67,11 +72,14 @@ class ResyncSuppression:
 
 
 BURST, RATE = 3.0, 0.2
-"""At once, then one each 5 s; upstream's kubelet looks each 10 s."""
+"""Three repairs at once, then one per 5 s; upstream's kubelet syncs each 10 s."""
 
 
 class StatusRepair:
-    """Of one pod. `sync` is called in the loop, once for all orders that came before."""
+    """Rate limit for syncs after another writer changed a pod's status.
+
+    `sync` is called once for all requests before it.
+    """
 
     def __init__(self, sync: Callable[[], None]) -> None:
         self._sync = sync
@@ -99,15 +107,15 @@ class StatusRepair:
 
 RESYNC_S = 60.0
 SLOT_S = 2.0
-"""Resyncs come at multiples of this, so that many idle pods share a wake-up."""
+"""Timers end at multiples of this, so that many pods share a wake-up."""
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
 EVENT_AFTER_S, EVENT_AGAIN_S = 1.5, 30.0
-"""A pod that has not come on for so long says why in an event, and again after that time."""
+"""A pod that fails for this long records an event, and again after the second time."""
 log = logging.getLogger("podworker")
 
 
 def resync_in(now: float) -> float:
-    """Seconds until a pod that is not calm is looked at again: 60 to 90, ending at a slot."""
+    """Return seconds until the resync of a pod that is not idle: 60 to 90, ending at a slot."""
     at = now + RESYNC_S * random.uniform(1.0, 1.5)
     return at - at % SLOT_S + SLOT_S - now
 
@@ -117,13 +125,13 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     deps: Dependencies
     runtime_name: Callable[[], str]
     gone: bool = False
-    """An orphan: the runtime has it, the API does not."""
+    """True for orphans: the runtime has the pod, the API does not."""
     fence_ns: int = 0
     """See RuntimeObserver."""
     clock: Callable[[], int] = time.time_ns
     meter: PodMetrics | None = None
     capacity: Callable[[str], NodeCapacity] = lambda uid: {}
-    """Allocatable CPU and memory of the node, and what its other pods were allocated; empty while unknown."""
+    """Returns the node's allocatable CPU and memory, and what its other pods were allocated; empty while unknown."""
 
 
 class PodWorker:
@@ -151,13 +159,13 @@ class PodWorker:
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    # told by others
+    # notifications
 
     def wake(self) -> None:
         self._woken.set()
 
     def update(self, pod: Object, own_change: bool = False) -> None:
-        """A newer object from the API. `own_change`: only our own status came back in it."""
+        """Take a newer object from the API. `own_change`: it differs only by our own status."""
         before, self.state.spec = self.state.spec, read_pod(pod)
         if own_change:
             self._suppression.replace(before, self.state.spec)
@@ -171,7 +179,7 @@ class PodWorker:
             self.wake()
 
     def removed_from_api(self, immediate: bool = True) -> None:
-        """Who wanted the pod no longer has it. `immediate`: nobody waits for it any more, it ends within a second."""
+        """End the pod because its source no longer has it. `immediate`: within a second, since nobody waits for it."""
         if not self.state.gone:
             self.state.gone = True
             if immediate:
@@ -180,28 +188,28 @@ class PodWorker:
             self.wake()
 
     def resync(self) -> None:
-        """Time has passed: a calm pod is looked at if what a look depends on is not as it was."""
+        """Sync an idle pod if an input has changed, and now and then anyway."""
         if self._suppression.idle and not self._suppression.skip(self._inputs()):
             self.wake()
 
     def lost(self) -> None:
-        """pleg's stream dropped the pod: true, or pleg has only just started; it must be asked."""
+        """Query pleg, whose stream dropped the pod: it is gone, or pleg has just started."""
         self._observer.mutated()
         self.wake()
 
     def set_device_health(self, status: PodResourceStatus | None) -> None:
-        """What health says of its devices; a pod that is ending keeps what it had, if that is nothing now."""
+        """Set the device health. A pod that is ending retains the last one if there is none any more."""
         if status is not None or self.state.stage is Stage.SYNCING:
             self.state.resources = status
             self.wake()
 
     def readmit(self) -> None:
-        """Ask for admission once more; what was granted before is granted again."""
+        """Admit the pod again; it is granted what it had."""
         self.state.grants = self.state.claims = None
         self.wake()
 
     def retry(self) -> None:
-        """What it may have failed on is back."""
+        """Retry now: something that may have caused the failure is back."""
         if self.state.pauses.clear() or self._failures:
             self._pod_sync.hold_ns = 0
             self.wake()
@@ -223,7 +231,7 @@ class PodWorker:
             self._pod_sync.close()
 
     def _set_timer(self) -> None:
-        """A calm pod needs none: the manager's resync looks after it."""
+        """Set the resync timer. Idle pods need none: the manager resyncs them."""
         self._stop_timer()
         if self._due or not self._suppression.idle:
             delay = max(0.0, self._due - time.monotonic()) if self._due else resync_in(time.monotonic())
@@ -283,7 +291,7 @@ class PodWorker:
             self._due = time.monotonic() + max(0.0, (self._pod_sync.wake_ns - self._clock()) / SECOND)
 
     def _failed(self, error: BaseException) -> None:
-        """Known faults back off quietly; an unknown one is a bug of ours, and still only this pod's."""
+        """Back off after an error; one that is not a NodeplaneError is a bug and is logged with its traceback."""
         spec = self.state.spec
         self._healthy_since = self._healthy_since if self._failures else self._began
         self._failures += 1
@@ -304,11 +312,11 @@ class PodWorker:
             self._deps.recorder.pod(self.state.spec, "Warning", "FailedSync", f"error syncing pod: {error}")
 
     def _stopped(self) -> None:
-        """A StopContainer call has ended."""
+        """Observe the runtime again after a StopContainer call."""
         self._observer.mutated()
         self.wake()
 
     def _interrupt(self) -> None:
-        """End a sync that waits for something: the pod is to be stopped instead."""
+        """Cancel a sync that waits for something, because the pod is to end."""
         if self.state.stage is Stage.SYNCING and self._step is not None and not self._step.done():
             self._step.cancel()
