@@ -7,11 +7,11 @@ container has a shim that goes on without it, and the next runtime takes over fr
 
 from functools import partial
 
-from actors.runtime.images.desk import ImageDesk
 from actors.runtime.metrics import RuntimeCollector
+from actors.runtime.model.types import RuntimeOptions
 from actors.runtime.plane_ports import plane_ports
+from actors.runtime.rpc.desk import ImageDesk
 from actors.runtime.server import RuntimeServer
-from actors.runtime.types import RuntimeOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
 from protocols.layout import SYSTEM_CDI

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from actors.runtime.model.states import State
 from actors.runtime.server import RuntimeServer
-from actors.runtime.states import State
 
 
 class RuntimeCollector(Collector):

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import grpc
 
-from actors.runtime.adopting import Adoption
-from actors.runtime.cdi.files import CdiFiles
+from actors.runtime.backends.hollow import HollowDriver
+from actors.runtime.backends.launching import LauncherHandle
+from actors.runtime.backends.processes import ProcessDriver
 from actors.runtime.cgroups.hierarchy import Cgroups
-from actors.runtime.clock import Clock
-from actors.runtime.containers import Containers
-from actors.runtime.errors import SocketTaken
-from actors.runtime.events import Events
-from actors.runtime.hollow import HollowDriver
 from actors.runtime.images.store import ImageStore
-from actors.runtime.launching import LauncherHandle
-from actors.runtime.lifecycle import Lifecycle
-from actors.runtime.pods import Pods
-from actors.runtime.processes import ProcessDriver
+from actors.runtime.model.clock import Clock
+from actors.runtime.model.errors import SocketTaken
+from actors.runtime.model.pods import Pods
+from actors.runtime.model.types import RuntimeOptions
+from actors.runtime.operations.adoption import Adoption
+from actors.runtime.operations.cdi.files import CdiFiles
+from actors.runtime.operations.containers import Containers
+from actors.runtime.operations.sandboxes import Sandboxes
 from actors.runtime.rpc.containers import ContainerMethods
 from actors.runtime.rpc.events import EventMethods
 from actors.runtime.rpc.images import ImageMethods
@@ -29,9 +29,9 @@ from actors.runtime.rpc.sandboxes import SandboxMethods
 from actors.runtime.rpc.stats import StatsMethods
 from actors.runtime.rpc.streaming import StreamMethods
 from actors.runtime.rpc.table import Table
-from actors.runtime.sandboxes import Sandboxes
-from actors.runtime.store import StateDirectory
-from actors.runtime.types import RuntimeOptions
+from actors.runtime.state.container_events import Events
+from actors.runtime.state.directory import StateDirectory
+from actors.runtime.state.lifecycle import Lifecycle
 from protocols.wire import cri_pb2 as pb
 
 MESSAGE_LIMIT = 16 * 1024 * 1024

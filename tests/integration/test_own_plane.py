@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.runtime.mounting import namespaces_allowed
+from actors.runtime.spec.isolation import namespaces_allowed
 from tests.support import images
 from tests.support.images import oci_archive
 from tests.support.plane import Plane, until

@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from actors.runtime.mounting import namespaces_allowed
+from actors.runtime.spec.isolation import namespaces_allowed
 from tests.support.plane import Plane, until
 
 MEASURED = (

@@ -12,8 +12,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from actors.runtime.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE, HOLLOW_LOG, HOLLOW_OOM
 from actors.runtime.shim.system import children
+from actors.runtime.spec.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE, HOLLOW_LOG, HOLLOW_OOM
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
 from protocols.wire import cri_pb2 as pb

@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from actors.runtime.mounting import namespaces_allowed
+from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess
 

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from actors.runtime.cgroups.finding import find
-from actors.runtime.mounting import namespaces_allowed
+from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
 from protocols.wire import cri_pb2 as pb

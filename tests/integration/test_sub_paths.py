@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.runtime.mounting import namespaces_allowed
+from actors.runtime.spec.isolation import namespaces_allowed
 from protocols import mounts
 from tests.support.exchanging import exchanging
 from tests.support.mistreat import hit, replaced

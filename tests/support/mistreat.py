@@ -49,7 +49,7 @@ def parent(pid: int) -> int:
 
 def is_shim(line: str) -> bool:
     """Whether a command line is of a container's keeper, which outlives the plane on purpose."""
-    return "actors.runtime.launcher" in line
+    return "actors.runtime.shim.launcher" in line
 
 
 def kill_whole(plane: Plane, timeout: float = 30.0) -> None:

@@ -21,7 +21,7 @@ from protocols.wire.methods import CLIENT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 FORKING = {
-    "actors/runtime/launcher.py",
+    "actors/runtime/shim/launcher.py",
     "actors/runtime/shim/child.py",
     "supervisor/forkserver/forked.py",
     "supervisor/forkserver/server.py",

@@ -74,7 +74,21 @@ def test_no_module_needs_one_that_needs_it(actor: str) -> None:
     assert sorted(needs) == []
 
 
-LAYERED = ("adopt", "apiserver", "controllers", "devices", "frontdoor", "health", "pleg", "podworker", "scheduler", "store", "watchcache")
+LAYERED = (
+    "adopt",
+    "apiserver",
+    "controllers",
+    "cri",
+    "devices",
+    "frontdoor",
+    "health",
+    "pleg",
+    "podworker",
+    "runtime",
+    "scheduler",
+    "store",
+    "watchcache",
+)
 """Actors whose folders are floors already."""
 
 

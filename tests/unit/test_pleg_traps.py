@@ -19,9 +19,9 @@ from actors.pleg.state_machine.lifecycle_events import may_become_oom_killed
 from actors.podworker.clients.api import ApiPods
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.model.types import read_pod
-from actors.runtime.states import Life
-from actors.runtime.status import container_item, container_status
-from actors.runtime.types import Container, ContainerRecord, Sandbox, SandboxRecord
+from actors.runtime.model.cri_messages import container_item, container_status
+from actors.runtime.model.states import Life
+from actors.runtime.model.types import Container, ContainerRecord, Sandbox, SandboxRecord
 from protocols.http2 import frames as h2
 from protocols.http2.calls import Calls
 from protocols.http2.frames import PREFACE, Splitter, pack
@@ -276,10 +276,10 @@ def test_trap_32_who_forks_containers_never_knew_grpc() -> None:
     """A fork after grpc has begun its threads may hang for ever in the child."""
     threaded = {"grpc", "zmq", "uvloop"}
     assert imported("actors.runtime.actor") & threaded, "the naive place to fork"
-    assert not imported("actors.runtime.launcher") & threaded
+    assert not imported("actors.runtime.shim.launcher") & threaded
     forks = {file for file in (ROOT / "actors").rglob("*.py") if "os.fork()" in file.read_text()}
     assert {str(file.relative_to(ROOT)) for file in forks} == {
-        "actors/runtime/launcher.py",
+        "actors/runtime/shim/launcher.py",
         "actors/runtime/shim/child.py",
     }
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.runtime.cdi.apply import applied
-from actors.runtime.cdi.files import CdiFiles
-from actors.runtime.errors import CdiUnusable
-from actors.runtime.mounting import _devices
+from actors.runtime.model.errors import CdiUnusable
+from actors.runtime.operations.cdi.apply import applied
+from actors.runtime.operations.cdi.files import CdiFiles
+from actors.runtime.spec.isolation import _devices
 from protocols.wire import cri_pb2 as pb
 
 EDITS = {

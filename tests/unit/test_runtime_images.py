@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
 from actors.runtime.images.bounds import Allowance, Bounds
 from actors.runtime.images.layers import Unpacked
 from actors.runtime.images.names import full_name, short_name
 from actors.runtime.images.reading import BoundedFile, TarReader
 from actors.runtime.images.store import ImageStore
+from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
 from tests.support import images
 
 pytestmark = pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)")

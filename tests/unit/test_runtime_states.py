@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.runtime import states
-from actors.runtime.clock import Clock
-from actors.runtime.errors import WrongState
-from actors.runtime.states import Life, State
+from actors.runtime.model import states
+from actors.runtime.model.clock import Clock
+from actors.runtime.model.errors import WrongState
+from actors.runtime.model.states import Life, State
 
 OPS = st.lists(
     st.tuples(st.sampled_from(["start", "exit", "fail", "lose"]), st.integers(1, 10**6), st.integers(0, 255)),

@@ -5,7 +5,7 @@ import tarfile
 
 import msgspec
 
-from actors.runtime.errors import ImageTooLarge
+from actors.runtime.model.errors import ImageTooLarge
 
 GIB, MIB = 1 << 30, 1 << 20
 

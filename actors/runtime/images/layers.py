@@ -18,10 +18,10 @@ import stat
 import tarfile
 from pathlib import Path
 
-from actors.runtime.errors import ImageUnusable
 from actors.runtime.images.archive import Archive
 from actors.runtime.images.bounds import Allowance
 from actors.runtime.images.reading import TarReader
+from actors.runtime.model.errors import ImageUnusable
 from protocols.beneath import Walk, open_beneath, parent_beneath, proc_path
 
 _GONE, _RESERVED, _EMPTIED = ".wh.", ".wh..wh.", ".wh..wh..opq"

@@ -2,7 +2,7 @@
 
 import re
 
-from actors.runtime.errors import InvalidRequest
+from actors.runtime.model.errors import InvalidRequest
 
 HUB, LIBRARY, LATEST = "docker.io", "library", "latest"
 _NAME = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")

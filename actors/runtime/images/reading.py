@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, cast
 
-from actors.runtime.errors import ImageTooLarge
 from actors.runtime.images.bounds import Allowance
+from actors.runtime.model.errors import ImageTooLarge
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 UNREADABLE = (

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from actors.runtime.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
 from actors.runtime.images.names import full_name
-from actors.runtime.images.types import Image, ImageConfig
+from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
+from actors.runtime.model.images import Image, ImageConfig
 from protocols.files import write_atomic
 from protocols.wire import cri_pb2 as pb
 

@@ -2,11 +2,11 @@
 
 import json
 
-from actors.runtime.containers import Containers
-from actors.runtime.errors import InvalidRequest
-from actors.runtime.pods import Pods
-from actors.runtime.processes import ProcessDriver
-from actors.runtime.status import container_item, container_status
+from actors.runtime.backends.processes import ProcessDriver
+from actors.runtime.model.cri_messages import container_item, container_status
+from actors.runtime.model.errors import InvalidRequest
+from actors.runtime.model.pods import Pods
+from actors.runtime.operations.containers import Containers
 from protocols.wire import cri_pb2 as pb
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 
-from actors.runtime.events import Events, Subscription
+from actors.runtime.state.container_events import Events, Subscription
 from protocols.wire import cri_pb2 as pb
 
 

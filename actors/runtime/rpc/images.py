@@ -5,12 +5,12 @@ import os
 import time
 from pathlib import Path
 
-from actors.runtime.errors import InvalidRequest, NotFound
-from actors.runtime.images import types
 from actors.runtime.images.names import short_name
 from actors.runtime.images.store import ImageStore
-from actors.runtime.pods import Pods
-from actors.runtime.status import image_id, image_ref
+from actors.runtime.model import images as types
+from actors.runtime.model.cri_messages import image_id, image_ref
+from actors.runtime.model.errors import InvalidRequest, NotFound
+from actors.runtime.model.pods import Pods
 from protocols.wire import cri_pb2 as pb
 
 MOST_PULLED = 1024

@@ -3,7 +3,7 @@
 import json
 
 from actors.runtime.cgroups.hierarchy import Cgroups
-from actors.runtime.pods import Pods
+from actors.runtime.model.pods import Pods
 from protocols.wire import cri_pb2 as pb
 
 KUBELET_API_VERSION = "0.1.0"

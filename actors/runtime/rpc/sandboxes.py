@@ -2,10 +2,10 @@
 
 import json
 
-from actors.runtime.clock import Clock
-from actors.runtime.pods import Pods
-from actors.runtime.sandboxes import Sandboxes
-from actors.runtime.status import container_statuses, sandbox_item, sandbox_status
+from actors.runtime.model.clock import Clock
+from actors.runtime.model.cri_messages import container_statuses, sandbox_item, sandbox_status
+from actors.runtime.model.pods import Pods
+from actors.runtime.operations.sandboxes import Sandboxes
 from protocols.wire import cri_pb2 as pb
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from actors.runtime.containers import Containers
-from actors.runtime.errors import InvalidRequest, WrongState
-from actors.runtime.pods import Pods
+from actors.runtime.model.errors import InvalidRequest, WrongState
+from actors.runtime.model.pods import Pods
+from actors.runtime.operations.containers import Containers
 from protocols.wire import cri_pb2 as pb
 
 if TYPE_CHECKING:

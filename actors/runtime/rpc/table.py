@@ -11,7 +11,7 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from actors.runtime.errors import InvalidRequest, NotSupported, StateNotWritten
+from actors.runtime.model.errors import InvalidRequest, NotSupported, StateNotWritten
 from protocols.errors import NodeplaneError
 
 Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -5,12 +5,12 @@ import os
 
 import msgspec
 
-from actors.runtime.errors import RuntimeFault
-from actors.runtime.lifecycle import wait_ended
+from actors.runtime.model.errors import RuntimeFault
+from actors.runtime.model.types import Container, Driver
+from actors.runtime.state.lifecycle import wait_ended
 from actors.runtime.streaming.descriptors import Reader, Writer
 from actors.runtime.streaming.session import converse
 from actors.runtime.streaming.stdio import set_size
-from actors.runtime.types import Container, Driver
 from protocols.streams.channels import ERROR, STDERR, STDOUT, Size, exit_status, failure_status
 from protocols.streams.join import Socket
 

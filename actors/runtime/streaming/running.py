@@ -4,10 +4,10 @@ import asyncio
 
 import msgspec
 
-from actors.runtime.errors import ExecFailed, RuntimeFault
+from actors.runtime.model.errors import ExecFailed, RuntimeFault
+from actors.runtime.model.types import Container, Driver
 from actors.runtime.streaming.session import converse
 from actors.runtime.streaming.stdio import Pipes, Stdio, Terminal
-from actors.runtime.types import Container, Driver
 from protocols.streams.channels import ERROR, exit_status, failure_status
 from protocols.streams.join import Socket
 

@@ -9,7 +9,7 @@ import contextlib
 
 from aiohttp import web
 
-from actors.runtime.errors import StateNotWritten
+from actors.runtime.model.errors import StateNotWritten
 from actors.runtime.streaming import attaching, forwarding, running
 from actors.runtime.streaming.tickets import Tickets
 from protocols.serving import (

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from actors.runtime.errors import TooManyTickets
+from actors.runtime.model.errors import TooManyTickets
 
 VALID_S = 60.0
 MOST = 1000

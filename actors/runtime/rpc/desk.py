@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from actors.runtime.images.store import ImageStore
-from actors.runtime.images.types import Image
-from actors.runtime.pods import Pods
+from actors.runtime.model.images import Image
+from actors.runtime.model.pods import Pods
 from protocols.bus import Bus, Call
 from protocols.messages.runtime import (
     IMPORT_IMAGE,

@@ -11,12 +11,12 @@ import signal
 import time
 from collections.abc import AsyncGenerator
 
-from actors.runtime.errors import StateNotWritten
-from actors.runtime.lifecycle import Lifecycle
+from actors.runtime.model.errors import StateNotWritten
+from actors.runtime.model.states import State
+from actors.runtime.model.types import Container, ExecResult
 from actors.runtime.shim.logs import stamp
-from actors.runtime.states import State
-from actors.runtime.store import StateDirectory
-from actors.runtime.types import Container, ExecResult
+from actors.runtime.state.directory import StateDirectory
+from actors.runtime.state.lifecycle import Lifecycle
 
 NS = 1_000_000_000
 

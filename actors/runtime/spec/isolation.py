@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from actors.runtime.errors import InvalidRequest
-from actors.runtime.images.types import Image
-from actors.runtime.status import host_network
+from actors.runtime.model.cri_messages import host_network
+from actors.runtime.model.errors import InvalidRequest
+from actors.runtime.model.images import Image
 from protocols.wire import cri_pb2 as pb
 
 VARIABLE = "NODEPLANE_MOUNT_"

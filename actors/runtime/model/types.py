@@ -9,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from actors.runtime.images.types import Image
-from actors.runtime.states import Life
+from actors.runtime.model.images import Image
+from actors.runtime.model.states import Life
 from protocols.layout import SYSTEM_CDI
 from protocols.wire import cri_pb2 as pb
 

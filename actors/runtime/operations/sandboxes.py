@@ -4,15 +4,15 @@ import asyncio
 
 import msgspec
 
-from actors.runtime.clock import Clock
-from actors.runtime.containers import Containers
-from actors.runtime.errors import GoingDown, InvalidRequest, NotFound
-from actors.runtime.events import Events
-from actors.runtime.names import new_id, sandbox_key
-from actors.runtime.orphans import boot_id
-from actors.runtime.pods import Pods
-from actors.runtime.store import StateDirectory
-from actors.runtime.types import Sandbox, SandboxRecord
+from actors.runtime.backends.orphans import boot_id
+from actors.runtime.model.clock import Clock
+from actors.runtime.model.errors import GoingDown, InvalidRequest, NotFound
+from actors.runtime.model.names import new_id, sandbox_key
+from actors.runtime.model.pods import Pods
+from actors.runtime.model.types import Sandbox, SandboxRecord
+from actors.runtime.operations.containers import Containers
+from actors.runtime.state.container_events import Events
+from actors.runtime.state.directory import StateDirectory
 from protocols.wire import cri_pb2 as pb
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from actors.runtime.errors import LauncherGone
+from actors.runtime.model.errors import LauncherGone
 
-_HOME = Path(__file__).parents[2]
-_START = "import sys; sys.path.append(sys.argv[1]); from actors.runtime.launcher import main; main(int(sys.argv[2]))"
+_HOME = Path(__file__).parents[3]
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); from actors.runtime.shim.launcher import main; main(int(sys.argv[2]))"
+)
 _END_S = 2.0
 
 _LOG = logging.getLogger("runtime")

@@ -2,7 +2,7 @@
 
 import re
 
-from actors.runtime.errors import InvalidRequest
+from actors.runtime.model.errors import InvalidRequest
 
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h)")

@@ -5,8 +5,8 @@ A status may depend on nothing but its record: as long as that has not been repl
 
 from dataclasses import dataclass
 
-from actors.runtime.status import container_status, sandbox_status
-from actors.runtime.types import Container, Sandbox
+from actors.runtime.model.cri_messages import container_status, sandbox_status
+from actors.runtime.model.types import Container, Sandbox
 from protocols.wire import cri_pb2 as pb
 
 SANDBOX_TAG, CONTAINER_TAG = b"\x22", b"\x2a"

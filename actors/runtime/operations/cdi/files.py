@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.runtime.cdi.types import Edits, Spec
-from actors.runtime.errors import CdiUnusable
+from actors.runtime.model.errors import CdiUnusable
+from actors.runtime.operations.cdi.types import Edits, Spec
 
 LARGEST = 16 << 20
 MOST_FILES = 1024

@@ -4,10 +4,10 @@ import asyncio
 
 import msgspec
 
-from actors.runtime import states
-from actors.runtime.events import Events
-from actors.runtime.states import Life, State
-from actors.runtime.types import Container
+from actors.runtime.model import states
+from actors.runtime.model.states import Life, State
+from actors.runtime.model.types import Container
+from actors.runtime.state.container_events import Events
 from protocols.wire import cri_pb2 as pb
 
 

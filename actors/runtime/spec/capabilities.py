@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from actors.runtime.errors import InvalidRequest
+from actors.runtime.model.errors import InvalidRequest
 from protocols.wire import cri_pb2 as pb
 
 # fmt: off

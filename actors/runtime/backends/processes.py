@@ -9,19 +9,20 @@ from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
-from actors.runtime import command, mounting
+from actors.runtime.backends.launching import LauncherHandle
+from actors.runtime.backends.orphans import kill_process, kill_session
+from actors.runtime.backends.shim_link import Started, connect, read_exit, read_started
+from actors.runtime.backends.shim_process import Process, apply_exit, trace
+from actors.runtime.backends.usage import descendants
 from actors.runtime.cgroups.hierarchy import Cgroups
-from actors.runtime.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten
-from actors.runtime.launching import LauncherHandle
-from actors.runtime.lifecycle import Lifecycle
-from actors.runtime.orphans import kill_process, kill_session
-from actors.runtime.process import Process, apply_exit, trace
+from actors.runtime.model.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten
+from actors.runtime.model.states import State
+from actors.runtime.model.types import Container, ExecResult
 from actors.runtime.shim import record
-from actors.runtime.shim_link import Started, connect, read_exit, read_started
-from actors.runtime.states import State
-from actors.runtime.store import StateDirectory
-from actors.runtime.types import Container, ExecResult
-from actors.runtime.usage import descendants
+from actors.runtime.spec import command
+from actors.runtime.spec import isolation as mounting
+from actors.runtime.state.directory import StateDirectory
+from actors.runtime.state.lifecycle import Lifecycle
 
 START_DEADLINE_S = 30.0
 ADOPT_DEADLINE_S = 5.0

@@ -6,19 +6,19 @@ import logging
 import msgspec
 from google.protobuf.message import DecodeError
 
-from actors.runtime import command
-from actors.runtime.clock import Clock
-from actors.runtime.errors import InvalidRequest, NameReserved
-from actors.runtime.hollow import HollowDriver
+from actors.runtime.backends.hollow import HollowDriver
+from actors.runtime.backends.orphans import boot_id, kill_process, kill_session
+from actors.runtime.backends.processes import ProcessDriver
+from actors.runtime.backends.shim_link import connect, read_exit, read_started
 from actors.runtime.images.store import ImageStore
-from actors.runtime.names import Reservations, container_key, sandbox_key
-from actors.runtime.orphans import boot_id, kill_process, kill_session
-from actors.runtime.pods import Pods
-from actors.runtime.processes import ProcessDriver
-from actors.runtime.shim_link import connect, read_exit, read_started
-from actors.runtime.states import State
-from actors.runtime.store import StateDirectory
-from actors.runtime.types import Container, ContainerRecord, Sandbox, SandboxRecord
+from actors.runtime.model.clock import Clock
+from actors.runtime.model.errors import InvalidRequest, NameReserved
+from actors.runtime.model.names import Reservations, container_key, sandbox_key
+from actors.runtime.model.pods import Pods
+from actors.runtime.model.states import State
+from actors.runtime.model.types import Container, ContainerRecord, Sandbox, SandboxRecord
+from actors.runtime.spec import command
+from actors.runtime.state.directory import StateDirectory
 from protocols.wire import cri_pb2 as pb
 
 _LOG = logging.getLogger("runtime")

@@ -5,10 +5,10 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator
 
-from actors.runtime.clock import Clock
-from actors.runtime.errors import SubscriberTooSlow
-from actors.runtime.payload import EncodedEvent, event
-from actors.runtime.types import Sandbox
+from actors.runtime.model.clock import Clock
+from actors.runtime.model.errors import SubscriberTooSlow
+from actors.runtime.model.types import Sandbox
+from actors.runtime.state.payload import EncodedEvent, event
 from protocols.wire import cri_pb2 as pb
 from protocols.wire.event_numbers import EventNumber, number_field
 

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from actors.runtime.errors import AmbiguousId, NotFound
-from actors.runtime.names import Reservations, container_key, resolve, sandbox_key
-from actors.runtime.states import State
-from actors.runtime.types import Container, Sandbox
+from actors.runtime.model.errors import AmbiguousId, NotFound
+from actors.runtime.model.names import Reservations, container_key, resolve, sandbox_key
+from actors.runtime.model.states import State
+from actors.runtime.model.types import Container, Sandbox
 from protocols.wire import cri_pb2 as pb
 
 V = TypeVar("V")

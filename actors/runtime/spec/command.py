@@ -5,15 +5,16 @@ import os
 import socket
 from typing import Any
 
-from actors.runtime import capabilities, mounting
 from actors.runtime.cgroups.hierarchy import NONE, Membership
-from actors.runtime.durations import parse_duration
-from actors.runtime.errors import InvalidRequest
 from actors.runtime.images.store import HOLLOW_PREFIX, bringing_nothing
-from actors.runtime.images.types import Image
-from actors.runtime.status import image_name
-from actors.runtime.types import Container, Hollow
-from actors.runtime.users import user_of
+from actors.runtime.model.cri_messages import image_name
+from actors.runtime.model.errors import InvalidRequest
+from actors.runtime.model.images import Image
+from actors.runtime.model.types import Container, Hollow
+from actors.runtime.spec import capabilities
+from actors.runtime.spec import isolation as mounting
+from actors.runtime.spec.durations import parse_duration
+from actors.runtime.spec.users import user_of
 from protocols.wire import cri_pb2 as pb
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -4,7 +4,7 @@ import enum
 
 import msgspec
 
-from actors.runtime.errors import WrongState
+from actors.runtime.model.errors import WrongState
 
 START_ERROR = 128
 LOST = 137

@@ -5,8 +5,8 @@ import os
 import stat
 from typing import NamedTuple
 
-from actors.runtime.errors import InvalidRequest
-from actors.runtime.images.types import Image
+from actors.runtime.model.errors import InvalidRequest
+from actors.runtime.model.images import Image
 from protocols.beneath import Walk, open_beneath, proc_path
 from protocols.wire import cri_pb2 as pb
 

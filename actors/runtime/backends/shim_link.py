@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from actors.runtime.errors import InvalidRequest
+from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.shim import record
 
 PACKET = 256 * 1024

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from actors.runtime.cdi.files import Found
-from actors.runtime.cdi.types import Edits
-from actors.runtime.errors import CdiUnusable
+from actors.runtime.model.errors import CdiUnusable
+from actors.runtime.operations.cdi.files import Found
+from actors.runtime.operations.cdi.types import Edits
 from protocols.wire import cri_pb2 as pb
 
 BINDS = ("", "bind", "none")

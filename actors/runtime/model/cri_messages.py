@@ -2,9 +2,9 @@
 
 import hashlib
 
-from actors.runtime.pods import sandbox_state
-from actors.runtime.states import State
-from actors.runtime.types import Container, Sandbox
+from actors.runtime.model.pods import sandbox_state
+from actors.runtime.model.states import State
+from actors.runtime.model.types import Container, Sandbox
 from protocols.wire import cri_pb2 as pb
 
 POD_IP = "127.0.0.1"

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Mapping
 from typing import TypeVar
 
-from actors.runtime.errors import AmbiguousId, NameReserved, NotFound
+from actors.runtime.model.errors import AmbiguousId, NameReserved, NotFound
 from protocols.wire import cri_pb2 as pb
 
 V = TypeVar("V")

@@ -9,11 +9,8 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from actors.runtime.errors import ExecFailed, ExecTimedOut, LauncherGone
-from actors.runtime.exec_run import Capture
-from actors.runtime.lifecycle import Lifecycle
-from actors.runtime.shim import record
-from actors.runtime.shim_link import (
+from actors.runtime.backends.exec_run import Capture
+from actors.runtime.backends.shim_link import (
     ExecExit,
     Exit,
     Message,
@@ -25,8 +22,11 @@ from actors.runtime.shim_link import (
     read_exit,
     read_started,
 )
-from actors.runtime.states import State
-from actors.runtime.types import Container, ExecResult
+from actors.runtime.model.errors import ExecFailed, ExecTimedOut, LauncherGone
+from actors.runtime.model.states import State
+from actors.runtime.model.types import Container, ExecResult
+from actors.runtime.shim import record
+from actors.runtime.state.lifecycle import Lifecycle
 
 REPLY_DEADLINE_S = 10.0
 _ENDING = "the container is ending"

@@ -4,24 +4,24 @@ import asyncio
 
 import msgspec
 
-from actors.runtime import command
-from actors.runtime.cdi.apply import applied
-from actors.runtime.cdi.files import CdiFiles
-from actors.runtime.clock import Clock
-from actors.runtime.errors import GoingDown, InvalidRequest, NotFound, StartFailed, StopTimedOut, WrongState
-from actors.runtime.events import Events
-from actors.runtime.hollow import HollowDriver
+from actors.runtime.backends.hollow import HollowDriver
+from actors.runtime.backends.orphans import boot_id
+from actors.runtime.backends.processes import ProcessDriver
 from actors.runtime.images.store import ImageStore
-from actors.runtime.images.types import Image
-from actors.runtime.lifecycle import wait_ended
-from actors.runtime.names import container_key, new_id
-from actors.runtime.orphans import boot_id
-from actors.runtime.pods import Pods, running
-from actors.runtime.processes import ProcessDriver
-from actors.runtime.signals import stop_signal
-from actors.runtime.states import Life, State
-from actors.runtime.store import StateDirectory
-from actors.runtime.types import Container, ContainerRecord, Driver, ExecResult, Sandbox
+from actors.runtime.model.clock import Clock
+from actors.runtime.model.errors import GoingDown, InvalidRequest, NotFound, StartFailed, StopTimedOut, WrongState
+from actors.runtime.model.images import Image
+from actors.runtime.model.names import container_key, new_id
+from actors.runtime.model.pods import Pods, running
+from actors.runtime.model.states import Life, State
+from actors.runtime.model.types import Container, ContainerRecord, Driver, ExecResult, Sandbox
+from actors.runtime.operations.cdi.apply import applied
+from actors.runtime.operations.cdi.files import CdiFiles
+from actors.runtime.operations.signals import stop_signal
+from actors.runtime.spec import command
+from actors.runtime.state.container_events import Events
+from actors.runtime.state.directory import StateDirectory
+from actors.runtime.state.lifecycle import wait_ended
 from protocols.wire import cri_pb2 as pb
 
 KILL_DEADLINE_S = 15.0

@@ -1,0 +1,1 @@
+"""The operations of CRI on sandboxes and containers, whichever backend runs them."""

@@ -1,0 +1,1 @@
+"""From a CRI container configuration to what the shim of that container executes."""

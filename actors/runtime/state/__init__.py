@@ -1,0 +1,1 @@
+"""State directory, lifecycle transitions, and the container events that report them."""
